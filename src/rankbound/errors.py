@@ -1,0 +1,17 @@
+"""Errors written for the person who reads them: what was found, where, what was expected, what to do."""
+
+
+class RankboundError(Exception):
+    """Base of every error that the package raises on purpose; the command line prints its text alone."""
+
+
+class ConfigError(RankboundError):
+    """A configuration key or value that cannot be used."""
+
+
+class DataError(RankboundError):
+    """A file whose content breaks its contract: malformed line, wrong column, impossible value."""
+
+
+class SourceError(RankboundError):
+    """A raw file that could not be fetched, or whose checksum is not the expected one."""
