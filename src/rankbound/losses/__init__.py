@@ -1,0 +1,5 @@
+"""Ranking losses over ragged lists."""
+
+from rankbound.losses.smooth import SmoothLoss
+
+__all__ = ["SmoothLoss"]

@@ -1,0 +1,199 @@
+"""The five bounds: maps of a metric's value that know the list's size (thesis chapter 3).
+
+A bound is applied to the metric itself; a loss negates afterwards where higher is better.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
+from rankbound.lists import Lists
+from rankbound.metrics import Metric, split_text
+
+GAINS = ("distinct", "drawn", "sd")
+
+# Lists whose extremes lie closer than this have one score whatever the order.
+NO_RANGE = 1e-12
+
+
+class CumulativeDistribution(Protocol):
+    """The distribution of a metric over the random orders of binary lists (`bounds.tables`)."""
+
+    def __call__(self, values: Tensor, n: Tensor, p: Tensor) -> Tensor: ...
+
+
+class Facts:
+    """What a bound may know of each list: items, relevant items, and the metric over all orders, all `(n_lists,)`."""
+
+    def __init__(self, metric: Metric, n: Tensor, p: Tensor, graded: tuple[Tensor, Lists] | None = None) -> None:
+        self.metric, self.n, self.p, self.graded = metric, n, p, graded
+
+    @classmethod
+    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Facts":
+        p = lists.sum(metric.relevant(relevance)).to(torch.int64)
+        binary = not metric.uses_grades or len(relevance) == 0 or float(relevance.max()) <= 1
+        return cls(metric, lists.sizes, p, None if binary else (relevance, lists))
+
+    @cached_property
+    def _extremes(self) -> tuple[Tensor, Tensor]:
+        if self.graded is not None:
+            return list_extremes(self.metric, *self.graded)
+        return binary_extremes(self.metric, self.n, self.p)
+
+    @property
+    def minimum(self) -> Tensor:
+        return self._extremes[0]
+
+    @property
+    def maximum(self) -> Tensor:
+        return self._extremes[1]
+
+    @cached_property
+    def expectation(self) -> Tensor:
+        if self.graded is not None:
+            return list_expectation(self.metric, *self.graded)
+        return binary_expectation(self.metric, self.n.clamp(min=1), self.p)
+
+    @cached_property
+    def orders_differ(self) -> Tensor:
+        """Whether some order of the list scores higher than another."""
+        if self.graded is None and not self.metric.uses_grades:
+            return (self.p > 0) & (self.p < self.n)
+        return torch.nan_to_num(self.maximum - self.minimum) > NO_RANGE
+
+
+class Bound(ABC):
+    """A map from a metric's value and a list's facts to the bounded value; a value object, named by its text."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        """The bounded value per list, not negated; NaN where the bound is undefined."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Unbounded(Bound):
+    """The metric as it is."""
+
+    name: ClassVar[str] = "none"
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        return value
+
+
+class Affine(Bound):
+    """A bound that moves the origin and the unit, so that training weighs lists by 1 / unit."""
+
+    @abstractmethod
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        """The value that becomes 0, and the distance that becomes 1."""
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        origin, unit = self.origin_and_unit(facts)
+        usable = unit.abs() > NO_RANGE
+        # A division by 0 or NaN would give NaN gradients even to the lists that are masked afterwards.
+        divisor = torch.where(usable, unit, 1.0).to(value)
+        return torch.where(usable, (value - origin.to(value)) / divisor, torch.nan)
+
+
+@dataclass(frozen=True)
+class MinMax(Affine):
+    r"""Thesis eq. 3.1: $(M - M_{min}) / (M_{max} - M_{min})$."""
+
+    name: ClassVar[str] = "min-max"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return facts.minimum, facts.maximum - facts.minimum
+
+
+@dataclass(frozen=True)
+class Expectation(Affine):
+    r"""Thesis eq. 3.6: $M / E[M]$."""
+
+    name: ClassVar[str] = "expectation"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return torch.zeros_like(facts.expectation), facts.expectation
+
+
+@dataclass(frozen=True)
+class ExpectationMax(Affine):
+    r"""Thesis eq. 3.11: $(M - E[M]) / (M_{max} - E[M])$.
+
+    $M_{max}$ is the largest value; for the nRBP loss that is the worst order's, so that -1 is ideal and 1 worst.
+    """
+
+    name: ClassVar[str] = "expectation-max"
+
+    def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
+        return facts.expectation, facts.maximum - facts.expectation
+
+
+@dataclass(frozen=True)
+class Distribution(Bound):
+    r"""Thesis eq. 3.12: $F(M)$, the share of random orders that score the same or lower.
+
+    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of a gain $a$: `distinct` is eq. 3.13
+    with the number of distinct scores among 300,000 random orders, `drawn` with 300,000, and `sd` is one over the
+    standard deviation of the scores. Binary relevance only.
+    """
+
+    name: ClassVar[str] = "distribution"
+
+    gain: str = "distinct"
+
+    def __post_init__(self) -> None:
+        if self.gain not in GAINS:
+            raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
+
+    def __str__(self) -> str:
+        return self.name if self.gain == "distinct" else f"{self.name}(gain={self.gain})"
+
+    def __call__(self, value: Tensor, facts: Facts) -> Tensor:
+        raise TypeError("the distribution bound needs score distributions: use `through`")
+
+    def through(self, cdf: CumulativeDistribution, value: Tensor, facts: Facts) -> Tensor:
+        """The bounded value from a cumulative distribution function; NaN where all orders score alike."""
+        if facts.graded is not None:
+            raise ValueError(
+                f"bound distribution: found relevance above 1, expected binary relevance for {facts.metric}; "
+                "binarise it first, or use another bound"
+            )
+        known = facts.orders_differ
+        bounded = cdf(value[known], facts.n[known], facts.p[known])
+        return torch.full_like(value, torch.nan).masked_scatter(known, bounded)
+
+
+KINDS: dict[str, Bound] = {
+    kind.name: kind for kind in (Unbounded(), MinMax(), Expectation(), ExpectationMax(), Distribution())
+}
+
+
+def bound(text: str | Bound) -> Bound:
+    """The bound that `text` names: none, min-max, expectation, expectation-max, distribution, distribution(gain=sd).
+
+    Raises:
+        ValueError: for an unknown name, with the nearest known one, or an unknown gain.
+    """
+    if isinstance(text, Bound):
+        return text
+    if text in KINDS:
+        return KINDS[text]
+    if text.startswith(f"{Distribution.name}("):
+        _, parameters, cutoff = split_text(text)
+        if set(parameters) == {"gain"} and cutoff is None:
+            return Distribution(parameters["gain"])
+        raise ValueError(f"bound {text!r}: expected distribution(gain=...), gain one of {', '.join(GAINS)}")
+    nearest = get_close_matches(text, KINDS, n=1)
+    hint = f" Did you mean {nearest[0]}?" if nearest else ""
+    raise ValueError(f"bound {text!r}: unknown; known are {', '.join(KINDS)}.{hint}")

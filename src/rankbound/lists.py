@@ -1,0 +1,135 @@
+"""A batch of ranked lists: flat values plus offsets, the Arrow list layout, with no padding anywhere.
+
+List `t` owns the items `offsets[t]` to `offsets[t + 1] - 1` of every flat tensor. An empty list repeats an offset.
+"""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+ArrayLike = Tensor | npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Where the lists of a batch begin and end.
+
+    `offsets` has shape `(n_lists + 1,)`, int64: it starts at 0, never descends, and ends at `n_items`.
+    """
+
+    offsets: Tensor
+
+    @classmethod
+    def checked(cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None) -> "Lists":
+        """The lists of `offsets` over `n_items` items; `ValueError` names what is wrong with them."""
+        given = as_tensor(offsets, "offsets")
+        if len(given) == 0:
+            raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
+        if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
+            raise ValueError(f"offsets: found dtype {given.dtype}, expected integers")
+        if device is not None and given.device != device:
+            if isinstance(offsets, Tensor):
+                raise ValueError(f"offsets: found on {given.device}, expected on {device} beside the scores")
+            given = given.to(device)
+        given = given.to(torch.int64)
+        if int(given[0]) != 0 or int(given[-1]) != n_items:
+            raise ValueError(
+                f"offsets: found {int(given[0])} .. {int(given[-1])}, expected 0 .. {n_items} (the number of items)"
+            )
+        if bool((given[1:] < given[:-1]).any()):
+            where = int(torch.nonzero(given[1:] < given[:-1])[0, 0])
+            raise ValueError(
+                f"offsets: entry {where + 1} ({int(given[where + 1])}) is below entry {where} "
+                f"({int(given[where])}); expected offsets that never descend"
+            )
+        return cls(given)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.offsets.device
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Items per list, shape `(n_lists,)`."""
+        return self.offsets.diff()
+
+    @cached_property
+    def n_items(self) -> int:
+        return int(self.offsets[-1])
+
+    @cached_property
+    def segment(self) -> Tensor:
+        """The list of each item, shape `(n_items,)`."""
+        index = torch.arange(len(self), device=self.device)
+        return torch.repeat_interleave(index, self.sizes, output_size=self.n_items)
+
+    @cached_property
+    def position(self) -> Tensor:
+        """The place of each item inside its list, counted from 0, shape `(n_items,)`."""
+        return torch.arange(self.n_items, device=self.device) - self.offsets[self.segment]
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Sum of the items' values per list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
+        return torch.segment_reduce(as_floating(values), "sum", offsets=self.offsets, unsafe=True)
+
+    def max(self, values: Tensor) -> Tensor:
+        """Largest value per list; minus infinity for an empty list."""
+        return torch.segment_reduce(as_floating(values), "max", offsets=self.offsets, unsafe=True)
+
+    def min(self, values: Tensor) -> Tensor:
+        """Smallest value per list; infinity for an empty list."""
+        return torch.segment_reduce(as_floating(values), "min", offsets=self.offsets, unsafe=True)
+
+    def running_sum(self, values: Tensor) -> Tensor:
+        """Sum of the values up to and including each item, started anew in each list."""
+        total = values.cumsum(0)
+        before = torch.cat([total.new_zeros(1), total])[self.offsets[:-1]]
+        return total - before[self.segment]
+
+    def keep(self, mask: Tensor) -> "Lists":
+        """The lists of the items where `mask` is true (lists may become empty, none disappears)."""
+        kept = torch.cat([self.offsets.new_zeros(1), mask.cumsum(0)])
+        return Lists(kept[self.offsets])
+
+    def each(self) -> list[slice]:
+        """One slice per list, for tests and for output that people read."""
+        bounds = self.offsets.tolist()
+        return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def as_floating(values: Tensor) -> Tensor:
+    """Booleans and integers as float64; floating-point values as they are."""
+    return values if values.is_floating_point() else values.to(torch.float64)
+
+
+def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
+    """A flat tensor that shares the memory of `values` where it can; `ValueError` names the argument."""
+    with warnings.catch_warnings():
+        # Arrow's arrays are read-only, which torch warns of; nothing here writes to its arguments.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        tensor = torch.as_tensor(values)
+    if tensor.dim() != 1:
+        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
+    if n_items is not None and len(tensor) != n_items:
+        raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
+    return tensor
+
+
+def require_finite(scores: Tensor) -> None:
+    """Raise `ValueError` with the first score that is NaN or infinite."""
+    finite = torch.isfinite(scores)
+    if not bool(finite.all()):
+        where = int(torch.nonzero(~finite)[0, 0])
+        raise ValueError(
+            f"scores: found {float(scores[where])} at item {where}, expected finite numbers. "
+            "Look for a learning rate that is too high or for missing features."
+        )

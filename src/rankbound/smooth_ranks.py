@@ -1,0 +1,132 @@
+r"""Smooth ranks (thesis eq. 2.9): each comparison of two scores is a sigmoid, so that ranks have gradients.
+
+Both ways to sum, over pairs and by interpolation, share one backward pass. With $x = s/\tau$ and upstream gradients
+$g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ is even,
+
+$$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
+"""
+
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rankbound.interpolation import InterpolatedSums
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite
+from rankbound.pairs import PairSums
+
+METHODS = ("auto", "direct", "interpolated")
+
+# Pairs of (target, item) from which on interpolation is the faster way; `benchmarks/` measures it.
+PAIRS_WORTH_INTERPOLATION = 30_000
+
+
+class Sums(Protocol):
+    """A way to sum a kernel of score differences over the items of each list.
+
+    `targets` are the items whose ranks are wanted; weights have one column per kind of rank.
+    """
+
+    def ranks(self, weights: Tensor) -> Tensor:
+        """Sums of `weights[j] * sigmoid(x[j] - x[i])` over all `j`: `(n_items, c)` to `(n_targets, c)`."""
+
+    def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
+        """The gradient with respect to `x`, `(n_items,)`, from `upstream` `(n_targets, c)`."""
+
+
+def smooth_rank(
+    scores: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    temperature: float = 1.0,
+    method: str = "auto",
+) -> Tensor:
+    r"""Differentiable ranks of all items of ragged lists, in linear time (thesis eq. 2.9).
+
+    $$\tilde R_i = 1 + \sum_{j \ne i} w_j\, \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
+
+    Args:
+        scores: `(n_items,)`, finite; higher is better.
+        offsets: `(n_lists + 1,)`, the lists' limits in `scores`.
+        weights: `(n_items,)`, $w$; 1 if not given. Relevance here gives ranks among the relevant items. They are
+            constants: no gradient flows to them.
+        temperature: $\tau > 0$, in units of the scores.
+        method: `"direct"` sums over all pairs of a list; `"interpolated"` needs time and memory linear in the
+            number of items, with relative errors below 1e-6; `"auto"` takes the faster one.
+
+    Returns:
+        `(n_items,)`, the ranks, differentiable once with respect to `scores`.
+
+    Raises:
+        ValueError: for lists that don't fit, scores that aren't finite, or an unknown method.
+
+    >>> smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
+    tensor([1.1666, 2.1497, 2.6836])
+    """
+    flat = as_floating(as_tensor(scores, "scores"))
+    lists = Lists.checked(offsets, len(flat), flat.device)
+    columns = torch.ones(len(flat), 1, dtype=flat.dtype, device=flat.device)
+    if weights is not None:
+        columns = as_tensor(weights, "weights", len(flat)).to(flat).unsqueeze(1)
+    return smooth_ranks_of(flat, lists, columns, temperature=temperature, method=method).squeeze(1)
+
+
+def smooth_ranks_of(
+    scores: Tensor,
+    lists: Lists,
+    weights: Tensor,
+    *,
+    targets: Tensor | None = None,
+    temperature: float = 1.0,
+    method: str = "auto",
+) -> Tensor:
+    """Smooth ranks of the items `targets` (ascending indices; all if `None`), a column per column of `weights`.
+
+    Shapes: scores `(n_items,)`, weights `(n_items, c)`, result `(n_targets, c)`.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
+    if not temperature > 0:
+        raise ValueError(f"temperature: found {temperature}, expected a number above 0")
+    require_finite(scores)
+    if targets is None:
+        targets = torch.arange(len(scores), device=scores.device)
+    if method == "auto":
+        method = "interpolated" if _n_pairs(lists, targets) > PAIRS_WORTH_INTERPOLATION else "direct"
+    # Autocast would halve the precision of the scores' differences, which small ranks cannot bear.
+    with torch.autocast(scores.device.type, enabled=False):
+        ranks: Tensor = _SmoothRanks.apply(scores, lists, weights, targets, temperature, method)  # type: ignore[no-untyped-call]
+    return ranks
+
+
+class _SmoothRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, lists: Lists, weights: Tensor, targets: Tensor, temperature: float, method: str
+    ) -> Tensor:
+        build = PairSums if method == "direct" else InterpolatedSums
+        sums: Sums = build(scores / temperature, lists, targets)
+        ranks = sums.ranks(weights)
+        # The sums run over all j, and the item itself adds half its weight.
+        ranks = ranks + (1 - weights[targets] / 2)
+        ctx.sums, ctx.lists, ctx.temperature = sums, lists, temperature
+        ctx.save_for_backward(weights)
+        return ranks.to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (weights,) = ctx.saved_tensors
+        gradient = ctx.sums.gradient(weights, upstream)
+        # A lone item's two terms cancel, but only up to rounding: its rank is 1 whatever its score.
+        alone = (ctx.lists.sizes == 1)[ctx.lists.segment]
+        gradient = gradient.masked_fill(alone, 0.0) / ctx.temperature
+        return gradient.to(upstream.dtype), None, None, None, None, None
+
+
+def _n_pairs(lists: Lists, targets: Tensor) -> int:
+    return int(lists.sizes[lists.segment[targets]].sum())
+
+
