@@ -83,10 +83,20 @@ def tie_blocks(scores: Tensor, lists: Lists) -> TieBlocks:
 
 def descending_order(values: Tensor, lists: Lists) -> Tensor:
     """The permutation that sorts each list by descending value, equal values by their place in the list."""
+    if values.dtype == torch.float32 and len(lists) < 2**31:
+        return torch.argsort(_list_and_value_keys(values, lists), stable=True)
     by_value = torch.argsort(values, descending=True, stable=True)
     if len(lists) <= 1:
         return by_value
     return by_value[torch.argsort(lists.segment[by_value], stable=True)]
+
+
+def _list_and_value_keys(values: Tensor, lists: Lists) -> Tensor:
+    """Integers that ascend by list and, inside it, by descending value: one sort of these does for two of others."""
+    # Adding 0 turns -0.0 into 0.0. The bits of a float, as an integer, ascend with it once negatives are turned over.
+    bits = (values + 0.0).view(torch.int32).to(torch.int64)
+    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    return (lists.segment << 32) - ascending
 
 
 def hard_ranks(order: Tensor, lists: Lists, relevant: Tensor | None = None) -> Ranks:

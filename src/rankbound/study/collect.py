@@ -1,0 +1,80 @@
+"""All runs in one table, checked on the way: no run twice, the same topics everywhere, no model beyond its controls."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from rankbound.data.contracts import read_table, write_table
+from rankbound.errors import DataError
+from rankbound.study.controls_job import CONTROLS_FILE
+from rankbound.study.job import JUDGED_BY
+from rankbound.study.train_job import beside
+
+# How far a model's mean may fall below a random order's before it must be a mistake, in units of the metric.
+BELOW_RANDOM = 0.05
+
+CELL = ["study", "protocol", "dataset", "nsr_train", "nsr_test"]
+RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection"]
+
+
+def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
+    """Write all `runs` into `out` and the epochs beside them into `epochs_out`, in the order of the files' names.
+
+    Raises:
+        DataError: for a run that occurs twice, runs of one fold over different topics, or a mean score above the
+            oracle's or far below a random order's.
+    """
+    files = sorted(runs)
+    table = pa.concat_tables(read_table(path, "runs") for path in files)
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    _check_unique(frame)
+    _check_topics(frame)
+    _check_controls(frame)
+    trainings = [path for path in files if path.name != CONTROLS_FILE]
+    epochs = [read_table(beside(path, "epochs.parquet"), "epochs") for path in trainings]
+    if epochs:
+        write_table(pa.concat_tables(epochs), epochs_out, "epochs")
+    write_table(table, out, "runs")
+
+
+def _check_unique(runs: pl.DataFrame) -> None:
+    twice = runs.group_by(*RUN, "topic").len().filter(pl.col("len") > 1)
+    if len(twice):
+        raise DataError(f"the runs hold {len(twice)} topics twice, such as {twice.sort('topic').row(0, named=True)}")
+
+
+def _check_topics(runs: pl.DataFrame) -> None:
+    """Scores are compared topic by topic: a fold has the same topics, of the same sizes, in every run."""
+    pairs = runs.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
+    differing = pairs.group_by(*CELL, "fold").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
+    if len(differing):
+        raise DataError(
+            f"runs over different topics in {differing.row(0, named=True)}: some were made from other instances; "
+            "remove them and run again"
+        )
+
+
+def _check_controls(runs: pl.DataFrame) -> None:
+    """A model above the oracle or far below random is a bug in data or metrics, not a finding."""
+    for loss in runs["loss"].unique().sort():
+        if loss == "none":
+            continue
+        metric = JUDGED_BY.get(loss, loss)
+        means = runs.group_by(*CELL, "model", "loss", "bounding", "selection").agg(pl.col(metric).fill_nan(None).mean())
+        controls = means.filter(pl.col("loss") == "none")
+        for name, sign, slack in (("oracle", 1, 1e-9), ("random", -1, BELOW_RANDOM)):
+            limits = controls.filter(pl.col("model") == name).select(*CELL, pl.col(metric).alias("limit"))
+            beyond = (
+                means.filter(pl.col("loss") == loss)
+                .join(limits, on=CELL, nulls_equal=True)
+                .filter(sign * (pl.col(metric) - pl.col("limit")) > slack)
+            )
+            if len(beyond):
+                row = beyond.sort(*CELL[:3], "bounding").row(0, named=True)
+                raise DataError(
+                    f"{row['dataset']}, loss {loss}, bounding {row['bounding']}: mean {metric} {row[metric]:.4f} is "
+                    f"{'above the oracle' if sign > 0 else 'far below a random order'} ({row['limit']:.4f})"
+                )

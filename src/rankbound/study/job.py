@@ -1,0 +1,98 @@
+"""One training job: a data set, a model, a loss and a bound, with folds and seeds inside."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rankbound.errors import ConfigError
+from rankbound.metrics import Metric, metric
+
+# Metric columns of the runs table, one value per topic.
+RUN_METRICS = (
+    "nDCG",
+    "AP",
+    "RR",
+    "nRBP(p=0.8)",
+    "nRBP(p=0.9)",
+    "nRBP(p=0.95)",
+    "P@5",
+    "P@10",
+    *(f"nDCG@{k}" for k in range(1, 21)),
+)
+
+# Metrics whose means are kept for every epoch and part.
+EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)")
+
+# The metric that a loss is judged by, where it is not the loss' own (thesis sec. 5.1).
+JUDGED_BY = {"nRBP": "nRBP(p=0.95)"}
+
+PUBLISHED = "published"
+HONEST = "honest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """What `rankbound train` is asked to do, from its options."""
+
+    study: str
+    protocol: str
+    dataset: str
+    nsr: int | None
+    model: Mapping[str, Any]
+    loss: str
+    bounding: str
+    folds: tuple[int, ...]
+    seeds: tuple[int, ...]
+    learning_rate: float
+    epochs: int
+    batch_size: int
+    temperature: float
+
+    @classmethod
+    def from_json(cls, text: str) -> "TrainingJob":
+        """The job of a JSON object with exactly these keys; `ConfigError` names missing and unknown ones."""
+        given = json.loads(text)
+        known = {field.name for field in fields(cls)}
+        if wrong := known.symmetric_difference(given):
+            raise ConfigError(f"options: found {sorted(given)}, expected {sorted(known)}; differing: {sorted(wrong)}")
+        return cls(**{**given, "folds": tuple(given["folds"]), "seeds": tuple(given["seeds"])})
+
+    @property
+    def judged_by(self) -> Metric:
+        """The metric that picks an epoch, and that tables show."""
+        return metric(JUDGED_BY.get(self.loss, self.loss))
+
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether the validation part joins the training: the published protocol splits in two only.
+
+        Judged lists keep it apart, because LETOR's folds have a validation part of their own.
+        """
+        return self.protocol == PUBLISHED and self.nsr is not None
+
+    def key(self, fold: int, seed: int) -> dict[str, Any]:
+        """The key columns that all of a training's rows share."""
+        return {
+            "study": self.study,
+            "protocol": self.protocol,
+            "dataset": self.dataset,
+            "nsr_train": self.nsr,
+            "nsr_test": self.nsr,
+            "model": self.model["name"],
+            "options": self._options(),
+            "loss": self.loss,
+            "bounding": self.bounding,
+            "fold": fold,
+            "seed": seed,
+        }
+
+    def _options(self) -> str:
+        settings = {
+            "batch_size": self.batch_size,
+            "epochs": self.epochs,
+            "learning_rate": self.learning_rate,
+            "temperature": self.temperature,
+            **{name: value for name, value in self.model.items() if name != "name"},
+        }
+        return json.dumps(settings, sort_keys=True)

@@ -1,0 +1,205 @@
+"""One trainer for every torch model: batches of lists, Adam, and a record of every epoch.
+
+It knows nothing of files. Which epoch counts is chosen per *selection*: by a part's metric, or the last one.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from rankbound.bounds.kinds import Facts
+from rankbound.errors import RankboundError
+from rankbound.lists import Lists
+from rankbound.losses import SmoothLoss
+from rankbound.metrics import Metric, evaluate
+
+LAST = "last"
+
+
+class TrainingError(RankboundError):
+    """A training that cannot go on: a loss or a score that is NaN or infinite."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lists of a data set as a model reads them.
+
+    `items` are what the model takes: indices of items, or rows of features; `topics` one index per list;
+    `names` says which topic a list belongs to, for messages and results.
+    """
+
+    names: Sequence[str]
+    topics: Tensor
+    items: Tensor
+    relevance: Tensor
+    lists: Lists
+
+    def batch(self, index: Tensor) -> "Part":
+        """The lists of `index`, in that order."""
+        sizes = self.lists.sizes[index]
+        lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        picked = lists.position + self.lists.offsets[index][lists.segment]
+        return Part([], self.topics[index], self.items[picked], self.relevance[picked], lists)
+
+
+# Scores of all items of a part, flat.
+Scorer = Callable[[nn.Module, Part], Tensor]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train: one learning rate and epoch budget for all losses and bounds of a data set and model."""
+
+    learning_rate: float
+    epochs: int
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is kept of each epoch: the mean training loss, the mean gradient norm, the parts' mean metrics."""
+
+    number: int
+    loss: float
+    gradient_norm: float
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass
+class Selected:
+    """The model of the chosen epoch."""
+
+    epoch: int
+    score: float
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class Trained:
+    """The record of one training: all epochs, and the chosen model of each selection."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    selected: dict[str, Selected] = field(default_factory=dict)
+
+
+def train(
+    model: nn.Module,
+    scorer: Scorer,
+    loss: SmoothLoss,
+    training: Part,
+    parts: Mapping[str, Part],
+    *,
+    settings: Settings,
+    monitored: Sequence[Metric],
+    selections: Mapping[str, Metric],
+    generator: torch.Generator,
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> Trained:
+    """Train `model` on `training`, measuring it on `parts` after every epoch.
+
+    Args:
+        scorer: gives the scores of a part's items under the model.
+        parts: parts to measure by name, such as `validation` and `test`.
+        monitored: metrics whose means are recorded every epoch.
+        selections: the metric by which each named part picks an epoch; the first best one counts. The last epoch is
+            always kept too, under `last`.
+        generator: the source of the batches' order, on the CPU.
+        on_epoch: called after every epoch, for progress.
+
+    Raises:
+        TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
+    """
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, fused=True)
+    informative = loss.informative(Facts.of_lists(loss.metric, training.relevance, training.lists))
+    trained = Trained()
+    for number in range(1, settings.epochs + 1):
+        mean_loss, norm = _epoch(model, scorer, loss, training, informative, optimiser, settings, generator, number)
+        measured = {name: _means(model, scorer, part, monitored) for name, part in parts.items()}
+        epoch = Epoch(number, mean_loss, norm, measured)
+        trained.epochs.append(epoch)
+        for name, metric in selections.items():
+            _keep_if_better(trained, name, epoch, measured[name][str(metric)], model)
+        on_epoch(epoch)
+    trained.selected[LAST] = Selected(settings.epochs, math.nan, _copy_of(model))
+    return trained
+
+
+def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
+    """Scores of all items of `part`, without gradients."""
+    model.eval()
+    with torch.no_grad():
+        return scorer(model, part)
+
+
+def _epoch(
+    model: nn.Module,
+    scorer: Scorer,
+    loss: SmoothLoss,
+    training: Part,
+    informative: Tensor,
+    optimiser: torch.optim.Optimizer,
+    settings: Settings,
+    generator: torch.Generator,
+    number: int,
+) -> tuple[float, float]:
+    model.train()
+    total, norms = 0.0, []
+    shuffled = torch.randperm(len(training.lists), generator=generator).to(training.lists.device)
+    for index in torch.split(shuffled, settings.batch_size):
+        counted = int(informative[index].sum())
+        if counted == 0:
+            continue
+        batch = training.batch(index)
+        optimiser.zero_grad(set_to_none=True)
+        try:
+            losses = _losses(model, scorer, loss, batch)
+        except _NotFinite as found:
+            raise TrainingError(
+                f"epoch {number}: the {found.what} of topic {training.names[int(index[found.place])]} is not a finite "
+                "number; nothing of this training was kept. Lower the learning rate, or look for features that are "
+                "NaN or very large."
+            ) from None
+        batch_sum = losses.sum()
+        (batch_sum / counted).backward()  # type: ignore[no-untyped-call]
+        norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
+        optimiser.step()
+        total += batch_sum.item()
+    return total / max(int(informative.sum()), 1), sum(norms) / max(len(norms), 1)
+
+
+class _NotFinite(Exception):
+    """A score or loss of the list at `place` of a batch is NaN or infinite."""
+
+    def __init__(self, what: str, place: int) -> None:
+        super().__init__(what, place)
+        self.what, self.place = what, place
+
+
+def _losses(model: nn.Module, scorer: Scorer, loss: SmoothLoss, batch: Part) -> Tensor:
+    scores = scorer(model, batch)
+    finite = torch.isfinite(scores)
+    if not bool(finite.all()):
+        raise _NotFinite("score", int(batch.lists.segment[int(finite.to(torch.uint8).argmin())]))
+    losses = loss(scores, batch.relevance, batch.lists.offsets)
+    finite = torch.isfinite(losses)
+    if not bool(finite.all()):
+        raise _NotFinite("loss", int(finite.to(torch.uint8).argmin()))
+    return losses
+
+
+def _means(model: nn.Module, scorer: Scorer, part: Part, metrics: Sequence[Metric]) -> dict[str, float]:
+    values = evaluate(metrics, predict(model, scorer, part), part.relevance, part.lists.offsets)
+    return {name: float(value.nanmean()) for name, value in values.items()}
+
+
+def _keep_if_better(trained: Trained, name: str, epoch: Epoch, score: float, model: nn.Module) -> None:
+    best = trained.selected.get(name)
+    if best is None or score > best.score:
+        trained.selected[name] = Selected(epoch.number, score, _copy_of(model))
+
+
+def _copy_of(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
