@@ -113,10 +113,7 @@ def as_floating(values: Tensor) -> Tensor:
 
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
     """A flat tensor that shares the memory of `values` where it can; `ValueError` names the argument."""
-    with warnings.catch_warnings():
-        # Arrow's arrays are read-only, which torch warns of; nothing here writes to its arguments.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        tensor = torch.as_tensor(values)
+    tensor = values if isinstance(values, Tensor) else _from_numpy(values)
     if tensor.dim() != 1:
         raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
     if n_items is not None and len(tensor) != n_items:
@@ -124,12 +121,27 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
     return tensor
 
 
-def require_finite(scores: Tensor) -> None:
-    """Raise `ValueError` with the first score that is NaN or infinite."""
-    finite = torch.isfinite(scores)
-    if not bool(finite.all()):
-        where = int(torch.nonzero(~finite)[0, 0])
-        raise ValueError(
-            f"scores: found {float(scores[where])} at item {where}, expected finite numbers. "
+class NotFiniteError(ValueError):
+    """A score that is NaN or infinite; `item` is its index."""
+
+    def __init__(self, score: float, item: int) -> None:
+        super().__init__(
+            f"scores: found {score} at item {item}, expected finite numbers. "
             "Look for a learning rate that is too high or for missing features."
         )
+        self.item = item
+
+
+def require_finite(scores: Tensor) -> None:
+    """Raise `NotFiniteError` with the first score that is NaN or infinite."""
+    finite = torch.isfinite(scores)
+    if not bool(finite.all()):
+        item = int(torch.nonzero(~finite)[0, 0])
+        raise NotFiniteError(scores[item].item(), item)
+
+
+def _from_numpy(values: ArrayLike) -> Tensor:
+    with warnings.catch_warnings():
+        # Arrow's arrays are read-only, which torch warns of; nothing here writes to its arguments.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.as_tensor(values)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rankbound.bounds.kinds import Facts
 from rankbound.errors import RankboundError
-from rankbound.lists import Lists
+from rankbound.lists import Lists, NotFiniteError
 from rankbound.losses import SmoothLoss
 from rankbound.metrics import Metric, evaluate
 
@@ -156,7 +156,7 @@ def _epoch(
         optimiser.zero_grad(set_to_none=True)
         try:
             losses = _losses(model, scorer, loss, batch)
-        except _NotFinite as found:
+        except _NotFiniteList as found:
             raise TrainingError(
                 f"epoch {number}: the {found.what} of topic {training.names[int(index[found.place])]} is not a finite "
                 "number; nothing of this training was kept. Lower the learning rate, or look for features that are "
@@ -170,7 +170,7 @@ def _epoch(
     return total / max(int(informative.sum()), 1), sum(norms) / max(len(norms), 1)
 
 
-class _NotFinite(Exception):
+class _NotFiniteList(Exception):
     """A score or loss of the list at `place` of a batch is NaN or infinite."""
 
     def __init__(self, what: str, place: int) -> None:
@@ -179,14 +179,12 @@ class _NotFinite(Exception):
 
 
 def _losses(model: nn.Module, scorer: Scorer, loss: SmoothLoss, batch: Part) -> Tensor:
-    scores = scorer(model, batch)
-    finite = torch.isfinite(scores)
-    if not bool(finite.all()):
-        raise _NotFinite("score", int(batch.lists.segment[int(finite.to(torch.uint8).argmin())]))
-    losses = loss(scores, batch.relevance, batch.lists.offsets)
-    finite = torch.isfinite(losses)
-    if not bool(finite.all()):
-        raise _NotFinite("loss", int(finite.to(torch.uint8).argmin()))
+    try:
+        losses = loss.of_lists(scorer(model, batch), batch.relevance, batch.lists)
+    except NotFiniteError as error:
+        raise _NotFiniteList("score", int(batch.lists.segment[error.item])) from None
+    if not math.isfinite(losses.detach().sum().item()):
+        raise _NotFiniteList("loss", int(torch.isfinite(losses).to(torch.uint8).argmin()))
     return losses
 
 

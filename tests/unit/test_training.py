@@ -112,9 +112,9 @@ def test_a_score_that_is_no_number_stops_the_run_by_name(bad: float) -> None:
 
 
 def test_a_loss_that_is_no_number_stops_the_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: SmoothLoss, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
-        return torch.where(torch.diff(offsets) == 7, math.nan, scores.sum())
+    def broken(self: SmoothLoss, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.where(lists.sizes == 7, math.nan, scores.sum())
 
-    monkeypatch.setattr(SmoothLoss, "forward", broken)
+    monkeypatch.setattr(SmoothLoss, "of_lists", broken)
     with pytest.raises(TrainingError, match=r"the loss of topic topic-3 is not a finite number"):
         run(part_of(RELEVANCE))

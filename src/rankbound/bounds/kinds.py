@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -16,7 +16,8 @@ from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, split_text
 
-GAINS = ("distinct", "drawn", "sd")
+Gain = Literal["distinct", "drawn", "sd"]
+GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
 
 # Lists whose extremes lie closer than this have one score whatever the order.
 NO_RANGE = 1e-12
@@ -37,7 +38,7 @@ class Facts:
     @classmethod
     def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Facts":
         p = lists.sum(metric.relevant(relevance)).to(torch.int64)
-        binary = not metric.uses_grades or len(relevance) == 0 or float(relevance.max()) <= 1
+        binary = not metric.uses_grades or bool(((relevance == 0) | (relevance == 1)).all())
         return cls(metric, lists.sizes, p, None if binary else (relevance, lists))
 
     @cached_property
@@ -62,9 +63,7 @@ class Facts:
 
     @cached_property
     def orders_differ(self) -> Tensor:
-        """Whether some order of the list scores higher than another."""
-        if self.graded is None and not self.metric.uses_grades:
-            return (self.p > 0) & (self.p < self.n)
+        """Whether some order of the list scores higher than another: not with P@10 of five items, for example."""
         return torch.nan_to_num(self.maximum - self.minimum) > NO_RANGE
 
 
@@ -150,7 +149,7 @@ class Distribution(Bound):
 
     name: ClassVar[str] = "distribution"
 
-    gain: str = "distinct"
+    gain: Gain = "distinct"
 
     def __post_init__(self) -> None:
         if self.gain not in GAINS:
@@ -192,7 +191,7 @@ def bound(text: str | Bound) -> Bound:
     if text.startswith(f"{Distribution.name}("):
         _, parameters, cutoff = split_text(text)
         if set(parameters) == {"gain"} and cutoff is None:
-            return Distribution(parameters["gain"])
+            return Distribution(cast(Gain, parameters["gain"]))
         raise ValueError(f"bound {text!r}: expected distribution(gain=...), gain one of {', '.join(GAINS)}")
     nearest = get_close_matches(text, KINDS, n=1)
     hint = f" Did you mean {nearest[0]}?" if nearest else ""

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Unbounded, bound
+from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded, bound
 from rankbound.lists import Lists, as_tensor
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks
@@ -15,7 +15,7 @@ from rankbound.smooth_ranks import smooth_ranks_of
 class Tables(Protocol):
     """Score distributions of one metric for many sizes (`rankbound.bounds.tables.DistributionTables`)."""
 
-    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: str = "distinct") -> Tensor: ...
+    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor: ...
 
 
 class SmoothLoss(nn.Module):
@@ -60,9 +60,12 @@ class SmoothLoss(nn.Module):
             ValueError: for lists that don't fit or scores that are NaN or infinite.
         """
         grades = as_tensor(relevance, "relevance", len(as_tensor(scores, "scores")))
-        lists = Lists.checked(offsets, len(scores), scores.device)
-        facts = Facts.of_lists(self.metric, grades, lists)
-        bounded = self._bounded(self.smooth_value(scores, grades, lists), facts)
+        return self.of_lists(scores, grades, Lists.checked(offsets, len(scores), scores.device))
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """As a call, for lists that were checked before."""
+        facts = Facts.of_lists(self.metric, relevance, lists)
+        bounded = self._bounded(self.smooth_value(scores, relevance, lists), facts)
         loss = -bounded if self.metric.higher_is_better else bounded
         return torch.where(self.informative(facts), loss, 0.0)
 
@@ -99,7 +102,7 @@ class SmoothLoss(nn.Module):
     def _smooth_cdf(self, bound: Distribution) -> CumulativeDistribution:
         def cdf(values: Tensor, n: Tensor, p: Tensor) -> Tensor:
             if self._tables is None:
-                from rankbound.bounds.tables import TablesOnDemand
+                from rankbound.bounds.on_demand import TablesOnDemand
 
                 self._tables = TablesOnDemand(str(self.metric))
             return self._tables.smooth_cdf(values, n, p, gain=bound.gain)

@@ -8,6 +8,7 @@ running totals $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all 
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -16,6 +17,9 @@ from torch import Tensor
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric
 from rankbound.ranks import Ranks, TieBlocks, descending_order
+
+# Least length of a table of running totals, so that batches of short lists share one.
+TABLE_SIZE = 256
 
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)")
@@ -81,14 +85,24 @@ class AdditiveMetric(Metric):
         return _ratio(sums, self.binary_normaliser(p.to(torch.float64))) - self.shift(p)
 
     def _running_discounts(self, size: int, device: torch.device) -> Tensor:
-        """D(0) .. D(size), with 0 beyond the cut-off."""
-        positions = torch.arange(1, size + 1, dtype=torch.float64, device=device)
-        discounts = self.discount_at(positions) * Ranks(positions).within(self._cutoff)
-        return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)])
+        """D(0) .. D(size) and perhaps further, with 0 beyond the cut-off."""
+        return _running_discounts(self, max(TABLE_SIZE, 1 << (size - 1).bit_length()), device)
+
+
+@lru_cache(maxsize=64)
+def _running_discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
+    positions = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+    discounts = metric.discount_at(positions) * Ranks(positions).within(metric._cutoff)
+    return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)])
 
 
 def _ratio(sums: Tensor, normaliser: Tensor) -> Tensor:
     return sums / torch.where(normaliser == 0, torch.nan, normaliser).to(sums)
+
+
+def _require_positive_cutoff(name: str, cutoff: int | None) -> None:
+    if cutoff is not None and cutoff < 1:
+        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +128,7 @@ class DCG(AdditiveMetric):
             raise ValueError(
                 f"metric {self.name}: found discount={self.discount}, expected one of {', '.join(DISCOUNTS)}"
             )
+        _require_positive_cutoff(self.name, self.cutoff)
 
     def gains(self, relevance: Tensor) -> Tensor:
         grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
@@ -174,6 +189,9 @@ class Precision(Thresholded):
     name: ClassVar[str] = "P"
 
     cutoff: int
+
+    def __post_init__(self) -> None:
+        _require_positive_cutoff(self.name, self.cutoff)
 
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)

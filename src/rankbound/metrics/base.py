@@ -74,7 +74,7 @@ class Metric(ABC):
 
     def __str__(self) -> str:
         given = [
-            f"{field.name}={value:g}" if isinstance(value, float) else f"{field.name}={value}"
+            f"{field.name}={str(value).removesuffix('.0')}"
             for field in fields(self)
             if field.name != "cutoff" and (value := getattr(self, field.name)) != field.default
         ]
@@ -90,7 +90,7 @@ def evaluate(
     grades = as_tensor(relevance, "relevance", len(flat)).to(flat.device)
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
-    if len(grades) and float(grades.min()) < 0:
+    if len(grades) and not float(grades.min()) >= 0:  # NaN as well
         raise ValueError(f"relevance: found {float(grades.min())}, expected grades from 0")
     blocks = tie_blocks(flat, lists)
     return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}

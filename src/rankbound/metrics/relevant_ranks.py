@@ -1,6 +1,7 @@
 """Metrics of how the relevant items lie among each other: average precision and reciprocal rank."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 import torch
@@ -116,6 +117,11 @@ def _mean_reciprocal_of_first(size: Tensor, relevant: Tensor, above: Tensor) -> 
 
 
 def _harmonic_numbers(size: int, device: torch.device) -> Tensor:
-    """H_0 .. H_size."""
+    """H_0 .. H_size and perhaps further."""
+    return _harmonic_table(1 << max(size - 1, 255).bit_length(), device)
+
+
+@lru_cache(maxsize=8)
+def _harmonic_table(size: int, device: torch.device) -> Tensor:
     terms = 1 / torch.arange(1, size + 1, dtype=torch.float64, device=device)
     return torch.cat([terms.new_zeros(1), terms.cumsum(0)])

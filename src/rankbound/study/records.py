@@ -46,7 +46,7 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
     columns = {
         "epoch": pa.array([epoch.number for epoch, _, _ in rows], pa.int32()),
         "part": pa.array([part for _, part, _ in rows], pa.string()),
-        "loss": pa.array([epoch.loss for epoch, _, _ in rows], pa.float64()),
+        "mean_loss": pa.array([epoch.loss for epoch, _, _ in rows], pa.float64()),
         "gradient_norm": pa.array([epoch.gradient_norm for epoch, _, _ in rows], pa.float64()),
         **{name: pa.array([means[name] for _, _, means in rows], pa.float64()) for name in names},
     }

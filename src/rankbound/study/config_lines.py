@@ -1,0 +1,101 @@
+"""Where a configuration key stands: file and line, for error messages."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rankbound.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+def merged(files: Sequence[Path]) -> dict[str, Any]:
+    """Read YAML files and merge them as the workflow does: sections key by key, a later file's values winning.
+
+    Raises:
+        ConfigError: a file is missing, is not YAML, or holds no keys.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    config: dict[str, Any] = {}
+    for file in files:
+        _compose(file)
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
+        _merge(config, content)
+    return config
+
+
+class ConfigLines:
+    """The keys of YAML files with their lines; a later file hides an earlier one, as in merging.
+
+    Args:
+        files: in the order of merging.
+        flags: keys that the command line gave instead.
+
+    Attributes:
+        duplicates: messages about keys that stand twice in one section of a file. YAML would silently take the last.
+
+    Raises:
+        ConfigError: a file is missing, or is not YAML.
+    """
+
+    def __init__(self, files: Sequence[Path], flags: Sequence[str] = ()) -> None:
+        self._places: dict[KeyPath, str] = {}
+        self._flags = set(flags)
+        self.duplicates: list[str] = []
+        for file in files:
+            self._read(file)
+
+    def locate(self, path: KeyPath) -> str:
+        """The place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
+        if path and path[0] in self._flags:
+            return "--config on the command line: "
+        for length in range(len(path), 0, -1):
+            if path[:length] in self._places:
+                return f"{self._places[path[:length]]}: "
+        return ""
+
+    def _read(self, file: Path) -> None:
+        root = _compose(file)
+        if root is not None:
+            for path, line in self._walk(root, (), file):
+                self._places[path] = f"{file}, line {line}"
+
+    def _walk(self, node: Any, path: KeyPath, file: Path) -> Iterator[tuple[KeyPath, int]]:
+        if node.id == "mapping":
+            seen: dict[str, int] = {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.value in seen:
+                    self.duplicates.append(
+                        f"{file}, line {line}: the key {key.value!r} stands twice (first in line {seen[key.value]})"
+                    )
+                seen[key.value] = line
+                yield (*path, key.value), line
+                yield from self._walk(value, (*path, key.value), file)
+        elif node.id == "sequence":
+            for position, value in enumerate(node.value):
+                yield (*path, position), value.start_mark.line + 1
+                yield from self._walk(value, (*path, position), file)
+
+
+def _compose(file: Path) -> Any:
+    # Comes with snakemake, not with the library: imported where it is used.
+    import yaml
+
+    try:
+        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except FileNotFoundError as error:
+        raise ConfigError(f"the configuration file {file} does not exist") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not valid YAML: {error}") from error
+
+
+def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:
+    for key, value in update.items():
+        if isinstance(value, dict) and isinstance(config.get(key), dict):
+            _merge(config[key], value)
+        else:
+            config[key] = value
