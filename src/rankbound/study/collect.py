@@ -12,8 +12,10 @@ from rankbound.study.controls_job import CONTROLS_FILE
 from rankbound.study.job import JUDGED_BY
 from rankbound.study.train_job import beside
 
-# How far a model's mean may fall below a random order's before it must be a mistake, in units of the metric.
+# A mean this far below a random order's, in units of the metric, and by as many standard errors more, is a mistake.
 BELOW_RANDOM = 0.05
+STANDARD_ERRORS = 3
+ROUNDING = 1e-9
 
 CELL = ["study", "protocol", "dataset", "nsr_train", "nsr_test"]
 RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection"]
@@ -59,22 +61,21 @@ def _check_topics(runs: pl.DataFrame) -> None:
 
 def _check_controls(runs: pl.DataFrame) -> None:
     """A model above the oracle or far below random is a bug in data or metrics, not a finding."""
-    for loss in runs["loss"].unique().sort():
-        if loss == "none":
-            continue
+    for loss in runs.filter(pl.col("loss") != "none")["loss"].unique().sort():
         metric = JUDGED_BY.get(loss, loss)
-        means = runs.group_by(*CELL, "model", "loss", "bounding", "selection").agg(pl.col(metric).fill_nan(None).mean())
-        controls = means.filter(pl.col("loss") == "none")
-        for name, sign, slack in (("oracle", 1, 1e-9), ("random", -1, BELOW_RANDOM)):
-            limits = controls.filter(pl.col("model") == name).select(*CELL, pl.col(metric).alias("limit"))
-            beyond = (
-                means.filter(pl.col("loss") == loss)
-                .join(limits, on=CELL, nulls_equal=True)
-                .filter(sign * (pl.col(metric) - pl.col("limit")) > slack)
-            )
-            if len(beyond):
-                row = beyond.sort(*CELL[:3], "bounding").row(0, named=True)
+        value = pl.col(metric).fill_nan(None)
+        means = runs.group_by(*CELL, "model", "loss", "bounding", "selection").agg(
+            value.mean().alias("mean"), (value.std() / value.count().sqrt()).fill_null(0.0).alias("error")
+        )
+        found = means.filter(pl.col("loss") == loss)
+        for control, beyond in (
+            ("oracle", pl.col("mean") > pl.col("limit") + ROUNDING),
+            ("random", pl.col("mean") < pl.col("limit") - BELOW_RANDOM - STANDARD_ERRORS * pl.col("error")),
+        ):
+            limits = means.filter(pl.col("model") == control).select(*CELL, pl.col("mean").alias("limit"))
+            wrong = found.join(limits, on=CELL, nulls_equal=True).filter(beyond).sort(*CELL[:3], "bounding")
+            for row in wrong.head(1).iter_rows(named=True):
                 raise DataError(
-                    f"{row['dataset']}, loss {loss}, bounding {row['bounding']}: mean {metric} {row[metric]:.4f} is "
-                    f"{'above the oracle' if sign > 0 else 'far below a random order'} ({row['limit']:.4f})"
+                    f"{row['dataset']}, loss {loss}, bounding {row['bounding']}: mean {metric} {row['mean']:.4f} is "
+                    f"{'above the oracle' if control == 'oracle' else 'far below a random order'} ({row['limit']:.4f})"
                 )

@@ -1,0 +1,48 @@
+"""Small instances and lists files, written as the data steps write them."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from rankbound.data.contracts import write_table
+from rankbound.data.instances import SPLITS, Topics, instances_table
+from rankbound.data.sampling import ITEM_COUNT_KEY
+
+N_ITEMS = 40
+N_FEATURES = 3
+
+
+def write_instances(path: Path, *, nsr: int | None = 1, folds: tuple[int, ...] = (1, 2), seed: int = 0) -> Path:
+    """Lists of 6 to 8 items with two relevant ones, four topics a split; item indices are the same in all splits."""
+    generator = np.random.default_rng(seed)
+    parts = [(fold, split, _topics(generator, split, nsr)) for fold in folds for split in SPLITS]
+    table, sizes = instances_table("movielens" if nsr else "mq2008-label1", nsr, parts)
+    write_table(table, path, "instances", sizes, {ITEM_COUNT_KEY: str(N_ITEMS)})
+    return path
+
+
+def write_lists(path: Path, seed: int = 0) -> Path:
+    """Judged lists whose rows are the items of `write_instances`."""
+    values = np.random.default_rng(seed).normal(size=(N_ITEMS, N_FEATURES)).astype(np.float32)
+    features = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), N_FEATURES)
+    offsets = pa.array([0, N_ITEMS], pa.int32())
+    columns = {
+        "topic": pa.array(["all"]),
+        "items": pa.ListArray.from_arrays(offsets, pa.array([f"d{row}" for row in range(N_ITEMS)])),
+        "relevance": pa.ListArray.from_arrays(offsets, pa.array(np.zeros(N_ITEMS, np.int8))),
+        "features": pa.ListArray.from_arrays(offsets, features),
+    }
+    write_table(pa.table(columns), path, "lists")
+    return path
+
+
+def _topics(generator: np.random.Generator, split: str, nsr: int | None) -> Topics:
+    # Users occur in every split, with other items in each; a query has one list.
+    names = [f"{index}" if nsr else f"{split}-{index}" for index in range(4)]
+    span = N_ITEMS // len(SPLITS)
+    lowest = SPLITS.index(split) * span
+    lists = [lowest + np.sort(generator.permutation(span)[: generator.integers(6, 9)]) for _ in names]
+    relevance = [generator.permutation([1, 1, *[0] * (len(items) - 2)]) for items in lists]
+    offsets = np.concatenate([[0], np.cumsum([len(items) for items in lists])])
+    return Topics(names, np.concatenate(lists), np.concatenate(relevance).astype(np.int8), offsets)
