@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import descending_order, hard_ranks, tie_blocks
 
@@ -78,7 +78,8 @@ def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, 
     relevant = of.relevant(relevance) if of.needs_relevant_ranks else None
     best, worst = (
         of.of_ranks(hard_ranks(descending_order(key, lists), lists, relevant), relevance, lists)
-        for key in (relevance, -relevance)
+        # In floating point, since unsigned integers and booleans have no opposite.
+        for key in (as_floating(relevance), -as_floating(relevance))
     )
     return torch.minimum(best, worst), torch.maximum(best, worst)
 

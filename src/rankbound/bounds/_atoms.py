@@ -1,0 +1,38 @@
+"""Short lists: every order of relevant and other items, with equal scores merged."""
+
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankbound.bounds._scores import Floats, Score
+
+SAME_SCORE = 1e-12
+"""Scores closer than this (relative to the largest) are one: rounding is 1e-15, different AP of short lists 1e-10."""
+
+
+def enumerate_orders(score: Score, n: int, p: int) -> tuple[Floats, Floats]:
+    """Distinct scores, ascending, and their probabilities, from all C(N, P) orders (each equally likely).
+
+    Works rank by rank of the relevant items: an order is extended by every rank that leaves room for the rest.
+    """
+    last, total = np.zeros(1, dtype=np.int64), np.zeros(1)
+    for found in range(1, p + 1):
+        choices = n - (p - found) - last
+        first = np.cumsum(choices) - choices
+        step = np.arange(int(choices.sum())) - np.repeat(first, choices)
+        last = np.repeat(last, choices) + 1 + step
+        total = np.repeat(total, choices)
+        total += score.increment(last.astype(np.float64), np.float64(found))  # type: ignore[arg-type]
+    total /= score.scale(p)
+    scores, counts = merge_equal(total)
+    # Rounding must not carry the ends past the closed forms of the extremes.
+    return scores.clip(score.minimum(n, p), score.maximum(n, p)), counts / comb(n, p)
+
+
+def merge_equal(values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """Distinct values, ascending, and how often each occurs; values within `SAME_SCORE` are the same."""
+    ordered = np.sort(values)
+    tolerance = SAME_SCORE * max(1.0, float(np.abs(ordered[[0, -1]]).max()))
+    first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > tolerance)
+    return ordered[first], np.diff(first, append=len(ordered))

@@ -1,0 +1,174 @@
+"""Long lists: the binned distribution of nDCG or AP from Fourier coefficients of its characteristic function."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from math import ceil, log, pi
+
+import numpy as np
+
+from rankbound.bounds._binning import FEWEST_BINS, LARGEST_ERROR, MOST_BINS, Binned, number_of_bins
+from rankbound.bounds._characteristic import Complexes, characteristic_functions
+from rankbound.bounds._sampled import repeat_probability
+from rankbound.bounds._scores import Floats, Score
+from rankbound.errors import RankboundError
+
+Pair = tuple[int, int]
+
+TOLERANCE = 1e-6
+"""CDF error of the truncated series, where more coefficients can reach it: the extremes of 300,000 draws need it."""
+MOST_COEFFICIENTS = 8192
+TOLERATED_INSIDE = 4e-5
+"""Bins are halved until the CDF inside them is known to this error."""
+_LOG_OUTSIDE = log(1e9)
+"""The window of the series leaves out less than 2e-9 of the mass (Bernstein's inequality)."""
+_PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
+
+
+def binned_distributions(
+    score: Score, pairs: Sequence[Pair], done: Callable[[int], None] = lambda count: None
+) -> dict[Pair, Binned]:
+    """Binned distributions of the score for every (N, P), 0 < P < N, over its true range.
+
+    Lists whose windows and densities P / N are alike share one pass of the recursion. A list whose series has not
+    converged is taken up again with twice the coefficients. `done(k)` is told whenever k more pairs are ready.
+    """
+    result: dict[Pair, Binned] = {}
+    waiting = dict.fromkeys(pairs, 1.0)
+    while waiting:
+        for group, period, count in _groups(score, waiting):
+            functions = characteristic_functions(score, group, 2 * pi / period, count)
+            for pair, coefficients in zip(group, functions, strict=True):
+                more = count < MOST_COEFFICIENTS
+                truncated = _truncation_error(score, pair, period, coefficients)
+                if truncated > TOLERANCE and more:
+                    waiting[pair] *= 2
+                    continue
+                binned = _invert(score, pair, period, coefficients, truncated)
+                if binned.error > LARGEST_ERROR / 2 and more:
+                    waiting[pair] *= 2
+                    continue
+                if binned.error > LARGEST_ERROR:
+                    raise _unresolved(score, pair, binned.error)
+                result[pair] = binned
+                del waiting[pair]
+                done(1)
+    return result
+
+
+def _groups(score: Score, waiting: dict[Pair, float]) -> list[tuple[list[Pair], float, int]]:
+    """Lists that share a pass, with the period of their series (unscaled score) and its number of coefficients."""
+    groups: dict[tuple[int, int, float], list[Pair]] = defaultdict(list)
+    for pair, effort in waiting.items():
+        n, p = pair
+        low, high = _window(score, n, p)
+        period_class = ceil(log((high - low) * score.scale(p)) / log(_PERIOD_RATIO))
+        density_class = round(log(p / (n - p)) / _DENSITY_RATIO)
+        groups[period_class, density_class, effort].append(pair)
+    shared = []
+    for (period_class, _, effort), group in sorted(groups.items()):
+        period = _PERIOD_RATIO**period_class
+        spread = min(score.variance(n, p) ** 0.5 * score.scale(p) for n, p in group)
+        # At half of these frequencies a normal characteristic function has fallen below exp(-20).
+        count = 8 * ceil(effort * 2 * period / spread / 8)
+        shared.append((group, period, min(count, MOST_COEFFICIENTS)))
+    return shared
+
+
+def _window(score: Score, n: int, p: int) -> tuple[float, float]:
+    """An interval that holds all but 2e-9 of the mass, with a margin of 2 % so that its ends never meet.
+
+    Bernstein's inequality for the scores of min(P, N - P) items drawn without replacement (Hoeffding, J. Am. Statist.
+    Assoc. 58 (1963), section 6), with the largest change that one rank can make; for AP, where that change depends on
+    the other ranks, the change made by rank 1.
+    """
+    low, high = score.minimum(n, p), score.maximum(n, p)
+    mean = score.mean(n, p)
+    variance = score.variance(n, p) * (n - 1) / max(p, n - p)
+    jump = (1.0 + (p - 1) / (n - 1) * (log(n) + 1.0)) / p if score.counted else 1.0 / score.scale(p)
+    reach = _LOG_OUTSIDE * jump / 3 + ((_LOG_OUTSIDE * jump / 3) ** 2 + 2 * _LOG_OUTSIDE * variance) ** 0.5
+    margin = 0.02 * (high - low)
+    return max(low - margin, mean - reach), min(high + margin, mean + reach)
+
+
+def _truncation_error(score: Score, pair: Pair, period: float, coefficients: Complexes) -> float:
+    """Estimate of the CDF error of stopping the series: twice the largest change that its last half makes.
+
+    What is left out is no larger than that half wherever the coefficients go on falling, or stay as large with
+    random phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and over
+    K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it costs nothing.
+    """
+    half = len(coefficients) // 2
+    size = np.abs(coefficients[half:]) / (pi * np.arange(half + 1, len(coefficients) + 1))
+    bound = 4 * float(size.sum())
+    if bound <= TOLERANCE:
+        return bound
+    edges = np.linspace(score.minimum(*pair), score.maximum(*pair), 4 * FEWEST_BINS + 1)
+    whole = _cdf_at(score, pair, period, coefficients, edges)
+    return 2 * float(np.abs(whole - _cdf_at(score, pair, period, coefficients[:half], edges)).max())
+
+
+def _invert(score: Score, pair: Pair, period: float, coefficients: Complexes, truncated: float) -> Binned:
+    """The table, with its error: of the series, outside its window, and inside a bin (or the series' resolution).
+
+    Inside a bin a smooth CDF leaves its chord by an eighth of the change in mass from bin to bin. The true one consists
+    of single scores; m of them of mass q, scattered over a bin, wander off by about sqrt(m) q / 2 = sqrt(m q * q) / 2
+    (twice that is stated), where q, the mean mass of a random order's score, is the probability of a repetition.
+    """
+    n, p = pair
+    repeated = repeat_probability(score, n, p)
+    start, stop = score.minimum(n, p), score.maximum(n, p)
+    bins = number_of_bins(stop - start, score.variance(n, p) ** 0.5)
+    while True:
+        edges = np.linspace(start, stop, bins + 1)
+        cdf = _cdf_at(score, pair, period, coefficients, edges)
+        probability = np.diff(cdf)
+        bent = float(np.abs(np.diff(probability)).max()) / 8
+        scattered = (float(probability.max()) * repeated) ** 0.5
+        if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
+            break
+        bins *= 2
+    resolution = period / score.scale(p) / (2 * len(coefficients)) / ((stop - start) / bins)
+    scattered *= max(1.0, resolution) ** 0.5
+    error = truncated + 4 * float(np.exp(-_LOG_OUTSIDE)) + bent + scattered
+    return Binned(start, (stop - start) / bins, probability / probability.sum(), error)
+
+
+def _cdf_at(score: Score, pair: Pair, period: float, coefficients: Complexes, edges: Floats) -> Floats:
+    """The CDF at uniform edges: 0 at the first, 1 at the last, never falling.
+
+    Inside the window [a, a + T], with d = 2 pi / T:
+    F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
+    """
+    n, p = pair
+    low, high = (edge * score.scale(p) for edge in _window(score, n, p))
+    start = (low + high - period) / 2
+    x = edges * score.scale(p) - start
+    order = np.arange(1, len(coefficients) + 1)
+    step = 2 * pi / period
+    weights = coefficients * np.exp(-1j * step * order * start) / (1j * pi * order)
+    cdf = x / period + (weights.sum() - _series(weights, step, x)).real
+    cdf = np.where(x <= 0, 0.0, np.where(x >= period, 1.0, cdf))
+    cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
+    cdf[0], cdf[-1] = 0.0, 1.0
+    return np.asarray(cdf)
+
+
+def _series(weights: Complexes, step: float, x: Floats) -> Complexes:
+    """sum_k weights_k exp(-i k step x) at uniformly spaced x: x = coarse + fine turns it into one matrix product."""
+    size = ceil(len(x) ** 0.5)
+    spacing = (x[-1] - x[0]) / (len(x) - 1)
+    frequencies = step * np.arange(1, len(weights) + 1)
+    coarse = x[0] + spacing * size * np.arange(ceil(len(x) / size))
+    fine = spacing * np.arange(size)
+    left = np.exp(-1j * np.outer(coarse, frequencies)) * weights
+    right = np.exp(-1j * np.outer(frequencies, fine))
+    return np.asarray((left @ right).reshape(-1)[: len(x)])
+
+
+def _unresolved(score: Score, pair: Pair, error: float) -> RankboundError:
+    n, p = pair
+    return RankboundError(
+        f"the distribution of {score.name} over {n} items with {p} relevant is too rugged for "
+        f"{MOST_COEFFICIENTS} Fourier coefficients (CDF error {error:.0e}, wanted {LARGEST_ERROR:.0e}); "
+        "use method='sampled' for it"
+    )

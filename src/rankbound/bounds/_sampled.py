@@ -1,0 +1,64 @@
+"""Score distributions by drawing random orders, as the thesis does (section 4.3)."""
+
+from functools import cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankbound.bounds._atoms import merge_equal
+from rankbound.bounds._scores import Floats, Score
+
+_CHUNK_ITEMS = 2_000_000
+"""Items of all orders held at once (16 MB of scores), whatever the list's length."""
+UNREPEATED_ORDERS = 10**12
+"""Beyond this many orders, 300,000 draws of nDCG or AP hold less than one expected repetition."""
+_REPEAT_SAMPLES = 50_000
+
+
+def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tuple[Floats, Floats]:
+    """Distinct scores, ascending, of `samples` random orders, and their frequencies (they sum to 1).
+
+    Drawing an order is drawing the set of ranks that the relevant items hold; that set is uniform among all
+    of its size. The same (n, p, samples, seed) gives the same scores for every metric.
+    """
+    generator = np.random.default_rng((seed, n, p))
+    chunk = max(1, _CHUNK_ITEMS // n)
+    parts = [
+        _scores(score, n, p, _random_sets(generator, min(chunk, samples - start), n, p))
+        for start in range(0, samples, chunk)
+    ]
+    scores, counts = merge_equal(np.concatenate(parts))
+    return scores, counts / samples
+
+
+@cache
+def repeat_probability(score: Score, n: int, p: int) -> float:
+    """Probability that two random orders score the same.
+
+    Different orders practically never have the same nDCG: 1 / C(N, P). Of AP, a sum of fractions, it is some ten times
+    that, and is estimated from the pairs within a (seeded) sample where it matters at all.
+    """
+    orders = comb(n, p)
+    single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
+    if score.name != "AP" or single == 0:
+        return single
+    _, frequencies = sample_orders(score, n, p, _REPEAT_SAMPLES, seed=0)
+    counts = np.rint(frequencies * _REPEAT_SAMPLES)
+    return max(single, float((counts * (counts - 1)).sum()) / (_REPEAT_SAMPLES * (_REPEAT_SAMPLES - 1)))
+
+
+def _random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
+    """Rows of n flags, p of them set, uniform among all such rows: each row shuffled on its own."""
+    flags = np.zeros((rows, n), dtype=np.bool_)
+    flags[:, :p] = True
+    return generator.permuted(flags, axis=1, out=flags)
+
+
+def _scores(score: Score, n: int, p: int, relevant: NDArray[np.bool_]) -> Floats:
+    """The score of each row of flags (ranks 1 .. n from left to right), shape `(rows,)`."""
+    rank = np.arange(1.0, n + 1.0)
+    if score.counted:
+        added = score.increment(rank, np.cumsum(relevant, axis=1, dtype=np.float64))
+        return np.asarray(np.einsum("ij,ij->i", relevant, added)) / score.scale(p)
+    return np.asarray(relevant @ score.increment(rank, rank)) / score.scale(p)

@@ -1,0 +1,184 @@
+"""The smooth CDF of algorithm 2 for a batch of lists with different tables, without a loop over them.
+
+The sigmoid of gain a leaves 0 or 1 by less than 1e-13 at a distance of 30 / a, so a list's sum needs only the scores
+(or bins) that near: those below count in full, those above not at all. All near entries of the batch form one flat
+array. Entries much closer to each other than 1 / a are merged beforehand.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rankbound.bounds._scores import Floats
+from rankbound.bounds._smoothing import FINE_GAIN
+from rankbound.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rankbound.bounds.tables import DistributionTables
+
+REACH = 30.0
+"""Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""
+MERGED = 0.2
+"""Entries inside a cell of this size, in units of 1 / gain, become one of the same mean and variance (error 1e-6)."""
+
+
+class SmoothLookup:
+    """The tables of one metric on one device, prepared for one kind of gain."""
+
+    def __init__(self, tables: "DistributionTables", gain: Any, device: torch.device) -> None:
+        def put(array: NDArray[Any]) -> Tensor:
+            return torch.from_numpy(np.array(array)).to(device)
+
+        gains = tables.gains(gain)
+        entries = _merge_near(tables, gains)
+        size = np.diff(entries.offsets)
+        first, last = entries.position[entries.offsets[:-1]], entries.position[entries.offsets[1:] - 1]
+        width = tables.columns["width"]
+        split = np.where((tables.metric == "nRBP") & (width > 1) & (gains > FINE_GAIN), width, 1).astype(np.int64)
+        half = np.maximum.reduceat(entries.width, entries.offsets[:-1]) / 2
+        span = 2 * np.maximum(last - first, 1e-300)
+        owner = np.repeat(np.arange(len(tables)), size)
+
+        self._tables = tables
+        self._keys = put(tables.n << 32 | tables.p)
+        self._defined = put(~np.isnan(gains))
+        self._per_table = put(np.stack([gains, first, span, half], axis=1))
+        self._offset, self._split = put(entries.offsets[:-1]), put(split)
+        self._any_split = bool((split > 1).any())
+        self._entries = put(np.stack([entries.position, entries.mass, entries.width], axis=1))
+        self._below = put(np.concatenate([[0.0], np.cumsum(entries.mass)]))
+        # All tables' entries in one ascending sequence: the table's number plus a place in [0.25, 0.75].
+        self._places = put(owner + 0.25 + (entries.position - first[owner]) / span[owner])
+        self._all_bins, self._all_single = bool((entries.width > 0).all()), bool((entries.width == 0).all())
+
+    def __call__(self, values: Tensor, n: Tensor, p: Tensor) -> Tensor:
+        smoothed: Tensor = _SmoothCdf.apply(values, self._table(n, p), self)  # type: ignore[no-untyped-call]
+        return smoothed
+
+    def evaluate(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
+        """Smooth CDF and its derivative at float64 `values`, shape `(n_lists,)` each; NaN where a value is."""
+        gain, first, span, half = self._per_table[table].unbind(1)
+        reach = REACH / gain + half
+        ends = torch.stack([values - reach, values + reach])
+        places = ((ends - first) / span).clamp(-0.2, 0.7) + (table + 0.25)
+        begin, end = torch.searchsorted(self._places, places).unbind(0)
+        below = self._below[begin] - self._below[self._offset[table]]
+
+        listed, entry = _ranges(begin, end)
+        position, mass, width = self._entries[entry].unbind(1)
+        if self._any_split:
+            split = self._split[table][listed]
+            position, mass, width, listed = _integers(position, mass, width, listed, split)
+        own_gain = gain[listed]
+        step, slope = self._kernel(own_gain * (values[listed] - position), own_gain * width)
+        near = torch.stack([step, slope], dim=1) * mass[:, None]
+        sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
+        value = torch.where(values.isnan(), values, sums[:, 0] + below)
+        return value, sums[:, 1] * gain
+
+    def _table(self, n: Tensor, p: Tensor) -> Tensor:
+        key = n.to(torch.int64) << 32 | p
+        table = torch.searchsorted(self._keys, key).clamp_(max=len(self._keys) - 1)
+        usable = (self._keys[table] == key) & self._defined[table]
+        if not bool(usable.all()):
+            where = int((~usable).nonzero()[0, 0])
+            self._tables.of(int(n[where]), int(p[where])).gain()
+            raise ConfigError("the tables are not in order of (n, p): make the file again")
+        return table
+
+    def _kernel(self, distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+        """Smoothed step and slope at `distance` from an entry's middle; both in units of 1 / gain."""
+        if self._all_bins and not self._any_split:
+            return _bin_kernel(distance, width)
+        single = torch.sigmoid(distance)
+        if self._all_single:
+            return single, single * (1 - single)
+        step, slope = _bin_kernel(distance, torch.where(width > 0, width, 1.0))
+        return torch.where(width > 0, step, single), torch.where(width > 0, slope, single * (1 - single))
+
+
+class _SmoothCdf(torch.autograd.Function):
+    """The smooth CDF; its density, computed on the way, is the derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
+        value, density = lookup.evaluate(values.to(torch.float64), table)
+        ctx.save_for_backward(density.to(values.dtype))
+        return value.to(values.dtype)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (density,) = ctx.saved_tensors
+        return gradient * density, None, None
+
+
+def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+    """The sigmoid's mean over a bin, as in `rankbound.bounds._smoothing`, and its derivative."""
+    left, right = distance + width / 2, distance - width / 2
+    linear = left.clamp(min=0.0).minimum(width)
+    step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
+    return step, (torch.sigmoid(left) - torch.sigmoid(right)) / width
+
+
+def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
+    """The integers of all ranges begin .. end - 1 one after the other, with the number of the range of each."""
+    count = (end - begin).clamp_(min=0)
+    listed = torch.repeat_interleave(count)
+    start = begin - (count.cumsum(0) - count)
+    return listed, torch.arange(len(listed), device=begin.device) + start[listed]
+
+
+def _integers(
+    position: Tensor, mass: Tensor, width: Tensor, listed: Tensor, split: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Bins that hold `split` integers each, as those integers with equal shares of the mass; others stay."""
+    entry, place = _ranges(torch.zeros_like(split), split)
+    several = (split > 1)[entry]
+    first = position - (split - 1) / 2
+    return (
+        first[entry] + place,
+        (mass / split)[entry],
+        torch.where(several, 0.0, width[entry]),
+        listed[entry],
+    )
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Scores (width 0) and bins of all tables: middle, mass and width of each, and where each table begins."""
+
+    position: Floats
+    mass: Floats
+    width: Floats
+    offsets: NDArray[np.int64]
+
+
+def _merge_near(tables: "DistributionTables", gains: Floats) -> _Entries:
+    """Entries of one table in one cell of `MERGED` / gain become one, spread evenly, of their mean and variance."""
+    size = np.diff(tables.offsets)
+    owner = np.repeat(np.arange(len(tables)), size)
+    own_width = np.repeat(tables.columns["width"], size)
+    start = np.repeat(tables.support[tables.offsets[:-1]], size)
+    place = np.nan_to_num((tables.support - start) * np.repeat(gains, size) / MERGED)
+    cell = np.floor(place)
+    fresh = np.flatnonzero((np.diff(cell, prepend=-1.0) != 0) | (np.diff(owner, prepend=-1) != 0))
+
+    def total(values: Floats) -> Floats:
+        return np.add.reduceat(values, fresh)
+
+    count = np.diff(fresh, append=len(owner))
+    # Empty bins far from the mean weigh a little, so that no cell is without weight.
+    weight = tables.probability + 1e-300
+    group = np.repeat(np.arange(len(fresh)), count)
+    mean = total(weight * (tables.support - start)) / total(weight)
+    away = tables.support - start - mean[group]
+    variance = total(weight * (away**2 + own_width**2 / 12)) / total(weight)
+    width = np.where(count == 1, own_width[fresh], np.sqrt(12 * variance))
+    position = np.where(count == 1, tables.support[fresh], start[fresh] + mean)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner[fresh], minlength=len(tables)))])
+    return _Entries(position, total(tables.probability), width, offsets)
