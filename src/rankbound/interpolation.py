@@ -43,12 +43,12 @@ class _Lattice:
 class InterpolatedSums:
     """Kernel sums of the items `targets` over the items of their lists (`smooth_ranks.Sums`)."""
 
-    def __init__(self, x: Tensor, lists: Lists, targets: Tensor) -> None:
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._lists = lists
-        self._targets = targets if len(targets) < len(x) else None
-        self._lattice = _lattice(x.to(torch.float64), lists)
+        self._targets = targets if len(targets) < len(scores) else None
+        self._lattice = _lattice(scores.to(torch.float64) / temperature, lists)
         self._basis = _chebyshev(self._lattice.local)
-        self._moments = x.new_zeros(0)
+        self._moments = scores.new_zeros(0)
 
     def ranks(self, weights: Tensor) -> Tensor:
         self._moments = self._moments_of(weights, None)
@@ -104,7 +104,8 @@ def _lattice(x: Tensor, lists: Lists) -> _Lattice:
         last_row = first_row + spans - 1
     else:
         row, last_row = _rows_of_occupied_boxes(box, lists)
-    n_rows = int(last_row[-1]) + BAND + 1 if len(lists) else BAND
+    # A whole band of rows even where no list has an item.
+    n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
     return _Lattice(row, local, last_row.clamp(min=0), n_rows)
 
 

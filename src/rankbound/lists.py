@@ -145,3 +145,9 @@ def _from_numpy(values: ArrayLike) -> Tensor:
         # Arrow's arrays are read-only, which torch warns of; nothing here writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.as_tensor(values)
+
+
+def require_grades(relevance: Tensor) -> None:
+    """Raise `ValueError` for relevance that is negative or NaN."""
+    if len(relevance) and not float(relevance.min()) >= 0:
+        raise ValueError(f"relevance: found {float(relevance.min())}, expected grades from 0")

@@ -24,8 +24,8 @@ class _Chunk:
 class PairSums:
     """Kernel sums of the items `targets` over the items of their lists, pair by pair (`smooth_ranks.Sums`)."""
 
-    def __init__(self, x: Tensor, lists: Lists, targets: Tensor) -> None:
-        self._x, self._targets = x, targets
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._scores, self._targets, self._temperature = scores, targets, temperature
         self._chunks = list(_chunks(lists, targets))
         self._gaps: list[Tensor] = []
 
@@ -39,7 +39,7 @@ class PairSums:
         return torch.cat(sums)
 
     def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
-        gradient = torch.zeros_like(self._x)
+        gradient = torch.zeros_like(self._scores)
         for index, chunk in enumerate(self._chunks):
             slope = _sigmoid_slope(self._gaps[index] if self._gaps else self._gaps_of(chunk))
             above = upstream[chunk.targets]
@@ -49,7 +49,9 @@ class PairSums:
         return gradient
 
     def _gaps_of(self, chunk: _Chunk) -> Tensor:
-        return self._x[chunk.item] - self._x[self._targets[chunk.target]]
+        # Divided after the difference: large scores in single precision would lose their distances otherwise.
+        gaps = self._scores[chunk.item] - self._scores[self._targets[chunk.target]]
+        return gaps if self._temperature == 1 else gaps / self._temperature
 
 
 def _sigmoid_slope(gaps: Tensor) -> Tensor:

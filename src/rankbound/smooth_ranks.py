@@ -32,7 +32,7 @@ class Sums(Protocol):
         """Sums of `weights[j] * sigmoid(x[j] - x[i])` over all `j`: `(n_items, c)` to `(n_targets, c)`."""
 
     def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
-        """The gradient with respect to `x`, `(n_items,)`, from `upstream` `(n_targets, c)`."""
+        """The gradient with respect to `x = scores / temperature`, `(n_items,)`, from `upstream` `(n_targets, c)`."""
 
 
 def smooth_rank(
@@ -107,7 +107,7 @@ class _SmoothRanks(torch.autograd.Function):
         ctx: Any, scores: Tensor, lists: Lists, weights: Tensor, targets: Tensor, temperature: float, method: str
     ) -> Tensor:
         build = PairSums if method == "direct" else InterpolatedSums
-        sums: Sums = build(scores / temperature, lists, targets)
+        sums: Sums = build(scores, lists, targets, temperature)
         ranks = sums.ranks(weights)
         # The sums run over all j, and the item itself adds half its weight.
         ranks = ranks + (1 - weights[targets] / 2)
@@ -128,5 +128,3 @@ class _SmoothRanks(torch.autograd.Function):
 
 def _n_pairs(lists: Lists, targets: Tensor) -> int:
     return int(lists.sizes[lists.segment[targets]].sum())
-
-

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded, bound
-from rankbound.lists import Lists, as_tensor
+from rankbound.lists import Lists, as_tensor, require_grades
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
@@ -57,9 +57,12 @@ class SmoothLoss(nn.Module):
             offsets: `(n_lists + 1,)`, the lists' limits.
 
         Raises:
-            ValueError: for lists that don't fit or scores that are NaN or infinite.
+            ValueError: for lists that don't fit, scores that are NaN or infinite, or relevance below 0.
         """
         grades = as_tensor(relevance, "relevance", len(as_tensor(scores, "scores")))
+        require_grades(grades)
+        if not scores.is_floating_point():
+            raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         return self.of_lists(scores, grades, Lists.checked(offsets, len(scores), scores.device))
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -45,9 +45,9 @@ class AdditiveMetric(Metric):
     def binary_normaliser(self, p: Tensor) -> Tensor:
         """The normaliser of lists with `p` relevant items of grade 1."""
 
-    def shift(self, p: Tensor) -> Tensor | float:
-        """What is subtracted at last, for lists with `p` relevant items."""
-        return 0.0
+    def shift(self, p: Tensor) -> Tensor:
+        """What is subtracted at last, for lists with `p` relevant items (floating point)."""
+        return torch.zeros_like(p)
 
     def relevant(self, relevance: Tensor) -> Tensor:
         return self.gains(relevance) > 0
@@ -79,10 +79,12 @@ class AdditiveMetric(Metric):
         return getattr(self, "cutoff", None)
 
     def _of_sums(self, sums: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return _ratio(sums, self.normaliser(relevance, lists)) - self.shift(lists.sum(self.relevant(relevance)))
+        shift = self.shift(lists.sum(self.relevant(relevance)))
+        return _ratio(sums, self.normaliser(relevance, lists)) - shift.to(sums)
 
     def _of_binary_sums(self, sums: Tensor, p: Tensor) -> Tensor:
-        return _ratio(sums, self.binary_normaliser(p.to(torch.float64))) - self.shift(p)
+        counts = p.to(torch.float64)
+        return _ratio(sums, self.binary_normaliser(counts)) - self.shift(counts)
 
     def _running_discounts(self, size: int, device: torch.device) -> Tensor:
         """D(0) .. D(size) and perhaps further, with 0 beyond the cut-off."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades
 from rankbound.ranks import Ranks, TieBlocks, hard_ranks, tie_blocks
 
 # Random orders of each tie block that a metric without a closed form is averaged over.
@@ -90,8 +90,7 @@ def evaluate(
     grades = as_tensor(relevance, "relevance", len(flat)).to(flat.device)
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
-    if len(grades) and not float(grades.min()) >= 0:  # NaN as well
-        raise ValueError(f"relevance: found {float(grades.min())}, expected grades from 0")
+    require_grades(grades)
     blocks = tie_blocks(flat, lists)
     return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
 

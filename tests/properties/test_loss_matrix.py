@@ -1,0 +1,379 @@
+"""Every loss has every property: metrics x bounds x what a training run relies on.
+
+A new metric or bound joins by being listed in LOSSES and, with its arithmetic, in `smooth_value`.
+"""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from brute_force import METRICS, Order, distribution, graded_orders, mean
+from torch import Tensor
+
+import rankbound as rb
+
+AFFINE = ("min-max", "expectation", "expectation-max")
+DISTRIBUTIONS = ("distribution", "distribution(gain=drawn)", "distribution(gain=sd)")
+DISTRIBUTED = ("nDCG", "AP", "nRBP")
+BINARY = (*DISTRIBUTED, "nDCG@3", "nDCG(discount=log2(r))", "DCG", "RR", "P@3", "P@10", "RBP(p=0.8)", "nRBP(p=0.8)")
+LOSSES = [(name, bound) for name in BINARY for bound in ("none", *AFFINE)]
+LOSSES += [(name, bound) for name in DISTRIBUTED for bound in DISTRIBUTIONS]
+GRADED = [
+    (name, bound)
+    for name in ("nDCG", "nDCG(gain=linear)", "nDCG@3", "DCG(gain=linear)@2", "AP(rel=2)", "nRBP(rel=2)")
+    for bound in ("none", *AFFINE)
+]
+METHODS = ("direct", "interpolated")
+
+Floats = npt.NDArray[np.float64]
+Row = tuple[list[float], list[int]]
+"""Scores and grades of one list."""
+
+GENERIC: list[Row] = [
+    ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
+    ([1.5, 0.1], [0, 1]),
+    ([-0.7, 0.2, 0.25, 3.0, -2.0, 0.0], [0, 1, 1, 0, 1, 0]),
+    ([4.0, -4.0, 0.5, 1.0, 2.5], [0, 0, 1, 0, 0]),
+    ([0.01, 0.02, 0.04], [1, 1, 0]),
+]
+WITHOUT_INFORMATION: list[Row] = [([], []), ([1.0, 2.0, 3.0], [0, 0, 0]), ([0.5], [0])]
+WITHOUT_ANOTHER_ORDER: list[Row] = [([0.7], [1]), ([0.3, -0.2, 5.0], [1, 1, 1])]
+EXTREME: list[Row] = [
+    ([0.0, 0.0, 0.0, 0.0], [1, 0, 0, 1]),
+    ([1.0, 1.0], [0, 1]),
+    ([1e4, 0.0, -1e4, 3.0], [1, 0, 1, 0]),
+    ([-1e4, 1e4, 0.0], [1, 0, 0]),
+    ([1e4, 1e4, 0.0, 0.1], [0, 1, 0, 1]),
+]
+GRADED_ROWS: list[Row] = [
+    ([0.3, -1.2, 2.0, 0.9], [2, 0, 1, 3]),
+    ([1.0, 0.1, -0.3, 0.2, 0.7], [0, 0, 1, 4, 2]),
+    ([0.0, 2.0, 1.0], [1, 0, 2]),
+]
+DEGENERATE = [*WITHOUT_INFORMATION, *GENERIC[:1], *WITHOUT_ANOTHER_ORDER, *EXTREME, *WITHOUT_INFORMATION]
+
+
+def flat(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    scores = torch.tensor([score for row, _ in rows for score in row], dtype=dtype, requires_grad=True)
+    relevance = torch.tensor([grade for _, row in rows for grade in row], dtype=torch.int64)
+    return scores, relevance, torch.tensor([0, *(len(row) for row, _ in rows)]).cumsum(0)
+
+
+def loss_and_gradient(loss: rb.SmoothLoss, rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> Any:
+    scores, relevance, offsets = flat(rows, dtype)
+    values = loss(scores, relevance, offsets)
+    (gradient,) = torch.autograd.grad(values.sum(), scores)
+    return values.detach(), gradient
+
+
+def written_out(name: str, bound: str, scores: Floats, grades: Sequence[int]) -> float:
+    """The loss of one list as the thesis' equations spell it, with brute force over its orders."""
+    known = [METRICS[name](order) for order in orders_of(tuple(grades))]
+    sign = 1 if name.startswith("nRBP") and "p=" not in name else -1
+    value = smooth_value(name, scores, np.array(grades))
+    low, high, expected = min(known), max(known), mean(known)  # type: ignore[type-var]
+    if bound.startswith("distribution"):
+        support, chance = np.array([[float(s), float(c)] for s, c in distribution(known)]).T
+        span, sd = support[-1] - support[0], math.sqrt((support - expected) ** 2 @ chance)
+        gains = {"distribution": len(support) / span, "distribution(gain=drawn)": 300_000 / span}
+        gain = gains.get(bound, 1 / sd)
+        return float(sign * chance @ sigmoid(gain * (value - support)))
+    bounded = {
+        "none": lambda: value,
+        "min-max": lambda: (value - float(low)) / float(high - low),  # type: ignore[operator,arg-type]
+        "expectation": lambda: value / expected,
+        "expectation-max": lambda: (value - expected) / (float(high) - expected),  # type: ignore[arg-type]
+    }[bound]
+    return float(sign * bounded())
+
+
+@cache
+def orders_of(grades: Order) -> list[Order]:
+    return graded_orders(grades)
+
+
+def smooth_value(name: str, scores: Floats, grades: npt.NDArray[np.int64]) -> float:
+    """Eqs. 2.9 to 2.12, and the other metrics with smooth ranks in the place of ranks."""
+    above = sigmoid(scores[None, :] - scores[:, None])
+    np.fill_diagonal(above, 0)
+    rank = 1 + above.sum(1)
+    relevant = grades >= (2 if "rel=2" in name else 1)
+    p = relevant.sum()
+    kind, cutoff = name.partition("@")[::2]
+    k = int(cutoff or 10**9)
+    inside = sigmoid(k + 0.5 - rank)
+    if kind.startswith(("nDCG", "DCG")):
+        gain = grades if "linear" in kind else 2.0**grades - 1
+        discount = np.log2(np.maximum(rank, 2)) if "log2(r)" in kind else np.log2(rank + 1)
+        total = float((gain / discount * inside).sum())
+        return total if kind.startswith("DCG") else total / float(METRICS[name.replace("nDCG", "DCG")](_ideal(grades)))
+    if kind.startswith("AP"):
+        among = 1 + (above * relevant).sum(1)
+        return float((relevant * among / rank).sum() / p)
+    if kind == "RR":
+        return float(1 / rank[relevant].min())
+    if kind == "P":
+        return float((relevant * inside).sum() / k)
+    if "p=0.8" in kind:
+        total = 0.2 * float((relevant * 0.8 ** (rank - 1)).sum())
+        return total / (1 - 0.8 ** float(p)) if kind.startswith("n") else total
+    return float((relevant * (rank - 1)).sum() - p * (p - 1) / 2)
+
+
+def _ideal(grades: npt.NDArray[np.int64]) -> Order:
+    return tuple(sorted(grades.tolist(), reverse=True))
+
+
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+
+
+def differences(name: str, bound: str, scores: Floats, grades: Sequence[int], step: float = 1e-6) -> list[float]:
+    """The gradient of the written-out loss by central differences."""
+    moves = step * np.eye(len(scores))
+    values = [[written_out(name, bound, scores + way * move, grades) for way in (1, -1)] for move in moves]
+    return [(up - down) / (2 * step) for up, down in values]
+
+
+every_loss = pytest.mark.parametrize(("name", "bound"), LOSSES)
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+def informative(name: str, bound: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows that this loss can order: for P@10 of a short list all orders are alike."""
+    if bound == "none":
+        return list(rows)
+    return [row for row in rows if len({METRICS[name](order) for order in orders_of(tuple(row[1]))}) > 1]
+
+
+@every_loss
+@every_method
+def test_value_is_the_written_out_arithmetic(name: str, bound: str, method: str) -> None:
+    rows = informative(name, bound, [*GENERIC, *EXTREME])
+    values, _ = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
+    expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in rows]
+    # `drawn` multiplies the ranks' own tolerance by a gain of 300,000 and more.
+    tolerance = 5e-3 if "drawn" in bound else 3e-6
+    np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("name", "bound"), GRADED)
+@every_method
+def test_graded_values_are_the_written_out_arithmetic(name: str, bound: str, method: str) -> None:
+    values, _ = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), GRADED_ROWS)
+    expected = [written_out(name, bound, np.array(scores), grades) for scores, grades in GRADED_ROWS]
+    np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-7)
+
+
+@every_loss
+@every_method
+def test_gradient_is_that_of_the_written_out_arithmetic(name: str, bound: str, method: str) -> None:
+    if "drawn" in bound:
+        bound = "distribution(gain=sd)"  # a step of 1 / 300,000 has no finite differences; the code is the same
+    rows = informative(name, bound, GENERIC)
+    _, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
+    expected = [slope for scores, grades in rows for slope in differences(name, bound, np.array(scores), grades)]
+    scale = max(map(abs, expected), default=1.0)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4 * scale if "distribution" in bound else 1e-7)
+
+
+@pytest.mark.parametrize(("name", "bound"), GRADED)
+def test_graded_gradient_is_that_of_the_written_out_arithmetic(name: str, bound: str) -> None:
+    _, gradient = loss_and_gradient(rb.SmoothLoss(name, bound), GRADED_ROWS)
+    expected = [s for scores, grades in GRADED_ROWS for s in differences(name, bound, np.array(scores), grades)]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-8)
+
+
+@every_loss
+@every_method
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_always_finite(name: str, bound: str, method: str, dtype: torch.dtype) -> None:
+    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), DEGENERATE, dtype)
+    assert values.dtype == dtype
+    assert values.shape == (len(DEGENERATE),)
+    assert torch.isfinite(values).all(), values
+    assert torch.isfinite(gradient).all(), gradient
+
+
+@every_loss
+@every_method
+def test_a_list_without_information_is_0_with_no_gradient(name: str, bound: str, method: str) -> None:
+    """Without relevant items always; without another order where a bound would divide by 0."""
+    rows = WITHOUT_INFORMATION if bound == "none" else [*WITHOUT_INFORMATION, *WITHOUT_ANOTHER_ORDER]
+    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound, method=method), rows)
+    assert values.tolist() == [0] * len(rows)
+    assert gradient.tolist() == [0] * len(gradient)
+
+
+@every_loss
+@every_method
+def test_the_order_of_items_does_not_count(name: str, bound: str, method: str) -> None:
+    loss = rb.SmoothLoss(name, bound, method=method)
+    order = torch.tensor([3, 0, 5, 2, 4, 1])
+    scores, grades = GENERIC[2]
+    shuffled = ([scores[i] for i in order], [grades[i] for i in order])
+    (value, gradient), (other, moved) = loss_and_gradient(loss, [GENERIC[2]]), loss_and_gradient(loss, [shuffled])
+    torch.testing.assert_close(other, value, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(moved, gradient[order], rtol=1e-6, atol=1e-9)
+
+
+@every_loss
+@every_method
+def test_a_shift_of_all_scores_does_not_count(name: str, bound: str, method: str) -> None:
+    # A gain of 300,000 shows the interpolation's own 1e-8.
+    tolerance = 1e-2 if "drawn" in bound and method == "interpolated" else 1e-6
+    loss = rb.SmoothLoss(name, bound, method=method)
+    shifted = [([score + 7.3 for score in scores], grades) for scores, grades in GENERIC]
+    (values, gradient), (others, moved) = loss_and_gradient(loss, GENERIC), loss_and_gradient(loss, shifted)
+    torch.testing.assert_close(others, values, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(moved, gradient, rtol=tolerance, atol=tolerance * float(gradient.abs().max()))
+
+
+@every_loss
+@every_method
+def test_a_batch_is_its_lists_one_by_one(name: str, bound: str, method: str) -> None:
+    loss = rb.SmoothLoss(name, bound, method=method)
+    rows = [*GENERIC, *DEGENERATE]
+    values, gradient = loss_and_gradient(loss, rows)
+    alone = [loss_and_gradient(loss, [row]) for row in rows]
+    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)
+
+
+@every_loss
+def test_pulling_relevant_items_up_lowers_the_loss(name: str, bound: str) -> None:
+    """With nothing saturated, a small step against the gradient helps, and the ideal order is better than the worst."""
+    loss = rb.SmoothLoss(name, bound, temperature=0.5)
+    grades = [1, 0, 0, 1, 0]
+    worst, ideal = ([0.0, 2.0, 3.0, 1.0, 4.0], grades), ([4.0, 2.0, 1.0, 3.0, 0.0], grades)
+    if informative(name, bound, [worst]):
+        values, _ = loss_and_gradient(loss, [ideal, worst])
+        assert values[0] < values[1]
+
+
+@pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if pair[1] in ("none", *AFFINE)])
+@every_method
+def test_a_low_temperature_gives_the_hard_bounded_metric(name: str, bound: str, method: str) -> None:
+    scores, relevance, offsets = flat(informative(name, bound, GENERIC))
+    loss = rb.SmoothLoss(name, bound, temperature=5e-4, method=method)
+    hard = rb.bounded(name, bound)(scores.detach(), relevance, offsets)
+    sign = -1 if loss.metric.higher_is_better else 1
+    torch.testing.assert_close(loss(scores, relevance, offsets).detach(), sign * hard, rtol=1e-6, atol=1e-6)
+
+
+@every_loss
+def test_autocast_does_not_change_the_loss(name: str, bound: str) -> None:
+    loss = rb.SmoothLoss(name, bound, method="interpolated")
+    values, gradient = loss_and_gradient(loss, [*GENERIC, *DEGENERATE], torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        others, moved = loss_and_gradient(loss, [*GENERIC, *DEGENERATE], torch.float32)
+    torch.testing.assert_close(others, values, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(moved, gradient, rtol=1e-5, atol=1e-5 * float(gradient.abs().max()))
+
+
+@pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if "drawn" not in pair[1]])
+def test_half_precision_scores_train(name: str, bound: str) -> None:
+    """What a layer under autocast hands over."""
+    values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound), DEGENERATE, torch.bfloat16)
+    assert torch.isfinite(values).all(), values
+    assert torch.isfinite(gradient).all(), gradient
+
+
+@every_method
+def test_nrbp_bounds_weigh_lists_by_1_2_and_2_over_the_number_of_pairs(method: str) -> None:
+    unbounded = loss_and_gradient(rb.SmoothLoss("nRBP", method=method), GENERIC)[1]
+    pairs = torch.tensor([sum(g) * (len(g) - sum(g)) for _, g in GENERIC for _ in g], dtype=torch.float64)
+    for bound, factor in zip(AFFINE, (1, 2, 2), strict=True):
+        gradient = loss_and_gradient(rb.SmoothLoss("nRBP", bound, method=method), GENERIC)[1]
+        torch.testing.assert_close(gradient, factor * unbounded / pairs, rtol=1e-12, atol=1e-15)
+
+
+@every_method
+@pytest.mark.parametrize("p", [1, 2, 3, 10, 22])
+def test_ndcg_of_half_relevant_lists_has_two_equivalent_bounds(p: int, method: str) -> None:
+    """At N = 2P, twice the expectation is 1 plus the minimum: expectation-max = 2 min-max - 1 (erratum T27)."""
+    scores = [math.sin(3.0 * i) for i in range(2 * p)]
+    row = (scores, [int(i % 2 == 0) for i in range(2 * p)])
+    above, min_max = (
+        loss_and_gradient(rb.SmoothLoss("nDCG", bound, method=method), [row])
+        for bound in ("expectation-max", "min-max")
+    )
+    # Losses are negated: -(2 m - 1) = 2 (-m) + 1.
+    torch.testing.assert_close(above[0], 2 * min_max[0] + 1, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(above[1], 2 * min_max[1], rtol=1e-12, atol=1e-15)
+
+
+def test_smooth_ndcg_may_leave_the_hard_range_and_ap_and_nrbp_do_not() -> None:
+    """Erratum T-sm-neg: 1/log2(1 + r) is convex, so that ties at the bottom score below the worst order."""
+    row = ([-10.0, -10.0, 10.0], [1, 1, 0])
+    losses = {name: float(loss_and_gradient(rb.SmoothLoss(name, "min-max"), [row])[0]) for name in DISTRIBUTED}
+    assert losses["nDCG"] == pytest.approx(0.0486804834, abs=1e-8)
+    assert -1 <= losses["AP"] <= 0
+    assert 0 <= losses["nRBP"] <= 1
+
+
+@pytest.mark.parametrize("bound", ["none", *AFFINE, "distribution"])
+def test_relevance_may_be_any_number(bound: str) -> None:
+    scores, relevance, offsets = flat(GENERIC)
+    loss = rb.SmoothLoss("nDCG", bound)
+    expected = loss(scores, relevance, offsets)
+    for dtype in (torch.int8, torch.uint8, torch.bool, torch.float32):
+        torch.testing.assert_close(loss(scores, relevance.to(dtype), offsets), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_persistence_of_0_trains() -> None:
+    values, gradient = loss_and_gradient(rb.SmoothLoss("RBP(p=0)"), [*GENERIC, *DEGENERATE])
+    assert torch.isfinite(values).all()
+    assert torch.isfinite(gradient).all()
+
+
+@every_loss
+def test_a_batch_without_items_has_a_loss(name: str, bound: str) -> None:
+    for sizes in ([], [0], [0, 0]):
+        scores = torch.zeros(0, requires_grad=True)
+        values = rb.SmoothLoss(name, bound)(scores, torch.zeros(0), torch.tensor([0, *sizes]))
+        assert values.tolist() == [0] * len(sizes)
+        values.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"scores": torch.tensor([0.0, math.nan, 1.0])}, "^scores: found nan at item 1"),
+        ({"scores": torch.tensor([0.0, 1.0, math.inf])}, "^scores: found inf at item 2"),
+        ({"scores": torch.tensor([0, 1, 2])}, "^scores: "),
+        ({"scores": torch.zeros(3, 1)}, "^scores: found shape"),
+        ({"relevance": torch.tensor([1, 0])}, "^relevance: found 2 values, expected 3"),
+        ({"relevance": torch.tensor([1, 0, -1])}, "^relevance: found -1.0, expected grades from 0"),
+        ({"relevance": torch.tensor([1, 0, math.nan])}, "^relevance: found nan, expected grades from 0"),
+        ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
+    ],
+)
+@pytest.mark.parametrize("bound", ["none", "min-max"])
+def test_bad_arguments_are_named(changed: dict[str, Tensor], message: str, bound: str) -> None:
+    arguments = {"scores": torch.zeros(3), "relevance": torch.tensor([1, 0, 0]), "offsets": torch.tensor([0, 3])}
+    with pytest.raises(ValueError, match=message):
+        rb.SmoothLoss("nDCG", bound)(**(arguments | changed))
+
+
+def test_a_loss_is_named_by_its_metric_and_bound() -> None:
+    loss = rb.SmoothLoss("nDCG(gain=exp2)@10", "min-max", temperature=0.5)
+    assert repr(loss) == "SmoothLoss(nDCG@10, bound=min-max, temperature=0.5)"
+    assert not list(loss.parameters())
+    with pytest.raises(ValueError, match="Did you mean nDCG"):
+        rb.SmoothLoss("ndcg")
+    with pytest.raises(ValueError, match="Did you mean min-max"):
+        rb.SmoothLoss("nDCG", "min_max")
+
+
+def test_no_distribution_no_distribution_loss() -> None:
+    scores, relevance, offsets = flat(GENERIC)
+    with pytest.raises(ValueError, match="RBP"):
+        rb.SmoothLoss("RBP(p=0.8)", "distribution")(scores, relevance, offsets)
+    with pytest.raises(ValueError, match=r"distribution.*relevance above 1"):
+        rb.SmoothLoss("nDCG", "distribution")(*flat(GRADED_ROWS))

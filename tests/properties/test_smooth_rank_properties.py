@@ -1,0 +1,363 @@
+r"""Smooth ranks: the linear-time way against a float64 sum over all pairs that is written out here.
+
+Tolerances (issue 2): 1e-5 relative for every rank, 1e-4 of the gradient's norm per list. Where the true gradient
+vanishes (clusters far apart, or terms that cancel) a share of it means nothing, so a floor stands beside it: from 17 to
+18 temperatures on the interpolated slope is 0 where the true one is below sigma'(17) = 4.2e-8. An item's gradient has
+$2N$ terms of at most $\max|g| \max|w|$ times that, so that of a list of N items misses at most `_floor` below.
+"""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.smooth_ranks import PAIRS_WORTH_INTERPOLATION
+
+SLOPE_BEYOND_THE_BAND = 4.2e-8
+RANK_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-4
+
+
+def written_out(scores: Tensor, offsets: Tensor, weights: Tensor | None = None, temperature: float = 1.0) -> Tensor:
+    """R_i = 1 + sum_{j != i} w_j sigma((s_j - s_i) / tau), list by list, in float64."""
+    scores = scores.to(torch.float64)
+    weights = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
+    ranks = []
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        s, w = scores[start:stop], weights[start:stop]
+        others = 1 - torch.eye(stop - start, dtype=torch.float64)
+        ranks.append(1 + (torch.sigmoid((s[None, :] - s[:, None]) / temperature) * others * w).sum(1))
+    return torch.cat(ranks)
+
+
+def assert_same_as_written_out(
+    scores: Tensor,
+    offsets: Tensor,
+    weights: Tensor | None = None,
+    temperature: float = 1.0,
+    method: str = "interpolated",
+    seed: int = 0,
+) -> None:
+    """Ranks and, for a random upstream gradient, the scores' gradient, list by list."""
+    upstream = torch.randn(len(scores), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    ours, exact = scores.clone().requires_grad_(), scores.to(torch.float64, copy=True).requires_grad_()
+    ranks = rb.smooth_rank(ours, offsets, weights=weights, temperature=temperature, method=method)
+    expected = written_out(exact, offsets, weights, temperature)
+    assert ranks.dtype == scores.dtype
+    error = (ranks.detach() - expected.detach()).abs()
+    assert (error <= RANK_TOLERANCE * expected.detach()).all(), error.max()
+    ranks.backward(upstream.to(ranks))
+    expected.backward(upstream)
+    assert ours.grad is not None
+    assert exact.grad is not None
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        part = slice(start, stop)
+        missed = (ours.grad[part] - exact.grad[part]).norm()
+        floor = _floor(upstream[part], weights[part] if weights is not None else None, temperature)
+        assert missed <= GRADIENT_TOLERANCE * exact.grad[part].norm() + floor, (start, stop, missed)
+
+
+def _floor(upstream: Tensor, weights: Tensor | None, temperature: float) -> float:
+    if len(upstream) < 2:
+        return 0.0
+    largest = float(upstream.abs().max()) * (1.0 if weights is None else float(weights.abs().max()))
+    per_item = 2 * len(upstream) * largest * SLOPE_BEYOND_THE_BAND
+    return math.sqrt(len(upstream)) * per_item / temperature
+
+
+def batch(sizes: list[int], spread: float, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    scores = spread * torch.randn(sum(sizes), dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return scores.to(dtype), torch.tensor([0, *sizes]).cumsum(0)
+
+
+RAGGED = [1, 0, 2, 700, 1, 37, 0, 5]
+SPREADS = [0.01, 0.1, 1.0, 10.0, 100.0]
+DTYPES = [torch.float32, torch.float64]
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("spread", SPREADS)
+def test_score_spreads(spread: float, dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch(RAGGED, spread, dtype=dtype)
+    assert_same_as_written_out(scores, offsets, method=method)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("offset", [0.0, 1.0, -1.0, 0.999999, 1e4, -12345.678])
+def test_ties_wherever_they_lie(offset: float, dtype: torch.dtype) -> None:
+    """Also on the edge of a box (odd numbers): all tied is how a factorisation starts."""
+    scores = torch.full((sum(RAGGED),), offset, dtype=dtype)
+    offsets = torch.tensor([0, *RAGGED]).cumsum(0)
+    assert_same_as_written_out(scores, offsets)
+    assert_same_as_written_out(scores + 1e-3 * torch.randn(len(scores), generator=_generator()).to(dtype), offsets)
+    assert_same_as_written_out(scores + (torch.arange(len(scores)) % 3).to(dtype), offsets)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("outlier", [1e4, -1e4, 1e7])
+def test_outliers_leave_the_others_ranks_alone(outlier: float, temperature: float, dtype: torch.dtype) -> None:
+    scores, offsets = batch(RAGGED, 1.0, dtype=dtype)
+    for place in (0, 3, 100, 701):
+        scores[place] = outlier
+    assert_same_as_written_out(scores, offsets, temperature=temperature)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_two_clusters_far_apart_keep_their_order_inside(temperature: float, dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch([600], 1.0, dtype=dtype)
+    scores[300:] += 1e4
+    assert_same_as_written_out(scores, offsets, temperature=temperature, method=method)
+
+
+@pytest.mark.parametrize("gap", [16.0, 17.0, 17.9, 18.0, 18.1, 20.0, 21.9, 30.0])
+def test_gaps_around_the_bands_edge(gap: float) -> None:
+    scores, offsets = batch([200, 3], 0.5)
+    scores[100:200] += gap
+    assert_same_as_written_out(scores, offsets)
+
+
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    st.sampled_from(SPREADS),
+    st.sampled_from([0.1, 0.5, 1.0, 3.0]),
+    st.sampled_from(DTYPES),
+    st.booleans(),
+    st.integers(0, 1000),
+)
+def test_any_batch(
+    sizes: list[int], spread: float, temperature: float, dtype: torch.dtype, weighted: bool, seed: int
+) -> None:
+    scores, offsets = batch(sizes, spread, seed, dtype)
+    weights = torch.rand(len(scores), generator=_generator(seed)).to(dtype) if weighted else None
+    assert_same_as_written_out(scores, offsets, weights, temperature, seed=seed)
+
+
+@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=30), st.sampled_from(["direct", "interpolated"]))
+def test_any_scores(values: list[float], method: str) -> None:
+    scores = torch.tensor(values, dtype=torch.float64)
+    assert_same_as_written_out(scores, torch.tensor([0, len(scores)]), method=method)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_relevance_as_weights_gives_ranks_among_the_relevant(dtype: torch.dtype) -> None:
+    scores, offsets = batch(RAGGED, 3.0, dtype=dtype)
+    relevance = (torch.rand(len(scores), generator=_generator()) < 0.3).to(dtype)
+    assert_same_as_written_out(scores, offsets, relevance)
+    assert_same_as_written_out(scores, offsets, torch.zeros_like(scores))
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct", "auto"])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("score", [0.0, 1.0, -3.7, 1e4])
+def test_a_lone_item_has_rank_1_and_exactly_no_gradient(score: float, dtype: torch.dtype, method: str) -> None:
+    scores = torch.tensor([score, 5.0, 1.0, score], dtype=dtype, requires_grad=True)
+    ranks = rb.smooth_rank(scores, torch.tensor([0, 1, 3, 4]), method=method)
+    assert ranks[[0, 3]].tolist() == pytest.approx([1, 1], abs=1e-6)
+    (ranks * torch.tensor([1e3, 1.0, 2.0, -1e6], dtype=dtype)).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad[[0, 3]].tolist() == [0, 0]
+    assert scores.grad[1] != 0
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct", "auto"])
+@pytest.mark.parametrize("sizes", [[], [0], [0, 0, 0]])
+def test_no_items_no_ranks(sizes: list[int], method: str) -> None:
+    scores = torch.zeros(0, requires_grad=True)
+    ranks = rb.smooth_rank(scores, torch.tensor([0, *sizes]), method=method)
+    assert ranks.shape == (0,)
+    ranks.sum().backward()
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+@pytest.mark.parametrize("spread", SPREADS)
+def test_a_list_alone_is_the_same_list_in_any_batch(spread: float, method: str) -> None:
+    scores, offsets = batch([150, 0, 1, 90, 40], spread)
+    scores[200] = 1e4  # an outlier in one list must not reach another
+    scores.requires_grad_()
+    together = rb.smooth_rank(scores, offsets, method=method)
+    upstream = torch.linspace(-1, 1, len(scores), dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(together, scores, upstream)
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        alone = scores[start:stop].detach().requires_grad_()
+        ranks = rb.smooth_rank(alone, torch.tensor([0, stop - start]), method=method)
+        torch.testing.assert_close(ranks, together[start:stop], rtol=1e-6, atol=0)
+        (own,) = torch.autograd.grad(ranks, alone, upstream[start:stop])
+        torch.testing.assert_close(own, gradient[start:stop], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.sampled_from([*SPREADS, 1e4]), st.integers(0, 99))
+def test_ranks_of_a_list_sum_to_that_of_any_order(method: str, sizes: list[int], spread: float, seed: int) -> None:
+    scores, offsets = batch(sizes, spread, seed)
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    sums = [float(part.sum()) for part in ranks.split(sizes)]
+    assert sums == pytest.approx([n * (n + 1) / 2 for n in sizes], rel=1e-7)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_only_differences_over_the_temperature_count(method: str) -> None:
+    scores, offsets = batch([80, 20], 2.0)
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    torch.testing.assert_close(
+        rb.smooth_rank(scores * 0.3, offsets, temperature=0.3, method=method), ranks, rtol=1e-6, atol=0
+    )
+    torch.testing.assert_close(rb.smooth_rank(scores + 123.45, offsets, method=method), ranks, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_a_low_temperature_gives_the_hard_ranks(method: str) -> None:
+    scores = torch.tensor([0.3, 0.1, 0.2, 7.0, -5.0])
+    ranks = rb.smooth_rank(scores, torch.tensor([0, 3, 5]), temperature=1e-3, method=method)
+    assert ranks.tolist() == pytest.approx([1, 3, 2, 1, 2], abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_permuting_a_list_permutes_its_ranks(method: str) -> None:
+    scores, offsets = batch([50], 3.0)
+    order = torch.randperm(50, generator=_generator())
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    torch.testing.assert_close(rb.smooth_rank(scores[order], offsets, method=method), ranks[order], rtol=1e-9, atol=0)
+
+
+def test_gradients_of_the_direct_way_are_exact() -> None:
+    scores, offsets = batch([6, 0, 1, 4], 2.0)
+    weights = torch.tensor([1.0, 0, 0.5, 2, 0, 1, 1, 0, 1, 1, 3], dtype=torch.float64)
+
+    def ranks(values: Tensor) -> Tensor:
+        return rb.smooth_rank(values, offsets, weights=weights, temperature=0.7, method="direct")
+
+    assert torch.autograd.gradcheck(ranks, (scores.requires_grad_(),))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("spread", SPREADS)
+def test_the_two_ways_agree(spread: float, dtype: torch.dtype) -> None:
+    scores, offsets = batch(RAGGED, spread, dtype=dtype)
+    scores.requires_grad_()
+    upstream = torch.randn(len(scores), generator=_generator()).to(dtype)
+    direct, interpolated = (rb.smooth_rank(scores, offsets, method=method) for method in ("direct", "interpolated"))
+    torch.testing.assert_close(interpolated, direct, rtol=RANK_TOLERANCE, atol=0)
+    gradients = [torch.autograd.grad(ranks, scores, upstream)[0] for ranks in (direct, interpolated)]
+    assert (gradients[1] - gradients[0]).norm() <= GRADIENT_TOLERANCE * gradients[0].norm() + _floor(
+        upstream, None, 1.0
+    )
+
+
+@pytest.mark.parametrize("n", [3, 400])
+def test_the_default_way_is_one_of_the_two(n: int) -> None:
+    scores, offsets = batch([n], 1.0)
+    chosen = "interpolated" if n * n > PAIRS_WORTH_INTERPOLATION else "direct"
+    assert torch.equal(rb.smooth_rank(scores, offsets), rb.smooth_rank(scores, offsets, method=chosen))
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_the_same_call_gives_the_same_bits(method: str) -> None:
+    scores, offsets = batch(RAGGED, 3.0, dtype=torch.float32)
+    scores.requires_grad_()
+    upstream = torch.randn(len(scores), generator=_generator())
+    runs = []
+    for _ in range(3):
+        ranks = rb.smooth_rank(scores, offsets, method=method)
+        runs.append((ranks, *torch.autograd.grad(ranks, scores, upstream)))
+    assert all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run, strict=True))
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_a_graph_that_is_kept_gives_the_same_gradient_twice(method: str) -> None:
+    scores, offsets = batch([30, 5], 3.0)
+    ranks = rb.smooth_rank(scores.requires_grad_(), offsets, method=method)
+    first, second = (torch.autograd.grad(ranks[0], scores, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_many_chunks_of_pairs_and_rows_are_one_sum(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts that bound the memory of long lists, made small enough to come into play here."""
+    monkeypatch.setattr("rankbound.pairs.PAIRS_PER_CHUNK", 1000)
+    monkeypatch.setattr("rankbound.interpolation.ROWS_PER_CHUNK", 7)
+    scores, offsets = batch([90, 0, 45, 1], 20.0)
+    assert_same_as_written_out(scores, offsets, method=method)
+
+
+def test_occupied_boxes_alone_give_the_same_as_all_boxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, offsets = batch(RAGGED, 50.0)
+    dense = rb.smooth_rank(scores, offsets, method="interpolated")
+    monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS", 0)
+    monkeypatch.setattr("rankbound.interpolation.DENSE_ROWS_PER_ITEM", 0)
+    torch.testing.assert_close(rb.smooth_rank(scores, offsets, method="interpolated"), dense, rtol=1e-9, atol=0)
+    assert_same_as_written_out(scores, offsets)
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 2000))
+def test_a_long_list_against_counting(n: int) -> None:
+    """Scores 40 temperatures apart have hard ranks, whatever the number of items."""
+    order = torch.randperm(n, generator=_generator(n))
+    ranks = rb.smooth_rank(40.0 * order.to(torch.float64), torch.tensor([0, n]), method="interpolated")
+    torch.testing.assert_close(ranks, (n - order).to(torch.float64), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_half_precision_scores_keep_their_type(dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch([40, 1, 0, 9], 2.0, dtype=dtype)
+    scores.requires_grad_()
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    assert ranks.dtype == dtype
+    expected = written_out(scores.detach(), offsets)
+    resolution = float(torch.finfo(dtype).eps)
+    torch.testing.assert_close(ranks.detach().to(torch.float64), expected, rtol=2 * resolution, atol=0)
+    ranks.sum().backward()
+    assert scores.grad is not None
+    assert torch.isfinite(scores.grad).all()
+
+
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_autocast_changes_nothing(method: str) -> None:
+    """Nor when the backward pass stands inside the context."""
+    scores, offsets = batch([100, 20], 3.0, dtype=torch.float32)
+    scores.requires_grad_()
+    ranks = rb.smooth_rank(scores, offsets, method=method)
+    (gradient,) = torch.autograd.grad(ranks[:50].square().sum(), scores)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        automatic = rb.smooth_rank(scores, offsets, method=method)
+        (automatic_gradient,) = torch.autograd.grad(automatic[:50].square().sum(), scores)
+    torch.testing.assert_close(automatic, ranks, rtol=1e-6, atol=0)
+    torch.testing.assert_close(automatic_gradient, gradient, rtol=1e-5, atol=1e-4)
+
+
+def test_numbers_of_other_kinds_are_taken() -> None:
+    ranks = rb.smooth_rank(torch.tensor([2, 0, -1]), torch.tensor([0, 3], dtype=torch.int32))
+    assert ranks.tolist() == pytest.approx([1.1666288, 2.1497384, 2.6836328], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"method": "fast"}, "^method: found 'fast', expected one of auto, direct, interpolated"),
+        ({"temperature": 0.0}, "^temperature: found 0.0, expected a number above 0"),
+        ({"temperature": -1.0}, "^temperature: found -1.0"),
+        ({"temperature": math.nan}, "^temperature: found nan"),
+        ({"weights": torch.ones(2)}, "^weights: found 2 values, expected 3"),
+        ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
+        ({"scores": torch.tensor([0.0, math.nan, 1.0])}, "^scores: found nan at item 1"),
+        ({"scores": torch.tensor([0.0, 1.0, -math.inf])}, "^scores: found -inf at item 2"),
+        ({"scores": torch.zeros(1, 3)}, "^scores: found shape"),
+    ],
+)
+def test_bad_arguments_are_named(keywords: dict[str, object], message: str) -> None:
+    arguments = {"scores": torch.zeros(3), "offsets": torch.tensor([0, 3])} | keywords
+    with pytest.raises(ValueError, match=message):
+        rb.smooth_rank(**arguments)  # type: ignore[arg-type]
+
+
+def _generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

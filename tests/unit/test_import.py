@@ -1,0 +1,107 @@
+"""The package is light to import, and its core needs torch, numpy and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+ONLY_THE_CORE = """
+import sys
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+
+def with_dependencies(names):
+    found, waiting = set(), list(names)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        try:
+            needed = requires(name) or []
+        except PackageNotFoundError:
+            continue
+        if name not in found:
+            found.add(name)
+            plain = (line.partition(";")[0] for line in needed if "extra ==" not in line)
+            waiting += [line.replace("[", " ").split()[0].rstrip("<>=!~,.0123456789()") for line in plain]
+    return found
+
+allowed = with_dependencies(["torch", "numpy"]) | {"rankbound"}
+owners = packages_distributions()
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        distributions = {owner.lower().replace("_", "-") for owner in owners.get(top, ())}
+        if distributions and not distributions & allowed:
+            raise ModuleNotFoundError(f"{top} is not installed here", name=top)
+
+sys.meta_path.insert(0, Blocker())
+
+for blocked in ("pyarrow", "polars", "scipy", "pytest"):
+    try:
+        __import__(blocked)
+    except ModuleNotFoundError:
+        continue
+    raise AssertionError(f"{blocked} was not blocked")
+"""
+
+EVERY_PUBLIC_NAME = """
+import numpy as np
+import torch
+import rankbound as rb
+
+scores, relevance, offsets = torch.tensor([0.5, 2.0, 1.0]), torch.tensor([1, 0, 1]), torch.tensor([0, 3])
+arrays = [tensor.numpy() for tensor in (scores, relevance, offsets)]
+for name in ("nDCG@2", "AP", "RR", "P@2", "RBP(p=0.8)", "nRBP(p=0.8)", "nRBP"):
+    assert np.isfinite(rb.metric(name)(*arrays)).all()
+    assert np.isfinite(rb.extremes(name, *arrays[1:])).all()
+    assert rb.minimum(name, 5, 2) <= rb.expectation(name, 5, 2) <= rb.maximum(name, 5, 2)
+assert rb.evaluate([rb.metric("AP")], *arrays)
+for method in ("direct", "interpolated"):
+    assert len(rb.smooth_rank(scores, offsets, method=method)) == 3
+for name in ("nDCG", "AP", "nRBP"):
+    for bound in ("none", "min-max", "expectation", "expectation-max", "distribution", "distribution(gain=sd)"):
+        leaf = scores.clone().requires_grad_()
+        rb.SmoothLoss(name, bound)(leaf, relevance, offsets).sum().backward()
+        assert torch.isfinite(leaf.grad).all()
+        assert np.isfinite(rb.bounded(name, bound)(*arrays)).all()
+    for method in ("exact", "sampled"):
+        found = rb.score_distribution(name, n=40, p=20, method=method, samples=100)
+        assert 0 <= found.cdf(found.expectation) <= 1
+for name in rb.__all__:
+    getattr(rb, name)
+"""
+
+
+def run(code: str) -> None:
+    """In a fresh process, whose failure shows its traceback; the source alone is importable as rankbound."""
+    program = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n{code}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    run(
+        "before = set(sys.modules)\n"
+        "import rankbound\n"
+        "assert rankbound.__version__\n"
+        "assert dir(rankbound) == sorted(rankbound.__all__)\n"
+        "new = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "heavy = {name for name in new if name not in sys.stdlib_module_names} - {'rankbound'}\n"
+        "assert not heavy, heavy"
+    )
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    run(
+        "import rankbound\n"
+        "try:\n"
+        "    rankbound.smoothrank\n"
+        "except AttributeError as error:\n"
+        "    assert 'smoothrank' in str(error)\n"
+        "else:\n"
+        "    raise AssertionError('no error')"
+    )
+
+
+def test_the_core_works_with_torch_and_numpy_alone() -> None:
+    run(ONLY_THE_CORE + EVERY_PUBLIC_NAME)
