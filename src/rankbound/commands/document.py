@@ -1,0 +1,25 @@
+"""`rankbound document`: the report as one PDF and one web page."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Write the report, findings first: a PDF (Typst) and a self-contained web page"
+EXAMPLES = """\
+  rankbound document --results results --out results/paper/rankbound.pdf --html results/paper/index.html"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
+    parser.add_argument("--out", type=Path, metavar="PDF", required=True)
+    parser.add_argument("--html", type=Path, metavar="HTML", required=True)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Build the content once, and render it twice."""
+    from rankbound.paper import document, render_html, render_typst
+
+    content = document.build(arguments.results)
+    figures = arguments.results / "figures"
+    render_html.write(content, figures, arguments.html)
+    render_typst.write(content, figures, arguments.out)

@@ -1,0 +1,40 @@
+"""A figure's SVG file as part of a web page: named for screen readers, unique ids, colours that follow the page."""
+
+import re
+from html import escape
+
+from rankbound.paper.style import DARK
+
+
+def inline_svg(text: str, name: str, description: str) -> str:
+    """The `<svg>` element of a file that `rankbound.paper.style.save` wrote, ready to stand in HTML.
+
+    Its ids get the prefix `name`, its house colours become the page's variables `--c-HEX`, its size follows its frame.
+    """
+    drawing = text[text.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"<!--.*?-->\s*", "", drawing, flags=re.DOTALL)
+    # matplotlib's style sheet speaks of every element (`*`): on a page that would be all of the page.
+    drawing = re.sub(r"<style[^>]*>\*\{", "<style>svg.figure *{", drawing)
+    drawing = _unique_ids(drawing, name)
+    for color in DARK:
+        drawing = drawing.replace(color, f"var({variable(color)})")
+    view = re.search(r'viewBox="([^"]+)"', drawing)
+    width = re.search(r'width="([\d.]+)pt"', drawing)
+    opening = (
+        f'<svg class="figure" xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="{view.group(1) if view else ""}" style="--width: {width.group(1) if width else 504}pt" '
+        f'role="img" aria-labelledby="{name}-title"><title id="{name}-title">{escape(description)}</title>'
+    )
+    return (opening + drawing[drawing.index(">") + 1 :]).strip()
+
+
+def variable(color: str) -> str:
+    """The CSS variable of a house colour."""
+    return f"--c-{color.lstrip('#')}"
+
+
+def _unique_ids(drawing: str, name: str) -> str:
+    drawing = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', drawing)
+    drawing = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', drawing)
+    return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", drawing)
