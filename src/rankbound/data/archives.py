@@ -1,0 +1,172 @@
+"""Members of .zip and .rar archives as byte streams; nothing is ever unpacked to the disk.
+
+The format is told by the first bytes, not by the file's name. RAR goes through libarchive, and through Debian's
+`unar` where that is missing or fails (solid RAR4). An archive is refused whole if any of its names points outside,
+is absurd or occurs twice, if it holds links, or if sizes (declared, and again while reading) pass the limits.
+"""
+
+import io
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from rankbound.data import rar
+from rankbound.data.rar import Member
+from rankbound.errors import DataError
+
+ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
+RAR_STARTS = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
+MAXIMUM_NAME_LENGTH = 1024
+_BUFFER_BYTES = 2**17
+_LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
+_OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an archive may hold at most: number of members, bytes of one member, bytes of all."""
+
+    members: int = 10_000
+    member_bytes: int = 2 * 2**30
+    total_bytes: int = 8 * 2**30
+
+
+def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
+    """The regular files of an archive, in its order, after every check that needs no reading of content.
+
+    Raises DataError if the file is no archive, is damaged, or breaks a rule of this module.
+    """
+    limits = limits or Limits()
+    members = _list_zip(path) if _is_zip(path) else rar.list_members(path)
+    if len(members) > limits.members:
+        raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
+    seen: set[str] = set()
+    for member in members:
+        _check_member(path, member, limits, seen)
+        seen.add(member.name)
+    total = sum(member.size for member in members)
+    if total > limits.total_bytes:
+        raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
+    return [member for member in members if member.kind == "file"]
+
+
+def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[str]) -> str:
+    """The one member whose path ends in `wanted` (whole path parts); DataError if there is none or several."""
+    found = [member.name for member in members if f"/{member.name}".endswith(f"/{wanted}")]
+    if len(found) != 1:
+        shown = ", ".join(found or [member.name for member in members][:8]) or "nothing"
+        raise DataError(
+            f"{path}: expected exactly one member {wanted!r}, found {len(found)}; the archive has {shown}: "
+            "check that this is the right file, and that it is complete"
+        )
+    return found[0]
+
+
+@contextmanager
+def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None = None) -> Iterator[BinaryIO]:
+    """Open the member of that exact name (see `list_members`, whose checks are made again) as a stream of bytes.
+
+    Reading raises DataError where the archive is damaged, or gives other bytes than so many as it declares. (The
+    readers of RAR do not check sums of what they give: `rankbound.data.sources` checks the content.)
+    """
+    sizes = {member.name: member.size for member in list_members(path, limits)}
+    if name not in sizes:
+        raise DataError(f"{path}: there is no member {name!r}")
+    opened = _open_zip(path, name) if _is_zip(path) else rar.open_member(path, name)
+    with opened as read:
+        stream = _CheckedStream(read, f"{path}: member {name!r}", sizes[name])
+        yield io.BufferedReader(stream, _BUFFER_BYTES)
+
+
+def _is_zip(path: str | os.PathLike[str]) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    if not start.startswith(ZIP_STARTS + RAR_STARTS):
+        raise DataError(
+            f"{path}: neither a .zip nor a .rar archive: it begins with {start!r}; "
+            "perhaps an error page was saved in its place: delete it and fetch it again"
+        )
+    return start.startswith(ZIP_STARTS)
+
+
+def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits, seen: set[str]) -> None:
+    name = member.name
+    if not name or len(name) > MAXIMUM_NAME_LENGTH or any(ord(letter) < 32 for letter in name):
+        raise _refused(path, f"a member has the absurd name {name[:80]!r}")
+    if _OUTSIDE.search(name):
+        raise _refused(path, f"member {name!r} points outside of it")
+    if member.kind == "link":
+        raise _refused(path, f"member {name!r} is a link")
+    if member.encrypted:
+        raise _refused(path, f"member {name!r} is encrypted")
+    if name in seen:
+        raise _refused(path, f"member {name!r} occurs twice")
+    if member.size > limits.member_bytes:
+        raise _refused(path, f"member {name!r} has {member.size} bytes, more than {limits.member_bytes}")
+
+
+def _refused(path: str | os.PathLike[str], reason: str) -> DataError:
+    return DataError(f"{path}: archive refused: {reason}; fetch it again from its publisher")
+
+
+def _list_zip(path: str | os.PathLike[str]) -> list[Member]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [_zip_member(info) for info in archive.infolist()]
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+
+
+def _zip_member(info: zipfile.ZipInfo) -> Member:
+    is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
+    kind = "link" if is_link else "folder" if info.is_dir() else "file"
+    # `orig_filename` still shows a NUL, at which `filename` is cut.
+    name = info.orig_filename.replace("\\", "/")
+    return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
+
+
+@contextmanager
+def _open_zip(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+    with archive:
+        info = next(info for info in archive.infolist() if _zip_member(info).name == name)
+        try:
+            stream = archive.open(info)
+        except _DAMAGE as error:
+            raise rar.damaged(path, error) from error
+        with stream:
+            yield stream.read
+
+
+class _CheckedStream(io.RawIOBase):
+    """A raw stream over `read(size)` that must give `size` bytes in all; every sign of damage is a DataError."""
+
+    def __init__(self, read: Callable[[int], bytes], where: str, size: int) -> None:
+        self._read, self._where, self._size, self._count = read, where, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        try:
+            data = self._read(len(buffer))
+        except _DAMAGE as error:
+            raise rar.damaged(self._where, error) from error
+        self._count += len(data)
+        if self._count > self._size or (not data and self._count < self._size):
+            raise rar.damaged(self._where, f"{self._count} bytes so far, but it declares {self._size} in all")
+        buffer[: len(data)] = data
+        return len(data)

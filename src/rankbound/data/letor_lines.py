@@ -1,0 +1,115 @@
+"""The careful parser of single LETOR lines: slow, accepts whatever is unambiguous, and names what is not."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.errors import DataError
+
+LARGEST_LABEL = 127
+LARGEST_EXACT = 2**53
+"""Query ids up to here are exact as doubles, through which the fast parser takes them."""
+
+_SHOWN_CHARACTERS = 40
+
+Parsed = tuple[npt.NDArray[np.int8], npt.NDArray[np.int64], npt.NDArray[np.float32]]
+"""Labels, query ids, and features as (lines, width)."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Parsed lines: label, query id, features, item names, line numbers."""
+
+    label: npt.NDArray[np.int8]
+    query: npt.NDArray[np.int64]
+    features: npt.NDArray[np.float32]
+    names: list[str]
+    number: npt.NDArray[np.int64]
+
+    def part(self, start: int, stop: int) -> "Rows":
+        """Rows start .. stop - 1."""
+        chosen = slice(start, stop)
+        return Rows(
+            self.label[chosen],
+            self.query[chosen],
+            self.features[chosen],
+            self.names[chosen],
+            self.number[chosen],
+        )
+
+    def followed_by(self, other: "Rows") -> "Rows":
+        """Both, one after the other."""
+        return Rows(
+            np.concatenate((self.label, other.label)),
+            np.concatenate((self.query, other.query)),
+            np.concatenate((self.features, other.features)),
+            self.names + other.names,
+            np.concatenate((self.number, other.number)),
+        )
+
+
+def parse(bodies: list[bytes], numbers: list[int], width: int, where: str) -> Parsed:
+    """Parse lines (without comments) one by one; DataError with line number and token for what is malformed."""
+    label = np.zeros(len(bodies), dtype=np.int8)
+    query = np.zeros(len(bodies), dtype=np.int64)
+    features = np.zeros((len(bodies), width), dtype=np.float32)
+    for row, (body, number) in enumerate(zip(bodies, numbers, strict=True)):
+        tokens = body.split()
+        try:
+            label[row] = _whole(tokens[0], "a label", 0, LARGEST_LABEL)
+            query[row] = _query(tokens)
+            _fill(features[row], tokens[2:], width)
+        except _Malformed as error:
+            raise DataError(f"{where}, line {number}: {error}") from error
+    return label, query, features
+
+
+class _Malformed(Exception):
+    def __init__(self, token: bytes, expected: str) -> None:
+        super().__init__(f"found {_shown(token)}, expected {expected}")
+
+
+def _shown(token: bytes) -> str:
+    return repr(token[:_SHOWN_CHARACTERS])[1:]
+
+
+def _query(tokens: list[bytes]) -> int:
+    if len(tokens) < 2:
+        raise _Malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
+    key, colon, value = tokens[1].partition(b":")
+    if key != b"qid" or not colon:
+        raise _Malformed(tokens[1], "`qid:` and the query's number as the second token")
+    return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
+
+
+def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> None:
+    previous = 0
+    for pair in pairs:
+        key, colon, value = pair.partition(b":")
+        if not colon:
+            raise _Malformed(pair, "a pair `index:value`")
+        index = _whole(key, f"a feature index before the colon of {_shown(pair)}", 1, width)
+        if index <= previous:
+            raise _Malformed(pair, f"a feature index above {previous}, the one before it")
+        features[index - 1] = _number(value, pair)
+        previous = index
+
+
+def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
+    expected = f"{what}: a whole number {smallest} .. {largest}"
+    if not token.isdigit() or not smallest <= int(token) <= largest:
+        raise _Malformed(token, expected)
+    return int(token)
+
+
+def _number(token: bytes, pair: bytes) -> float:
+    try:
+        # `1_000` is a number to Python, and to nobody else.
+        value = math.nan if b"_" in token else float(token)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise _Malformed(pair, "a finite number after the colon")
+    return value

@@ -1,0 +1,160 @@
+"""Reading .rar archives: through libarchive, and through the `unar` and `lsar` programs where that fails."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from rankbound.errors import DataError
+
+LISTING_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Member:
+    """One entry of an archive: path with forward slashes, declared bytes, and file, folder or link."""
+
+    name: str
+    size: int
+    kind: str
+    encrypted: bool = False
+
+
+def list_members(path: str | os.PathLike[str]) -> list[Member]:
+    """All entries of a .rar; DataError, with what to do by hand, if neither reader understands it."""
+    libarchive = _import_libarchive()
+    reason: object = "libarchive is not installed"
+    if libarchive is not None:
+        try:
+            with libarchive.file_reader(os.fspath(path)) as archive:
+                return [_libarchive_member(entry) for entry in archive]
+        except libarchive.ArchiveError as error:
+            reason = error
+    if shutil.which("lsar") is None:
+        raise damaged(path, reason, "no second reader: `unar` is not installed")
+    return [_lsar_member(entry) for entry in _run_lsar(path)]
+
+
+@contextmanager
+def open_member(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
+    """Yield `read(size)` over the content of the member of that name."""
+    libarchive = _import_libarchive()
+    reason: object = "libarchive is not installed"
+    with ExitStack() as stack:
+        if libarchive is not None:
+            try:
+                blocks = stack.enter_context(_libarchive_blocks(libarchive, path, name))
+                # The first block is read here: libarchive opens archives that it then can't decompress.
+                first = next(blocks, b"")
+                yield _BlockReader(first, blocks, libarchive.ArchiveError).read
+                return
+            except libarchive.ArchiveError as error:
+                reason = error
+        if shutil.which("unar") is None:
+            raise damaged(path, reason, "no second reader: `unar` is not installed")
+        yield stack.enter_context(_unar_reader(path, name))
+
+
+def damaged(path: str | os.PathLike[str], error: object, more: str = "") -> DataError:
+    """The error for an archive that can't be read, with what to do about it."""
+    return DataError(
+        f"{path}: cannot be unpacked ({error}{'; ' + more if more else ''}): it may be cut off or damaged, so "
+        "fetch it again; if it opens elsewhere, unpack it by hand and pack the same files into a .zip"
+    )
+
+
+def _import_libarchive() -> ModuleType | None:
+    try:
+        import libarchive
+    except (ImportError, OSError, AttributeError, TypeError):
+        # The Python binding fails in any of these ways where the system's library is missing or too old.
+        return None
+    return libarchive if isinstance(libarchive, ModuleType) else None
+
+
+def _libarchive_member(entry: Any) -> Member:
+    kind = "file" if entry.isfile else "folder" if entry.isdir else "link"
+    return Member(_slashes(entry.pathname), int(entry.size or 0), kind)
+
+
+def _slashes(name: str) -> str:
+    return name.replace("\\", "/")
+
+
+@contextmanager
+def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[Iterator[bytes]]:
+    with libarchive.file_reader(os.fspath(path)) as archive:
+        for entry in archive:
+            if _slashes(entry.pathname) == name:
+                yield iter(entry.get_blocks())
+                return
+    raise DataError(f"{path}: there is no member {name!r}")
+
+
+class _BlockReader:
+    """`read(size)` over blocks of any size."""
+
+    def __init__(self, first: bytes, blocks: Iterator[bytes], damage: type[Exception]) -> None:
+        self._block, self._blocks, self._damage = memoryview(first), blocks, damage
+
+    def read(self, size: int) -> bytes:
+        try:
+            while not self._block:
+                self._block = memoryview(next(self._blocks))
+        except StopIteration:
+            return b""
+        except self._damage as error:
+            raise OSError(str(error)) from error
+        data, self._block = bytes(self._block[:size]), self._block[size:]
+        return data
+
+
+def _run_lsar(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    command = ["lsar", "-j", os.fspath(path)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=True, timeout=LISTING_SECONDS)
+        entries: list[dict[str, Any]] = json.loads(done.stdout)["lsarContents"]
+    except (subprocess.SubprocessError, ValueError, KeyError) as error:
+        raise damaged(path, f"lsar: {error}") from error
+    return entries
+
+
+def _lsar_member(entry: dict[str, Any]) -> Member:
+    is_link = bool(entry.get("XADIsLink") or entry.get("XADLinkDestination"))
+    kind = "link" if is_link else "folder" if entry.get("XADIsDirectory") else "file"
+    name, size = _slashes(str(entry["XADFileName"])), int(entry.get("XADFileSize", 0))
+    return Member(name, size, kind, bool(entry.get("XADIsEncrypted")))
+
+
+@contextmanager
+def _unar_reader(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
+    # By index, not by name: unar reads a name as a pattern.
+    indices = [entry["XADIndex"] for entry in _run_lsar(path) if _slashes(str(entry["XADFileName"])) == name]
+    if not indices:
+        raise DataError(f"{path}: there is no member {name!r}")
+    command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(indices[0])]
+    with tempfile.TemporaryFile() as messages:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
+        assert process.stdout is not None
+        stdout = process.stdout
+
+        def read(size: int) -> bytes:
+            data = stdout.read(size)
+            if not data and process.wait() != 0:
+                messages.seek(0)
+                text = messages.read(500).decode(errors="replace").strip()
+                raise OSError(f"unar ended with status {process.returncode}: {text}")
+            return data
+
+        try:
+            yield read
+        finally:
+            stdout.close()
+            process.kill()
+            process.wait()

@@ -1,0 +1,135 @@
+"""The parquet contracts themselves: the columns and types of every kind of file that the steps hand on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+SCHEMA_KEY = "rankbound.schema"
+"""Metadata of every file: its contract's name and version."""
+
+DATASET_KEY = "rankbound.dataset"
+"""Metadata: the data set that a file is of, or was made from."""
+
+SYNTHETIC_KEY = "rankbound.synthetic"
+"""Metadata of a synthetic file and of all that is made from it: how it was generated, as sorted JSON."""
+
+FEATURES = pa.list_(pa.list_(pa.float32(), 0))
+"""Stands for `list<fixed_size_list<float>[d]>` with any width d."""
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Columns in order; `nullable` may hold nulls; `metrics` allows any further column, of type float64."""
+
+    name: str
+    columns: Mapping[str, pa.DataType]
+    nullable: frozenset[str] = field(default=frozenset())
+    metrics: bool = False
+    version: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.version}"
+
+
+_ITEMS = pa.list_(pa.int64())
+_RELEVANCE = pa.list_(pa.int8())
+_NAMES = pa.list_(pa.string())
+_FLOATS = pa.list_(pa.float64())
+_SCORES = pa.list_(pa.float32())
+
+_TRAINING_KEY = {
+    "study": pa.string(),
+    "protocol": pa.string(),
+    "dataset": pa.string(),
+    "nsr_train": pa.int8(),
+    "nsr_test": pa.int8(),
+    "model": pa.string(),
+    "options": pa.string(),
+    "loss": pa.string(),
+    "bounding": pa.string(),
+    "fold": pa.int8(),
+    "seed": pa.int16(),
+}
+_LIST_KEY = {**_TRAINING_KEY, "selection": pa.string(), "topic": pa.string()}
+_NSR_KEYS = frozenset({"nsr_train", "nsr_test"})
+
+CONTRACTS: Mapping[str, Contract] = {
+    contract.name: contract
+    for contract in (
+        Contract(
+            "interactions",
+            {"topic": pa.int32(), "item": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()},
+        ),
+        Contract("lists", {"topic": pa.string(), "items": _NAMES, "relevance": _RELEVANCE, "features": FEATURES}),
+        Contract("list-folds", {"topic": pa.string(), "fold": pa.int8()}),
+        Contract("interaction-folds", {"topic": pa.int32(), "item": pa.int32(), "fold": pa.int8()}),
+        Contract(
+            "instances",
+            {
+                "dataset": pa.string(),
+                "nsr": pa.int8(),
+                "fold": pa.int8(),
+                "split": pa.string(),
+                "topic": pa.string(),
+                "items": _ITEMS,
+                "relevance": _RELEVANCE,
+            },
+            nullable=frozenset({"nsr"}),
+        ),
+        Contract(
+            "distributions",
+            {
+                "metric": pa.string(),
+                "n": pa.int32(),
+                "p": pa.int32(),
+                "minimum": pa.float64(),
+                "maximum": pa.float64(),
+                "expectation": pa.float64(),
+                "sd": pa.float64(),
+                "count": pa.float64(),
+                "low": pa.float64(),
+                "high": pa.float64(),
+                "width": pa.float64(),
+                "error": pa.float64(),
+                "support": _FLOATS,
+                "probability": _FLOATS,
+            },
+        ),
+        Contract(
+            "runs",
+            {**_LIST_KEY, "n": pa.int32(), "p": pa.int32(), "epoch": pa.int32()},
+            nullable=_NSR_KEYS,
+            metrics=True,
+        ),
+        Contract(
+            "epochs",
+            {
+                **_TRAINING_KEY,
+                "epoch": pa.int32(),
+                "part": pa.string(),
+                "mean_loss": pa.float64(),
+                "gradient_norm": pa.float64(),
+            },
+            nullable=_NSR_KEYS,
+            metrics=True,
+        ),
+        Contract("predictions", {**_LIST_KEY, "items": _ITEMS, "scores": _SCORES}, nullable=_NSR_KEYS),
+    )
+}
+
+
+def same_type(found: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether a column's type is the one that a contract asks for."""
+    if expected is FEATURES:
+        return bool(
+            pa.types.is_list(found)
+            and pa.types.is_fixed_size_list(found.value_type)
+            and found.value_type.value_type == pa.float32()
+        )
+    return bool(found == expected)
+
+
+def type_text(expected: pa.DataType) -> str:
+    """A contract's type as errors show it."""
+    return "list<fixed_size_list<float>[d]>" if expected is FEATURES else str(expected)

@@ -1,0 +1,35 @@
+"""The README's example runs, and gives what it says."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_library_example_is_true() -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(example, names)
+    (shown,) = re.findall(r'rb\.metric\("nDCG@10"\).*# tensor\(\[(.*?)\]', example)
+    values = names["rb"].metric("nDCG@10")(names["scores"].detach(), names["relevance"], names["offsets"])
+    assert values.tolist() == pytest.approx([float(value) for value in shown.split(",")], abs=5e-5)
+    assert names["scores"].grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"^make (\w+)|`make (\w+)`", README, flags=re.MULTILINE)):
+        name = next(filter(None, target))
+        assert re.search(rf"^{name}:", makefile, flags=re.MULTILINE), f"make {name}"

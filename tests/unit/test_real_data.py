@@ -1,0 +1,103 @@
+"""The real data sets have the counts that were published for them; runs only where a mirror holds the archives."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rankbound.data import movielens, mq2008
+from rankbound.data.contracts import read_table
+from rankbound.data.fetch import MIRROR_VARIABLE, fetch
+from rankbound.data.folds import fold_interactions, fold_lists
+from rankbound.data.negatives import Drawing
+from rankbound.data.reader import Split, merge, read_features, read_instances
+from rankbound.data.sampling import sample_interactions, sample_lists
+from rankbound.data.sources import SOURCES
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get(MIRROR_VARIABLE),
+    reason=f"{MIRROR_VARIABLE} is not set: the real archives are licensed and not part of the project",
+)
+EXPECTED = json.loads((Path(__file__).parents[1] / "reference" / "data_sets.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("real")
+
+
+@pytest.fixture(scope="module")
+def lists(folder: Path) -> Path:
+    mq2008.convert(fetch(SOURCES["mq2008"], folder / "MQ2008.zip"), folder / "lists.parquet")
+    return folder / "lists.parquet"
+
+
+@pytest.fixture(scope="module")
+def ratings(folder: Path) -> Path:
+    movielens.convert(fetch(SOURCES["movielens"], folder / "ml-latest-small.zip"), folder / "ratings.parquet")
+    return folder / "ratings.parquet"
+
+
+def shapes(splits: list[Split]) -> set[tuple[int, int]]:
+    return {pair for one in splits for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
+
+
+def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> None:
+    expected: dict[str, Any] = EXPECTED["mq2008"]
+    fold_lists(lists, folder / "list-folds.parquet")
+    part = read_table(folder / "list-folds.parquet", "list-folds").column("fold").to_numpy()
+    relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
+    for index in range(5):
+        labels = [relevance[topic] for topic in np.flatnonzero(part == index + 1)]
+        assert len(labels) == expected["queries"][index]
+        assert sum(len(one) for one in labels) == expected["rows"][index]
+        assert np.bincount(np.concatenate(labels)).tolist() == expected["labels"][index]
+        assert sum(max(one) == 0 for one in labels) == expected["queries_without_label_above_0"][index]
+    sizes = [len(one) for one in relevance]
+    assert [min(sizes), np.median(sizes), max(sizes)] == expected["documents_per_query"]
+    assert sum(size > 100 for size in sizes) == expected["lists_above_100"]
+    assert sum(max(one) < 2 for one in relevance) == expected["queries_without_label_2"]
+    assert read_features(lists).shape == (sum(expected["rows"]), mq2008.WIDTH)
+
+
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
+    fold_lists(lists, folder / "list-folds.parquet")
+    out = folder / f"label{threshold}.parquet"
+    sample_lists(lists, folder / "list-folds.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
+    instances = read_instances(out)
+    assert len(instances.pairs()) == EXPECTED["mq2008"]["distinct_n_and_p"][str(threshold)]
+    queries = EXPECTED["mq2008"]["queries"]
+    for fold in instances.folds:
+        after = [queries[(fold - 1 + step) % 5] for step in range(5)]
+        found = [len(instances.split(fold, split)) for split in ("train", "validation", "test")]
+        assert found == [sum(after[:3]), after[3], after[4]]
+
+
+@pytest.mark.parametrize("nsr", [1, 2, 3])
+def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path, nsr: int) -> None:
+    expected: dict[str, Any] = EXPECTED["movielens"]
+    table = read_table(ratings, "interactions")
+    assert len(table) == expected["ratings"]
+    assert len(np.unique(table.column("topic").to_numpy())) == expected["users"]
+    folds, out = folder / "folds.parquet", folder / f"nsr{nsr}.parquet"
+    fold_interactions(ratings, folds, dataset="movielens", threshold=4, min_relevant=25, seed=0)
+    checked = {"threshold": 4, "min_relevant": 25}
+    sample_interactions(ratings, folds, out, drawing=Drawing("movielens", nsr, 0.1, 0), checked=checked)
+    instances = read_instances(out)
+    assert (len(instances.topics), instances.item_count) == (expected["users_kept"], expected["rated_movies"])
+    tests = [instances.split(fold, "test") for fold in instances.folds]
+    trains = [merge(instances.split(fold, "train"), instances.split(fold, "validation")) for fold in instances.folds]
+    relevant = np.sum([test.positives for test in tests], axis=0)
+    assert [relevant.min(), np.median(relevant), relevant.max()] == expected["relevant"]
+    assert relevant.sum() == expected["relevant_sum"]
+    in_test = np.concatenate([test.positives for test in tests])
+    assert [in_test.min(), in_test.max()] == expected["relevant_in_test"]
+    assert len(np.unique(in_test)) == expected["relevant_in_test_distinct"]
+    assert min(train.positives.min() for train in trains) == expected["fewest_relevant_in_training"]
+    assert len(shapes(tests + trains)) == expected["distinct_n_and_p_at_each_nsr"]
+    for split in tests + trains:
+        np.testing.assert_array_equal(split.sizes, (nsr + 1) * split.positives)
