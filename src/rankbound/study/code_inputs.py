@@ -70,48 +70,88 @@ def _file_of(module: str) -> Path | None:
 @cache
 def _read(file: Path, module: str) -> tuple[list[tuple[str, bool]], list[str]]:
     """The modules that a file imports, each with whether at its top level, and the reference files that it names."""
-    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    tree = _parsed(file)
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     imported = [
         (target, at_top)
-        for statement, at_top in _imports(tree, at_top=True, facade=file.name == "__init__.py")
-        for target in _targets(statement, package)
+        for statement, at_top in _imports(tree, at_top=True)
+        for target in _targets(statement, package, tree)
     ]
     return imported, sorted(_reference_files(tree))
 
 
-def _imports(node: ast.AST, at_top: bool, facade: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+
+
+def _imports(node: ast.AST, at_top: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, at_top
-        elif isinstance(child, ast.If) and _is_type_checking(child.test):
-            # Never run; but in a package that loads its names on first use, they say where those names live.
-            if facade:
-                yield from _imports(child, at_top=False, facade=facade)
-        else:
+        elif not _is_for_types(child):
             inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from _imports(child, at_top and not inside, facade)
+            yield from _imports(child, at_top and not inside)
 
 
-def _is_type_checking(test: ast.expr) -> bool:
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether this is an `if TYPE_CHECKING:` block, which never runs."""
+    test = node.test if isinstance(node, ast.If) else None
     name = test.attr if isinstance(test, ast.Attribute) else test.id if isinstance(test, ast.Name) else ""
     return name == "TYPE_CHECKING"
 
 
-def _targets(statement: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
-    """Names of the package's modules that a statement imports; `from x import y` is x.y if that is a module, else x."""
+def _targets(statement: ast.Import | ast.ImportFrom, package: str, tree: ast.Module) -> Iterator[str]:
+    """The package's modules that a statement of `tree` imports."""
     if isinstance(statement, ast.Import):
-        yield from (alias.name for alias in statement.names if alias.name.split(".")[0] == PACKAGE)
+        for alias in statement.names:
+            if alias.name == PACKAGE:
+                yield from _homes(PACKAGE, _attributes(tree, alias.asname or PACKAGE))
+            elif alias.name.split(".")[0] == PACKAGE:
+                yield alias.name
         return
     source = statement.module or ""
     if statement.level:
         base = package.split(".")[: len(package.split(".")) - statement.level + 1]
         source = ".".join([*base, source] if source else base)
-    if source.split(".")[0] != PACKAGE:
-        return
-    for alias in statement.names:
-        submodule = f"{source}.{alias.name}"
-        yield submodule if _file_of(submodule) is not None else source
+    if source.split(".")[0] == PACKAGE:
+        yield from _homes(source, [alias.name for alias in statement.names])
+
+
+def _homes(module: str, names: Sequence[str]) -> Iterator[str]:
+    """Where a module's names live: in its submodule of that name, where it loads them from on first use, or in it."""
+    file = _file_of(module)
+    lazy = _loaded_on_first_use(file) if file is not None else {}
+    for name in names:
+        submodule = f"{module}.{name}"
+        if _file_of(submodule) is not None:
+            yield submodule
+        else:
+            yield lazy.get(name, module)
+
+
+def _loaded_on_first_use(file: Path) -> dict[str, str]:
+    """Name -> module, from the imports for type checkers of a package that loads its names when they are asked for."""
+    if file.name != "__init__.py":
+        return {}
+    return {
+        alias.name: statement.module
+        for block in _parsed(file).body
+        if _is_for_types(block)
+        for statement in ast.walk(block)
+        if isinstance(statement, ast.ImportFrom) and statement.module
+        for alias in statement.names
+    }
+
+
+def _attributes(tree: ast.Module, name: str) -> list[str]:
+    """The attributes of a name that a file uses."""
+    found = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == name
+    }
+    return sorted(found)
 
 
 def _reference_files(tree: ast.AST) -> Iterator[str]:
@@ -120,7 +160,7 @@ def _reference_files(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith((".csv", ".json")):
             name = f"{REFERENCE}/{node.value.removeprefix(REFERENCE + '/')}"
             if (ROOT / name).is_file():
-                yield name
+                yield from (f"{REFERENCE}/__init__.py", name)
 
 
 def _from_working_folder(path: Path) -> str:

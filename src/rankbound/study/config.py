@@ -140,12 +140,22 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         elif name not in config["training"]:
             trained = _listed(list(config["training"])) or "none"
             yield ("training",), f"training has no entry for the data set {name!r} (it has {trained})"
+        else:
+            yield from _rates_for_all_protocols(name, config)
     for section, entries in sections.items():
         for name, entry in entries.items():
             yield from _raw_or_generated((section, name), entry)
     for name in set(sections["interactions"]) & set(sections["lists"]):
         yield ("lists", name), f"lists.{name} is defined under interactions, too: give one of them another name"
     yield from _models_that_fit(config, sections)
+
+
+def _rates_for_all_protocols(name: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    path = ("training", name, "learning_rate")
+    rates = config["training"][name]["learning_rate"]
+    for protocol in config["protocols"]:
+        if protocol not in rates:
+            yield path, f"{_named(path)} has no rate for the protocol {protocol} (it has {_listed(list(rates))})"
 
 
 def _raw_or_generated(path: KeyPath, entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -26,7 +26,7 @@ def settle(folder: Path, snakemake_flags: Sequence[str] = ()) -> None:
         raise DataError(
             "\n  ".join(
                 [
-                    "nothing was touched: these files are not what dvc.lock says, so that their steps may be out of date:",
+                    "nothing was touched: these are not what dvc.lock says, so that steps may be out of date:",
                     *differing,
                     "bring them back with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`",
                 ]

@@ -91,7 +91,7 @@ class Study:
     def runs(self) -> list[Run]:
         """Every training job, in the configuration's order."""
         return [
-            Run(protocol, one, self.training(one)["model"]["name"], loss, bounding)
+            Run(protocol, one, self.training(one, protocol)["model"]["name"], loss, bounding)
             for protocol in self.config["protocols"]
             for one in self.instances.values()
             for loss in self.config["losses"]
@@ -144,10 +144,10 @@ class Study:
         """The parquet file of a data set."""
         return f"<data>/{'lists' if self.is_judged(source) else 'interactions'}/{source}.parquet"
 
-    def training(self, instances: Instances) -> Mapping[str, Any]:
-        """How a data set's model is trained: its section of the configuration."""
-        training: Mapping[str, Any] = self.config["training"][instances.source]
-        return training
+    def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
+        """How a data set's model is trained: its section of the configuration, with the protocol's learning rate."""
+        section: Mapping[str, Any] = self.config["training"][instances.source]
+        return {**section, "learning_rate": section["learning_rate"][protocol]}
 
     # Pieces
 

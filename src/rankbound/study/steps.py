@@ -94,7 +94,7 @@ class Steps:
         return as_json(
             {
                 **self._key(wildcards),
-                **self.study.training(instances),
+                **self.study.training(instances, wildcards.protocol),
                 **_chosen(self.config, "folds", "seeds", "temperature"),
                 "loss": wildcards.loss,
                 "bounding": wildcards.bounding,

@@ -1,0 +1,66 @@
+# make demo    the whole workflow on generated data: no download, minutes on a laptop
+# make paper   the real thing: fetches MovieLens and MQ2008, trains 375 models, draws every table and figure
+# make test    format, types, and all tests
+# Each sets up what it needs in .venv first. Needs make and Python 3.11 or newer, nothing else.
+#
+# PYTHON=python3.12                     another interpreter
+# CORES=4                               how many steps run at once (default: all cores)
+# TORCH_INDEX=https://...               another package index for torch alone (envs/torch.txt says why)
+# RANKBOUND_MIRROR=/folder/or/https://  where the raw archives lie, if not at their publishers
+
+PYTHON ?= python3
+CORES ?= all
+TORCH_INDEX ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+CODE := src tests
+RULES := Snakefile workflow
+
+.DEFAULT_GOAL := help
+.PHONY: help demo paper test lint format check clean setup
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
+
+demo: $(READY)
+	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES)
+	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
+
+paper: $(READY)
+	$(BIN)/snakemake --cores $(CORES)
+	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
+
+test: lint check
+
+lint: $(READY)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check --line-length 120 $(RULES)
+
+# One thread a process: the two test processes share the cores, and so do the steps that they start.
+check: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
+
+format: $(READY)
+	$(BIN)/ruff check --fix $(CODE)
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/snakefmt --line-length 120 $(RULES)
+
+setup: $(READY)
+
+# Results and raw archives stay: what took long to make or to fetch is removed by hand.
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# Torch first and alone, so that nothing after it asks for another build.
+$(READY): pyproject.toml envs/cpu.txt envs/torch.txt
+	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) is not there: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; name one: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
+	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[dev]"
+	@touch $@

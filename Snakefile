@@ -1,0 +1,119 @@
+# The whole study: raw archives -> lists -> training instances -> runs -> tables, figures and the paper.
+# `snakemake --cores 2` makes all of it; `snakemake -n` says what is missing and why. Every step is a subcommand of
+# `rankbound`, what it may depend on is in its rule, and what to run is in config.yaml.
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from rankbound.errors import ConfigError
+from rankbound.study.code_inputs import code_inputs
+from rankbound.study.config import check_config, config_files
+from rankbound.study.spec import Study
+from rankbound.study.steps import Steps, one_of
+
+min_version("9.14")  # path variables
+
+
+configfile: "config.yaml"
+
+
+try:
+    check_config(
+        config,
+        schema=Path(workflow.basedir, "workflow/schemas/config.schema.json"),
+        files=config_files(workflow),
+        flags=list(workflow.config_settings.config),
+    )
+except ConfigError as error:
+    # The message alone: a traceback of this file would say nothing more.
+    sys.exit(str(error))
+
+study = Study(config)
+steps = Steps(study)
+
+# The steps run with the Python that runs snakemake, one thread each (lists are small: two jobs side by side beat two
+# threads), and keep the memory of freed tensors for the next ones instead of handing it back after each operation.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+os.environ.setdefault("RANKBOUND_MIRROR", config.get("mirror", ""))
+os.environ.update(
+    POLARS_MAX_THREADS="1",
+    PYTHONHASHSEED="0",
+    CUBLAS_WORKSPACE_CONFIG=":4096:8",
+    MALLOC_MMAP_THRESHOLD_="1073741824",
+    MALLOC_TRIM_THRESHOLD_="4294967296",
+)
+
+
+wildcard_constraints:
+    source=one_of(study.sources),
+    instances=one_of(study.instances),
+    protocol=one_of(config["protocols"]),
+    model=one_of(study.models),
+    loss=one_of(config["losses"]),
+    bounding=one_of(config["bounds"]),
+    figure=one_of(config["figures"]),
+    table=one_of(name for name in config["tables"] if name != "table_5_1"),
+
+
+report: "workflow/report/study.rst"
+
+
+localrules:
+    all,
+    data,
+    tables,
+    runs,
+    figures,
+    paper,
+    demo,
+
+
+rule all:
+    input:
+        study.table_files(),
+        study.figure_files(),
+        "<results>/paper/rankbound.pdf",
+        "<results>/paper/index.html",
+
+
+include: "workflow/rules/data.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/results.smk"
+include: "workflow/rules/paper.smk"
+
+
+rule data:
+    input:
+        study.data_files(),
+
+
+rule tables:
+    input:
+        study.distribution_files(),
+
+
+rule runs:
+    input:
+        "<results>/runs.parquet",
+        "<results>/epochs.parquet",
+
+
+rule figures:
+    input:
+        study.table_files(),
+        study.figure_files(),
+
+
+rule paper:
+    input:
+        "<results>/paper/rankbound.pdf",
+        "<results>/paper/index.html",
+
+
+# `snakemake --workflow-profile profiles/demo` runs the same rules on generated data; this target checks that it does.
+rule demo:
+    input:
+        rules.all.input if not study.fetched else "use --workflow-profile profiles/demo",

@@ -1,0 +1,44 @@
+"""`rankbound check-config`: say whether a study's configuration is valid."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Check a study's configuration: every problem with its key, line, what was found and what is allowed"
+EXAMPLES = """\
+  rankbound check-config
+  rankbound check-config config.yaml mine.yaml"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        type=Path,
+        nargs="*",
+        default=[Path("config.yaml")],
+        help="configuration files, merged in this order (default: config.yaml)",
+    )
+    parser.add_argument(
+        "--schema",
+        type=Path,
+        metavar="FILE",
+        default=Path("workflow/schemas/config.schema.json"),
+        help="its JSON schema",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Check, and say what would run."""
+    from rankbound.study.config import check_config
+    from rankbound.study.config_lines import merged
+    from rankbound.study.spec import Study
+
+    config = merged(arguments.files)
+    check_config(config, arguments.schema, arguments.files)
+    study = Study(config)
+    folds, seeds = len(config["folds"]), len(config["seeds"])
+    print(
+        f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
+        f"{len(study.runs) * folds * seeds} trainings ({folds} folds, {seeds} seeds)"
+    )

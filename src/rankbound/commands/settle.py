@@ -1,0 +1,23 @@
+"""`rankbound settle`: tell Snakemake that what `dvc pull` brought is current."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "After `dvc pull`: make the files current for Snakemake, if DVC finds every one as its lock file says"
+EXAMPLES = """\
+  dvc pull && rankbound settle && snakemake -n"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--folder", type=Path, metavar="DIR", default=Path(), help="the workflow's root (default: the working folder)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Check and settle."""
+    from rankbound.study.settle import settle
+
+    settle(arguments.folder)
+    print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")

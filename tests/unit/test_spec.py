@@ -1,0 +1,137 @@
+"""From a configuration to the work it asks for."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rankbound.study.config_lines import merged
+from rankbound.study.job import TrainingJob
+from rankbound.study.spec import Study
+from rankbound.study.steps import Steps, as_json, one_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def config() -> dict[str, Any]:
+    return merged([ROOT / "config.yaml"])
+
+
+@pytest.fixture
+def steps(config: dict[str, Any]) -> Steps:
+    return Steps(Study(config))
+
+
+def wildcards(**names: str) -> SimpleNamespace:
+    return SimpleNamespace(**names)
+
+
+def test_the_thesis_is_75_jobs_on_five_data_sets(config: dict[str, Any]) -> None:
+    study = Study(config)
+    assert list(study.instances) == [
+        "movielens-nsr1",
+        "movielens-nsr2",
+        "movielens-nsr3",
+        "mq2008-label2",
+        "mq2008-label1",
+    ]
+    assert len(study.runs) == 75
+    assert len(set(study.run_files())) == 75 + 5
+    assert study.distribution_files() == [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
+
+
+def test_a_run_lies_where_its_key_says(config: dict[str, Any]) -> None:
+    stems = {run.stem for run in Study(config).runs}
+    assert "<results>/runs/published/mq2008-label1/mlp/AP/min-max" in stems
+    assert "<results>/runs/published/movielens-nsr2/matrix-factorization/nRBP/distribution" in stems
+
+
+def test_each_axis_multiplies(config: dict[str, Any]) -> None:
+    config |= {"protocols": ["published", "honest"], "losses": ["AP"], "bounds": ["none"], "datasets": ["mq2008"]}
+    study = Study(config)
+    assert [(run.protocol, run.instances.dataset) for run in study.runs] == [
+        ("published", "mq2008-label2"),
+        ("published", "mq2008-label1"),
+        ("honest", "mq2008-label2"),
+        ("honest", "mq2008-label1"),
+    ]
+    assert study.distribution_files() == []
+    assert list(study.sources) == ["mq2008"]
+
+
+def test_only_what_a_job_needs_is_its_input(steps: Steps) -> None:
+    ratings = {"instances": "movielens-nsr1", "loss": "AP"}
+    assert steps.trained_from(wildcards(**ratings, bounding="none")) == {
+        "instances": "<data>/instances/movielens-nsr1.parquet"
+    }
+    judged = wildcards(instances="mq2008-label2", loss="AP", bounding="distribution(gain=sd)")
+    assert steps.trained_from(judged) == {
+        "instances": "<data>/instances/mq2008-label2.parquet",
+        "lists": "<data>/lists/mq2008.parquet",
+        "distributions": "<results>/tables/distributions/AP.parquet",
+    }
+    files = SimpleNamespace(lists="data/lists/mq2008.parquet", distributions="a folder/AP.parquet")
+    assert steps.train_flags(judged, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
+
+
+@pytest.mark.parametrize("instances", ["movielens-nsr2", "mq2008-label1"])
+def test_train_options_are_what_the_training_step_reads(steps: Steps, instances: str) -> None:
+    chosen = wildcards(protocol="honest", instances=instances, model="any", loss="nRBP", bounding="min-max")
+    job = TrainingJob.from_json(steps.train_options(chosen))
+    assert (job.protocol, job.loss, job.bounding, job.folds) == ("honest", "nRBP", "min-max", (1, 2, 3, 4, 5))
+    assert (job.dataset, job.nsr) == (("movielens", 2) if instances == "movielens-nsr2" else ("mq2008-label1", None))
+
+
+def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[str, Any]) -> None:
+    chosen = wildcards(
+        protocol="published",
+        instances="movielens-nsr1",
+        source="movielens",
+        model="matrix-factorization",
+        loss="AP",
+        bounding="none",
+    )
+
+    def options(changed: dict[str, Any]) -> dict[str, str]:
+        steps = Steps(Study(changed))
+        names = ("split_options", "sample_options", "distribution_options", "train_options", "control_options")
+        return {name: getattr(steps, name)(chosen) for name in names}
+
+    before = options(config)
+    changes: dict[str, set[str]] = {
+        "seeds": {"train_options"},
+        "temperature": {"train_options"},
+        "controls": {"control_options"},
+        "distributions": {"distribution_options"},
+        "figures": set(),
+        "mirror": set(),
+    }
+    values: dict[str, Any] = {"seeds": [1], "temperature": 2.0, "controls": [], "distributions": {"seed": 1}}
+    for key, expected in changes.items():
+        after = options({**config, key: values.get(key, "other")})
+        assert {name for name in after if after[name] != before[name]} == expected
+
+
+def test_generated_data_need_no_archive() -> None:
+    study = Study(merged([ROOT / "profiles/demo/study.yaml"]))
+    assert study.archives == {}
+    assert study.generated == ["synthetic-movielens", "synthetic-mq2008"]
+    assert Steps(study).generate_flags(wildcards(source="synthetic-mq2008")) == "--seed 0 --size 150"
+
+
+def test_options_have_one_text() -> None:
+    assert as_json({"b": [1, 2], "a": 1.0}) == as_json({"a": 1.0, "b": [1, 2]}) == '{"a":1.0,"b":[1,2]}'
+    with pytest.raises(ValueError, match="JSON"):
+        as_json({"a": float("nan")})
+    assert json.loads(as_json({"nsr": None})) == {"nsr": None}
+
+
+def test_a_wildcard_without_values_matches_nothing() -> None:
+    import re
+
+    assert re.fullmatch(one_of([]), "") is None
+    assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
+    assert re.fullmatch(one_of(["a.b"]), "axb") is None

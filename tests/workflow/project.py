@@ -1,0 +1,159 @@
+"""A copy of the workflow and its package in a folder of its own, with a configuration small enough for a test."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+COPIED = ("Snakefile", "workflow", "profiles", "src", "dvc.yaml", ".dvcignore", ".dvc", ".gitignore")
+
+GENERATED: dict[str, Any] = {
+    "study": "tiny",
+    "pathvars": {"data": "data", "results": "results", "logs": "logs", "benchmarks": "results/benchmarks"},
+    "protocols": ["published"],
+    "datasets": ["synthetic-movielens", "synthetic-mq2008"],
+    "losses": ["nDCG", "nRBP"],
+    "bounds": ["none", "distribution"],
+    "folds": [1, 2],
+    "seeds": [0],
+    "controls": ["random", "popularity", "oracle"],
+    "interactions": {
+        "synthetic-movielens": {
+            "size": 12,
+            "threshold": 4,
+            "min_relevant": 25,
+            "nsr": [1],
+            "validation_share": 0.1,
+            "seed": 0,
+        }
+    },
+    "lists": {"synthetic-mq2008": {"size": 40, "seed": 0, "thresholds": [1]}},
+    "training": {
+        "synthetic-movielens": {
+            "model": {"name": "matrix-factorization", "factors": 4},
+            "learning_rate": {"published": 0.01},
+            "epochs": 3,
+            "batch_size": 32,
+        },
+        "synthetic-mq2008": {
+            "model": {"name": "mlp", "hidden": [4]},
+            "learning_rate": {"published": 0.01},
+            "epochs": 3,
+            "batch_size": 32,
+        },
+    },
+    "temperature": 1.0,
+    "distributions": {"method": "exact", "samples": 1000, "seed": 0},
+    "figures": ["figure_1_1", "figure_5_2"],
+    "tables": ["table_2_2", "table_5_1"],
+}
+
+
+class Project:
+    """The copy in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def create(cls, folder: Path, config: Mapping[str, Any]) -> "Project":
+        """Copy the workflow and its package into `folder`."""
+        folder.mkdir(exist_ok=True)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                # No caches, and nothing that an installation in the source folder left behind.
+                ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "tmp", "cache", "config.local")
+                shutil.copytree(source, folder / name, ignore=ignored)
+            else:
+                shutil.copy(source, folder / name)
+        project = cls(folder)
+        project.configure(config)
+        return project
+
+    def copy(self, folder: Path) -> "Project":
+        """The same project elsewhere, with the times of its files and Snakemake's records."""
+        subprocess.run(["cp", "-a", self.folder, folder], check=True)
+        return Project(folder)
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Write config.yaml."""
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def command(self, *arguments: str, **variables: str) -> dict[str, Any]:
+        """Arguments of `subprocess` for a module of this interpreter, run in the copy, with the copied package."""
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": str(self.folder / "src"), "OMP_NUM_THREADS": "1"}
+        return {"args": [sys.executable, "-m", *arguments], "cwd": self.folder, "env": environment | variables}
+
+    def run(self, *arguments: str, status: int = 0, **variables: str) -> str:
+        """Run a module (`snakemake`, `dvc`, `rankbound.cli`); what it printed, if it ended as expected."""
+        result = subprocess.run(
+            **self.command(*arguments, **variables), capture_output=True, text=True, check=False, timeout=600
+        )
+        output = result.stdout + result.stderr
+        assert result.returncode == status, output[-6000:]
+        return output
+
+    def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "") -> Path:
+        """Run a module while every Python in it reports to the folder `watcher`; returns the list of renamed files.
+
+        Each interpreter notes the renames that it is about to do in `renames`, and prints the modules of the package
+        that it has loaded at its end. If `kill_at` is given, everything is killed (-9) before a file of that name
+        appears.
+        """
+        watcher.mkdir(exist_ok=True)
+        (watcher / "sitecustomize.py").write_text(_WATCHER, encoding="utf-8")
+        renames = watcher / "renames"
+        renames.write_text("", encoding="utf-8")
+        path = os.pathsep.join([str(watcher), str(self.folder / "src")])
+        process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at)
+        result = subprocess.run(
+            **process, capture_output=True, text=True, check=False, start_new_session=True, timeout=600
+        )
+        assert result.returncode == (-signal.SIGKILL if kill_at else 0), (result.stdout + result.stderr)[-6000:]
+        return renames
+
+    def snakemake(self, *arguments: str, status: int = 0, **variables: str) -> str:
+        return self.run("snakemake", "--cores", "2", *arguments, status=status, **variables)
+
+    def waiting(self, *targets: str) -> dict[str, int]:
+        """The rules that `snakemake -n` would run, with their numbers of jobs; targets without a command left out."""
+        output = self.snakemake("-n", *targets)
+        if "Nothing to be done" in output:
+            return {}
+        stats = output[output.index("Job stats:") :].split("\n\n")[0]
+        counts = {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", stats, flags=re.MULTILINE)}
+        collected = {"total", "all", "data", "tables", "runs", "figures", "paper"}
+        return {name: count for name, count in counts.items() if name not in collected}
+
+
+_WATCHER = """
+import atexit, os, signal, sys
+
+def watch(event, arguments):
+    if event == "os.rename":
+        name = os.path.basename(os.fspath(arguments[1]))
+        if name == os.environ["KILL_AT"]:
+            os.killpg(0, signal.SIGKILL)
+        with open(os.environ["RENAMES"], "a") as file:
+            file.write(name + "\\n")
+
+def report():
+    names = [name for name in sys.modules if name.split(".")[0] == "rankbound"]
+    print("loaded modules:", *names, file=sys.stderr)
+
+sys.addaudithook(watch)
+atexit.register(report)
+"""

@@ -1,0 +1,157 @@
+"""The whole workflow on generated data: everything is made once, and again only for a reason."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+import pytest
+from project import GENERATED, Project
+
+from rankbound.paper.figures import FIGURES
+from rankbound.study.code_inputs import IGNORED, files_behind
+
+RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
+DATA = {"generate": 2, "split": 2, "sample": 2}
+AFTER_RUNS = {"collect": 1, "table_5_1": 1, "figure_of_runs": 1, "document": 1}
+
+
+def test_everything_that_the_targets_name_is_made(finished: Project) -> None:
+    names = ["results/paper/index.html", "results/paper/rankbound.pdf", "results/metrics.json", "results/runs.parquet"]
+    names += [f"results/figures/{name}.{kind}" for name in GENERATED["figures"] for kind in ("svg", "pdf")]
+    names += [f"results/tables/{name}.csv" for name in GENERATED["tables"]]
+    names += [f"{RUNS}/distribution.{kind}" for kind in ("parquet", "epochs.parquet", "weights.safetensors")]
+    assert [name for name in names if not finished.path(name).stat().st_size] == []
+
+
+def test_every_step_left_its_log_and_its_costs(finished: Project) -> None:
+    logs = {path.relative_to(finished.path("logs")).with_suffix("") for path in finished.path("logs").rglob("*.log")}
+    costs = finished.path("results/benchmarks")
+    assert logs == {path.relative_to(costs).with_suffix("") for path in costs.rglob("*.tsv")}
+    assert len(logs) == 24
+
+
+def test_the_runs_table_holds_every_training(finished: Project) -> None:
+    runs = pl.read_parquet(finished.path("results/runs.parquet")).filter(pl.col("loss") != "none")
+    trained = runs.select("dataset", "loss", "bounding", "fold").unique()
+    assert len(trained) == 2 * 2 * 2 * 2
+    assert set(runs["study"]) == {"tiny"}
+
+
+def test_no_temporary_files_are_left(finished: Project) -> None:
+    left = [path for folder in ("data", "results") for path in finished.path(folder).rglob("*")]
+    assert [path for path in left if path.name.startswith(".") or path.name.endswith(".shards")] == []
+
+
+def test_a_finished_run_has_nothing_to_do(finished: Project) -> None:
+    assert finished.waiting() == {}
+
+
+def test_steps_load_only_the_files_that_are_their_inputs(finished: Project) -> None:
+    """What Python had loaded when a step ended, by its own report, against what the step's rule depends on."""
+    checked = set()
+    for log in sorted(finished.path("logs").rglob("*.log")):
+        subcommand = log.relative_to(finished.path("logs")).parts[0].removesuffix(".log")
+        (report,) = re.findall(r"^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
+        # The command line imports every subcommand's module, and runs one.
+        loaded = {name for name in report.split() if not name.startswith("rankbound.commands.")}
+        modules = [f"rankbound.commands.{subcommand}"]
+        if subcommand == "figure":
+            modules.append(f"rankbound.paper.figures.{FIGURES[log.stem].module}")
+        claimed = {_module(file) for file in files_behind(modules)} | {_module(file) for file in IGNORED}
+        assert loaded <= claimed, (log, loaded - claimed)
+        checked.add(subcommand)
+    steps = {"generate", "split", "sample", "distributions", "train", "controls", "collect", "table", "figure"}
+    assert checked == steps | {"document"}
+
+
+def test_touching_every_file_reruns_nothing(finished: Project) -> None:
+    for path in finished.path("src").rglob("*"):
+        path.touch()
+    finished.path("config.yaml").touch()
+    for path in finished.path("data").rglob("*.parquet"):
+        path.touch()
+    assert finished.waiting() == {}
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("paper/figures/lower_bounds.py", {"figure_of_formulas": 1, "document": 1}),
+        ("models/mlp.py", {"train": 8, **AFTER_RUNS}),
+        ("study/controls_job.py", {"controls": 2, **AFTER_RUNS}),
+        ("study/collect.py", AFTER_RUNS),
+        ("paper/worked.py", {"worked_table": 1, "table_5_1": 1, "document": 1}),
+        ("commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
+        ("cli.py", {}),
+    ],
+)
+def test_changing_a_line_reruns_what_depends_on_it(finished: Project, file: str, expected: dict[str, int]) -> None:
+    with _changed_line(finished.path(f"src/rankbound/{file}")):
+        waiting = finished.waiting()
+    assert waiting == expected
+    assert finished.waiting() == {}
+
+
+def test_a_changed_option_reruns_what_uses_it(finished: Project) -> None:
+    training = GENERATED["training"]
+    slower = {**training["synthetic-mq2008"], "learning_rate": {"published": 0.02}}
+    try:
+        finished.configure({**GENERATED, "training": {**training, "synthetic-mq2008": slower}})
+        assert finished.waiting() == {"train": 4, **AFTER_RUNS}
+    finally:
+        finished.configure(GENERATED)
+    assert finished.waiting() == {}
+
+
+def test_rerunning_a_step_gives_the_same_bytes(finished: Project) -> None:
+    names = ["results/figures/figure_5_2.svg", "results/figures/figure_5_2.pdf", f"{RUNS}/distribution.parquet"]
+    names += [f"{RUNS}/distribution.weights.safetensors", "results/tables/table_5_1.csv"]
+    before = {name: _digest(finished.path(name)) for name in names}
+    for name in names:
+        finished.path(name).unlink()
+    # By name: nobody needs an intermediate file whose dependents are current.
+    finished.snakemake(*names)
+    assert {name: _digest(finished.path(name)) for name in names} == before
+
+
+@pytest.mark.parametrize("moment", ["fold-2-seed-0.runs.parquet", "none.epochs.parquet"])
+def test_a_killed_training_resumes_and_gives_the_same_bytes(finished: Project, tmp_path: Path, moment: str) -> None:
+    """kill -9 of everything when a file is about to appear; the next run makes only what was missing."""
+    endings = ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors")
+    outputs = [finished.path(f"{RUNS}/none.{ending}") for ending in endings]
+    before = [_digest(path) for path in outputs]
+    for path in outputs:
+        path.unlink()
+    target = f"{RUNS}/none.parquet"
+    renames = finished.run_watched("snakemake", "--cores", "1", target, watcher=tmp_path, kill_at=moment)
+    assert "fold-1-seed-0.runs.parquet" in renames.read_text("utf-8")
+    assert not any(path.exists() for path in outputs[:2])
+
+    finished.snakemake("--unlock")
+    assert finished.waiting(target) == {"train": 1}
+    renames = finished.run_watched("snakemake", "--cores", "1", target, watcher=tmp_path)
+    assert "fold-1-seed-0" not in renames.read_text("utf-8"), "a finished fold was trained again"
+    assert [_digest(path) for path in outputs] == before
+    assert not finished.path(f"{target}.shards").exists()
+    assert finished.waiting() == {}
+
+
+@contextmanager
+def _changed_line(path: Path) -> Iterator[None]:
+    original = path.read_bytes()
+    try:
+        path.write_bytes(original + b"# changed\n")
+        yield
+    finally:
+        path.write_bytes(original)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _module(file: str) -> str:
+    return ".".join(("rankbound", *Path(file).with_suffix("").parts)).removesuffix(".__init__")

@@ -1,0 +1,108 @@
+# Raw archives to the instances that training reads.
+
+
+rule download:
+    output:
+        "<data>/raw/{archive}",
+    log:
+        "<logs>/download/{archive}.log",
+    benchmark:
+        "<benchmarks>/download/{archive}.tsv"
+    wildcard_constraints:
+        archive=one_of(study.archives),
+    retries: 3
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=500,
+        runtime=30,
+    params:
+        source=steps.source_of_archive,
+    shell:
+        "rankbound download {params.source:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule convert:
+    input:
+        raw=steps.archive,
+        code=code_inputs("convert"),
+    output:
+        "<data>/{kind}/{source}.parquet",
+    log:
+        "<logs>/convert/{kind}-{source}.log",
+    benchmark:
+        "<benchmarks>/convert/{kind}-{source}.tsv"
+    wildcard_constraints:
+        kind="interactions|lists",
+        source=one_of(study.fetched),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    shell:
+        "rankbound convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule generate:
+    input:
+        code=code_inputs("generate"),
+    output:
+        "<data>/{kind}/{source}.parquet",
+    log:
+        "<logs>/generate/{kind}-{source}.log",
+    benchmark:
+        "<benchmarks>/generate/{kind}-{source}.tsv"
+    wildcard_constraints:
+        kind="interactions|lists",
+        source=one_of(study.generated),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        flags=steps.generate_flags,
+    shell:
+        "rankbound generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
+
+
+rule split:
+    input:
+        data=steps.converted,
+        code=code_inputs("split"),
+    output:
+        "<data>/folds/{source}.parquet",
+    log:
+        "<logs>/split/{source}.log",
+    benchmark:
+        "<benchmarks>/split/{source}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        options=steps.split_options,
+    shell:
+        "rankbound split {wildcards.source:q} --in {input.data:q} --out {output:q}"
+        " --options {params.options:q} > {log:q} 2>&1"
+
+
+rule sample:
+    input:
+        unpack(steps.sampled_from),
+        code=code_inputs("sample"),
+    output:
+        "<data>/instances/{instances}.parquet",
+    log:
+        "<logs>/sample/{instances}.log",
+    benchmark:
+        "<benchmarks>/sample/{instances}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        source=steps.source_of_instances,
+        options=steps.sample_options,
+    shell:
+        "rankbound sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
+        " --options {params.options:q} > {log:q} 2>&1"

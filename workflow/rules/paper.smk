@@ -1,0 +1,29 @@
+# The paper: every table and figure on one page, as PDF and as HTML that opens offline.
+
+
+rule document:
+    input:
+        runs="<results>/runs.parquet",
+        tables=study.table_files(),
+        figures=study.figure_files(),
+        code=code_inputs("document"),
+    output:
+        pdf=report(
+            "<results>/paper/rankbound.pdf",
+            caption="../report/paper.rst",
+            category="Paper",
+            labels={"format": "PDF"},
+        ),
+        html="<results>/paper/index.html",
+    log:
+        "<logs>/document.log",
+    benchmark:
+        "<benchmarks>/document.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        results=subpath(input.runs, parent=True),
+    shell:
+        "rankbound document --results {params.results:q} --out {output.pdf:q} --html {output.html:q} > {log:q} 2>&1"

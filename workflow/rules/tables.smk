@@ -1,0 +1,22 @@
+# The distributions of a metric's score over random orders, for every list size that training meets.
+
+
+rule distributions:
+    input:
+        instances=study.data_files(),
+        code=code_inputs("distributions"),
+    output:
+        "<results>/tables/distributions/{loss}.parquet",
+    log:
+        "<logs>/distributions/{loss}.log",
+    benchmark:
+        "<benchmarks>/distributions/{loss}.tsv"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=60,
+    params:
+        options=steps.distribution_options,
+    shell:
+        "rankbound distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
+        " --options {params.options:q} > {log:q} 2>&1"

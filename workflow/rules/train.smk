@@ -1,0 +1,71 @@
+# One training job per protocol, data set, model, loss and bounding, with all folds and seeds inside. It writes finished
+# folds to a scratch folder beside its output, which no rule declares: they survive a failure, and a rerun resumes there.
+
+
+rule train:
+    input:
+        unpack(steps.trained_from),
+        code=code_inputs("train"),
+    output:
+        runs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet",
+        epochs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.epochs.parquet",
+        predictions="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.predictions.parquet",
+        weights="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.weights.safetensors",
+    log:
+        "<logs>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.log",
+    benchmark:
+        "<benchmarks>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.tsv"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=120,
+        # Where to train, and how many GPUs to ask for: a profile sets both (profiles/gpu, profiles/slurm).
+        device="cpu",
+        gpu=0,
+    params:
+        files=steps.train_flags,
+        options=steps.train_options,
+    shell:
+        "rankbound train --instances {input.instances:q} {params.files} --out {output.runs:q}"
+        " --device {resources.device} --options {params.options:q} > {log:q} 2>&1"
+
+
+rule controls:
+    input:
+        instances=steps.controlled,
+        code=code_inputs("controls"),
+    output:
+        "<results>/runs/{protocol}/{instances}/controls.parquet",
+    log:
+        "<logs>/controls/{protocol}/{instances}.log",
+    benchmark:
+        "<benchmarks>/controls/{protocol}/{instances}.tsv"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        options=steps.control_options,
+    shell:
+        "rankbound controls --instances {input.instances:q} --out {output:q}"
+        " --options {params.options:q} > {log:q} 2>&1"
+
+
+rule collect:
+    input:
+        runs=study.run_files(),
+        epochs=study.epoch_files(),
+        code=code_inputs("collect"),
+    output:
+        runs="<results>/runs.parquet",
+        epochs="<results>/epochs.parquet",
+    log:
+        "<logs>/collect.log",
+    benchmark:
+        "<benchmarks>/collect.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    shell:
+        "rankbound collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}" " > {log:q} 2>&1"
