@@ -40,55 +40,57 @@ class _Lattice:
     n_rows: int
 
 
+@dataclass(frozen=True)
+class _Points:
+    """Items as sources or targets: their `row`, the polynomials there `(n, ORDER)`, their place among occupied rows."""
+
+    row: Tensor
+    basis: Tensor
+    place: Tensor
+
+    def at(self, items: Tensor) -> "_Points":
+        return _Points(*(values.index_select(0, items) for values in (self.row, self.basis, self.place)))
+
+
 class InterpolatedSums:
     """Kernel sums of the items `targets` over the items of their lists (`smooth_ranks.Sums`)."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
-        self._lists = lists
-        self._targets = targets if len(targets) < len(scores) else None
         self._lattice = _lattice(scores.to(torch.float64) / temperature, lists)
-        self._basis = _chebyshev(self._lattice.local)
+        self._occupied, place = _occupied(self._lattice.row, self._lattice.n_rows)
+        self._all = _Points(self._lattice.row, _chebyshev(self._lattice.local), place)
+        self._index = targets
+        self._targets = self._all.at(targets)
+        self._last_row = self._lattice.last_row[lists.segment.index_select(0, targets)]
         self._moments = scores.new_zeros(0)
 
     def ranks(self, weights: Tensor) -> Tensor:
-        self._moments = self._moments_of(weights, None)
-        near = self._near(self._moments, "sigmoid", self._targets)
-        return near + self._far(self._moments, self._targets)
+        self._moments = self._moments_of(weights, self._all)
+        return self._near(self._moments, "sigmoid", self._targets) + self._far(self._moments)
 
     def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
         upstream = upstream.to(torch.float64)
         moments = self._moments_of(upstream, self._targets)
-        gradient = (weights * self._near(moments, "slope", None)).sum(1)
+        gradient = (weights * self._near(moments, "slope", self._all)).sum(1)
         own = (upstream * self._near(self._moments, "slope", self._targets)).sum(1)
-        if self._targets is None:
-            return gradient - own
-        return gradient.index_add_(0, self._targets, own, alpha=-1)
+        return gradient.index_add_(0, self._index, own, alpha=-1)
 
-    def _moments_of(self, weights: Tensor, items: Tensor | None) -> Tensor:
-        """Sums of weight times each polynomial per row, `(c, n_rows, ORDER)`; `items` own the weights."""
-        row, basis = _select(self._lattice.row, items), _select(self._basis, items)
-        moments = basis.new_zeros(weights.shape[1], self._lattice.n_rows, ORDER)
+    def _moments_of(self, weights: Tensor, sources: _Points) -> Tensor:
+        """Sums of weight times each polynomial per row, `(c, n_rows, ORDER)`."""
+        moments = sources.basis.new_zeros(weights.shape[1], self._lattice.n_rows, ORDER)
         for column, moment in zip(weights.unbind(1), moments, strict=True):
-            moment.index_add_(0, row, basis * column.unsqueeze(1))
+            moment.index_add_(0, sources.row, sources.basis * column.unsqueeze(1))
         return moments
 
-    def _near(self, moments: Tensor, kernel: str, items: Tensor | None) -> Tensor:
-        """The sums over boxes within the band, at `items`: `(n, c)`."""
-        row, basis = _select(self._lattice.row, items), _select(self._basis, items)
-        occupied, place = _occupied(row, self._lattice.n_rows)
-        expansion = _banded_product(moments, _kernel_matrix(kernel, moments.device), occupied)
-        return torch.stack([(field.index_select(0, place) * basis).sum(1) for field in expansion], 1)
+    def _near(self, moments: Tensor, kernel: str, targets: _Points) -> Tensor:
+        """The sums over boxes within the band: `(n_targets, c)`."""
+        expansion = _banded_product(moments, _kernel_matrix(kernel, moments.device), self._occupied)
+        return torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
 
-    def _far(self, moments: Tensor, items: Tensor | None) -> Tensor:
-        """The weight beyond the band above each of `items`, where the sigmoid is 1: `(n, c)`."""
+    def _far(self, moments: Tensor) -> Tensor:
+        """The weight beyond the band above each target, where the sigmoid is 1: `(n_targets, c)`."""
         totals = moments[:, :, 0].cumsum(1)
-        row = _select(self._lattice.row, items)
-        last_row = self._lattice.last_row[_select(self._lists.segment, items)]
-        return (totals[:, last_row] - totals[:, row + BAND]).T
-
-
-def _select(values: Tensor, items: Tensor | None) -> Tensor:
-    return values if items is None else values.index_select(0, items)
+        return (totals[:, self._last_row] - totals[:, self._targets.row + BAND]).T
 
 
 def _lattice(x: Tensor, lists: Lists) -> _Lattice:
@@ -145,8 +147,9 @@ def _chebyshev(local: Tensor) -> Tensor:
     basis = local.new_empty(ORDER, len(local))
     basis[0] = 1
     basis[1] = local
+    double = 2 * local
     for degree in range(2, ORDER):
-        torch.mul(local, basis[degree - 1], out=basis[degree]).mul_(2).sub_(basis[degree - 2])
+        torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
     return basis.T.contiguous()
 
 

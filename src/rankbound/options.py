@@ -12,12 +12,7 @@ def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
 
     An int passes for a float. Raises ConfigError that names an unknown key, or a value of the wrong type.
     """
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"--options is no JSON ({error}): {text}") from error
-    if not isinstance(given, dict):
-        raise ConfigError(f"--options should be a JSON object such as {json.dumps(dict(defaults))}, found {text}")
+    given = parse_options(text)
     for key, value in given.items():
         if key not in defaults:
             raise ConfigError(f"--options has the unknown key {key!r}; known are {', '.join(sorted(defaults))}")
@@ -26,3 +21,14 @@ def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
             raise ConfigError(f"--options: {key!r} is {json.dumps(value)}, expected a value like {defaults[key]!r}")
     return {**defaults, **given}
+
+
+def parse_options(text: str) -> dict[str, Any]:
+    """The JSON object `text`; ConfigError says what stood there instead."""
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"--options is no JSON ({error}): {text}") from error
+    if not isinstance(given, dict):
+        raise ConfigError(f'--options should be a JSON object such as {{"protocol": "published"}}, found {text}')
+    return given

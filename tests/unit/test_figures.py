@@ -188,8 +188,8 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (["figure_9_9", "--out", "a.svg"], "there is no 'figure_9_9'; the figures are figure_1_1"),
         (["figure_5_1", "--out", "a.svg"], "give the runs table with --runs FILE"),
         (["figure_1_1", "--out", "a.jpeg"], "not as '.jpeg'"),
-        (["figure_1_1", "--out", "a.svg", "--options", "[1]"], "must be a JSON object"),
-        (["figure_1_1", "--out", "a.svg", "--options", "{"], "is not JSON"),
+        (["figure_1_1", "--out", "a.svg", "--options", "[1]"], "should be a JSON object"),
+        (["figure_1_1", "--out", "a.svg", "--options", "{"], "is no JSON"),
     ):
         with pytest.raises(ConfigError, match=re.escape(message)):
             figure_command.run(parser.parse_args(words))

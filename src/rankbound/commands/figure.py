@@ -21,8 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Draw and write the figure."""
+    from rankbound.options import parse_options
     from rankbound.paper import figures, style
-    from rankbound.paper.options import parse_options
 
     figure = figures.draw(arguments.name, arguments.runs, parse_options(arguments.options))
     style.save(figure, arguments.out)

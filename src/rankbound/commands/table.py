@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Compute and write the table in all its forms."""
     from rankbound.errors import ConfigError
-    from rankbound.paper.options import parse_options
+    from rankbound.options import parse_options
 
     options = parse_options(arguments.options)
     if arguments.name == "table_5_1":

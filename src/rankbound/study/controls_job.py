@@ -1,6 +1,5 @@
 """The controls of a data set: what knowing nothing, the training counts or everything scores on the test parts."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from rankbound.data.contracts import write_table
 from rankbound.errors import ConfigError
 from rankbound.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
+from rankbound.options import parse_options
 from rankbound.study.job import PUBLISHED
 from rankbound.study.parts import FoldParts, StudyData
 from rankbound.study.records import run_rows
@@ -24,7 +24,7 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur
     in several lists, and is left out for judged lists.
     """
-    given = json.loads(options)
+    given = parse_options(options)
     if unknown := set(given["controls"]) - set(CONTROLS):
         raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
     data = StudyData.read(instances, None, torch.device("cpu"))

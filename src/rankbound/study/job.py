@@ -7,6 +7,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
+from rankbound.options import parse_options
 
 # Metric columns of the runs table, one value per topic.
 RUN_METRICS = (
@@ -52,7 +53,7 @@ class TrainingJob:
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
         """The job of a JSON object with exactly these keys; `ConfigError` names missing and unknown ones."""
-        given = json.loads(text)
+        given = parse_options(text)
         known = {field.name for field in fields(cls)}
         if wrong := known.symmetric_difference(given):
             raise ConfigError(f"options: found {sorted(given)}, expected {sorted(known)}; differing: {sorted(wrong)}")
