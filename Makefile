@@ -25,11 +25,11 @@ help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
 
 demo: $(READY)
-	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES)
+	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) --quiet rules host
 	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
 
 paper: $(READY)
-	$(BIN)/snakemake --cores $(CORES)
+	$(BIN)/snakemake --cores $(CORES) --quiet rules host
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
 test: lint check

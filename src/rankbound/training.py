@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from rankbound.adam import Adam
 from rankbound.bounds.kinds import Facts
 from rankbound.errors import RankboundError
 from rankbound.lists import Lists, NotFiniteError
@@ -112,7 +113,7 @@ def train(
     Raises:
         TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
     """
-    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate, fused=True)
+    optimiser = Adam(model.parameters(), settings.learning_rate)
     informative = loss.informative(Facts.of_lists(loss.metric, training.relevance, training.lists))
     trained = Trained()
     for number in range(1, settings.epochs + 1):
@@ -140,7 +141,7 @@ def _epoch(
     loss: SmoothLoss,
     training: Part,
     informative: Tensor,
-    optimiser: torch.optim.Optimizer,
+    optimiser: Adam,
     settings: Settings,
     generator: torch.Generator,
     number: int,
@@ -153,7 +154,7 @@ def _epoch(
         if counted == 0:
             continue
         batch = training.batch(index)
-        optimiser.zero_grad(set_to_none=True)
+        optimiser.zero_gradients()
         try:
             losses = _losses(model, scorer, loss, batch)
         except _NotFiniteList as found:
@@ -164,7 +165,7 @@ def _epoch(
             ) from None
         batch_sum = losses.sum()
         (batch_sum / counted).backward()  # type: ignore[no-untyped-call]
-        norms.append(float(nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None])))
+        norms.append(nn.utils.get_total_norm(optimiser.gradients()).item())
         optimiser.step()
         total += batch_sum.item()
     return total / max(int(informative.sum()), 1), sum(norms) / max(len(norms), 1)

@@ -114,17 +114,18 @@ class DistributionTables:
         """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables."""
         import pyarrow as pa
 
+        from rankbound.data.arrow import to_arrow
         from rankbound.data.contracts import write_table
 
         def lists(values: Floats) -> pa.ListArray:
-            return pa.ListArray.from_arrays(pa.array(self.offsets, pa.int32()), pa.array(values))
+            return pa.ListArray.from_arrays(to_arrow(self.offsets.astype(np.int32)), to_arrow(values))
 
         table = pa.table(
             {
                 "metric": pa.array([self.metric] * len(self), pa.string()),
-                "n": pa.array(self.n, pa.int32()),
-                "p": pa.array(self.p, pa.int32()),
-                **{name: pa.array(column) for name, column in self.columns.items()},
+                "n": to_arrow(self.n.astype(np.int32)),
+                "p": to_arrow(self.p.astype(np.int32)),
+                **{name: to_arrow(column) for name, column in self.columns.items()},
                 "support": lists(self.support),
                 "probability": lists(self.probability),
             }
@@ -134,6 +135,7 @@ class DistributionTables:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "DistributionTables":
         """Read what `save` wrote; raises DataError for a file of another kind."""
+        from rankbound.data.arrow import to_numpy
         from rankbound.data.contracts import read_metadata, read_table
 
         samples = read_metadata(path, "distributions").get(SAMPLES_KEY, "")
@@ -144,15 +146,15 @@ class DistributionTables:
                 f"{path}: found the metrics {metrics} and {SAMPLES_KEY} {samples!r}, expected one metric and a number; "
                 "make the file again with `rankbound distributions`"
             )
-        columns = {name: table.column(name).to_numpy() for name in ("n", "p", *_COLUMNS)}
+        columns = {name: to_numpy(table.column(name)) for name in ("n", "p", *_COLUMNS)}
         support, probability = (table.column(name).combine_chunks() for name in ("support", "probability"))
         return cls(
             metric=metrics[0],
             n=columns.pop("n").astype(np.int64),
             p=columns.pop("p").astype(np.int64),
-            offsets=support.offsets.to_numpy().astype(np.int64),
-            support=support.values.to_numpy(),
-            probability=probability.values.to_numpy(),
+            offsets=to_numpy(support.offsets).astype(np.int64),
+            support=to_numpy(support.values),
+            probability=to_numpy(probability.values),
             columns=columns,
             samples=int(samples),
         )

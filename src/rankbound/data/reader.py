@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.data.arrow import to_numpy
 from rankbound.data.contracts import read_metadata, read_table
 from rankbound.data.instances import SPLITS
 from rankbound.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
@@ -129,7 +130,7 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
     """The features of a judged-lists file, (rows, d): row r is item r of its instances. A view if it has one chunk."""
     column = read_table(path, "lists", ["features"]).column("features")
     width = column.type.value_type.list_size
-    flat = [chunk.flatten().flatten().to_numpy(zero_copy_only=True) for chunk in column.chunks]
+    flat = [to_numpy(chunk.flatten().flatten()) for chunk in column.chunks]
     values = flat[0] if len(flat) == 1 else np.concatenate(flat or [np.empty(0, dtype=np.float32)])
     features: npt.NDArray[np.float32] = values.reshape(-1, width)
     return features
@@ -150,7 +151,7 @@ def _single(table: pa.Table, column: str, path: Path) -> Any:
 
 def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int]]:
     """The rows start .. stop - 1 of each (fold, split), which must stand together."""
-    fold = table.column("fold").to_numpy()
+    fold = to_numpy(table.column("fold"))
     split = np.array(table.column("split").to_pylist(), dtype=str)
     changes = np.flatnonzero((np.diff(fold) != 0) | (split[1:] != split[:-1])) + 1
     bounds = [0, *changes.tolist(), len(fold)]
@@ -166,12 +167,12 @@ def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int
 
 def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
     items, relevance = _one_chunk(table.column("items")), _one_chunk(table.column("relevance"))
-    offsets = items.offsets.to_numpy().astype(np.int64)
-    others = relevance.offsets.to_numpy().astype(np.int64)
+    offsets = to_numpy(items.offsets).astype(np.int64)
+    others = to_numpy(relevance.offsets).astype(np.int64)
     if not np.array_equal(offsets - offsets[0], others - others[0]):
         raise DataError(f"{where}: the lists of columns 'items' and 'relevance' differ in length")
     flat, labels = items.flatten(), relevance.flatten()
-    return Split(topics, flat.to_numpy(), labels.to_numpy(), offsets - offsets[0])
+    return Split(topics, to_numpy(flat), to_numpy(labels), offsets - offsets[0])
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ListArray:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from rankbound.data.arrow import strings_to_arrow, to_arrow
 from rankbound.data.schemas import CONTRACTS
 from rankbound.metrics import evaluate, metric
 from rankbound.study.job import RUN_METRICS
@@ -19,22 +20,22 @@ def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, sco
     values = evaluate([metric(name) for name in RUN_METRICS], scores, part.relevance, part.lists.offsets)
     relevant = part.lists.sum((part.relevance > 0).to(torch.float64))
     columns = {
-        "topic": pa.array(part.names),
-        "n": pa.array(part.lists.sizes.cpu().numpy()),
-        "p": pa.array(relevant.cpu().numpy().astype(np.int32)),
-        "epoch": pa.array(np.full(len(part.lists), epoch, np.int32)),
-        **{name: pa.array(value.cpu().numpy()) for name, value in values.items()},
+        "topic": strings_to_arrow(part.names),
+        "n": to_arrow(part.lists.sizes.cpu().numpy()),
+        "p": to_arrow(relevant.cpu().numpy().astype(np.int32)),
+        "epoch": to_arrow(np.full(len(part.lists), epoch, np.int32)),
+        **{name: to_arrow(value.cpu().numpy()) for name, value in values.items()},
     }
     return _with_key({**key, "selection": selection}, columns, "runs", len(part.lists))
 
 
 def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: Tensor) -> pa.Table:
     """One row per list of `part`: its items and their scores, in the order of the instances file."""
-    offsets = pa.array(part.lists.offsets.cpu().numpy().astype(np.int32))
+    offsets = to_arrow(part.lists.offsets.cpu().numpy().astype(np.int32))
     columns = {
-        "topic": pa.array(part.names),
-        "items": pa.ListArray.from_arrays(offsets, pa.array(part.items.cpu().numpy())),
-        "scores": pa.ListArray.from_arrays(offsets, pa.array(scores.to(torch.float32).cpu().numpy())),
+        "topic": strings_to_arrow(part.names),
+        "items": pa.ListArray.from_arrays(offsets, to_arrow(part.items.cpu().numpy())),
+        "scores": pa.ListArray.from_arrays(offsets, to_arrow(scores.to(torch.float32).cpu().numpy())),
     }
     return _with_key({**key, "selection": selection}, columns, "predictions", len(part.lists))
 
@@ -44,16 +45,24 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
     rows = [(epoch, name, means) for epoch in epochs for name, means in epoch.metrics.items()]
     names = list(rows[0][2]) if rows else []
     columns = {
-        "epoch": pa.array([epoch.number for epoch, _, _ in rows], pa.int32()),
-        "part": pa.array([part for _, part, _ in rows], pa.string()),
-        "mean_loss": pa.array([epoch.loss for epoch, _, _ in rows], pa.float64()),
-        "gradient_norm": pa.array([epoch.gradient_norm for epoch, _, _ in rows], pa.float64()),
-        **{name: pa.array([means[name] for _, _, means in rows], pa.float64()) for name in names},
+        "epoch": to_arrow(np.array([epoch.number for epoch, _, _ in rows], np.int32)),
+        "part": strings_to_arrow([part for _, part, _ in rows]),
+        "mean_loss": to_arrow(np.array([epoch.loss for epoch, _, _ in rows], np.float64)),
+        "gradient_norm": to_arrow(np.array([epoch.gradient_norm for epoch, _, _ in rows], np.float64)),
+        **{name: to_arrow(np.array([means[name] for _, _, means in rows], np.float64)) for name in names},
     }
     return _with_key(key, columns, "epochs", len(rows))
 
 
 def _with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
     types = CONTRACTS[contract].columns
-    keyed = {name: pa.repeat(pa.scalar(value, types[name]), rows) for name, value in key.items()}
+    keyed = {name: _repeated(value, types[name], rows) for name, value in key.items()}
     return pa.table({**keyed, **columns})
+
+
+def _repeated(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(rows, kind)
+    if isinstance(value, str):
+        return strings_to_arrow([value] * rows)
+    return to_arrow(np.full(rows, value, kind.to_pandas_dtype()))

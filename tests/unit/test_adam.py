@@ -1,0 +1,44 @@
+"""Our Adam takes the very steps of torch's."""
+
+import subprocess
+import sys
+
+import torch
+from torch import nn
+
+from rankbound.adam import Adam
+
+
+def test_steps_are_those_of_torch() -> None:
+    generator = torch.Generator().manual_seed(0)
+    start = [torch.randn(3, 2, generator=generator), torch.randn(4, generator=generator)]
+    ours, theirs = ([nn.Parameter(values.clone()) for values in start] for _ in range(2))
+    adam, reference = Adam(ours, 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
+    for _ in range(5):
+        for parameters, optimiser in ((ours, adam), (theirs, reference)):
+            for parameter in parameters:
+                parameter.grad = None
+            (parameters[0].square().sum() + (parameters[1] - 1).abs().sum()).backward()
+            optimiser.step()
+    for parameter, expected in zip(ours, theirs, strict=True):
+        assert torch.equal(parameter, expected)
+
+
+def test_a_parameter_without_a_gradient_stays() -> None:
+    used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
+    adam = Adam([used, unused], 0.1)
+    used.sum().backward()
+    adam.step()
+    assert torch.equal(unused, torch.ones(2))
+    assert not torch.equal(used, torch.ones(2))
+    adam.zero_gradients()
+    assert used.grad is None
+
+
+def test_a_step_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys, torch; from rankbound.adam import Adam; p = torch.nn.Parameter(torch.ones(2)); "
+        "a = Adam([p], 0.1); p.sum().backward(); a.step(); a.zero_gradients(); "
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
