@@ -16,7 +16,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rankbound.lists import Lists
+from rankbound.lists import Lists, Weights
 
 # Chebyshev polynomials per box, and boxes at which sigmoid(2 * BAND) is 1 to 1.5e-8.
 ORDER = 10
@@ -61,25 +61,26 @@ class InterpolatedSums:
         self._all = _Points(self._lattice.row, _chebyshev(self._lattice.local), place)
         self._index = targets
         self._targets = self._all.at(targets)
-        self._last_row = self._lattice.last_row[lists.segment.index_select(0, targets)]
+        self._last_row = self._lattice.last_row.index_select(0, lists.segment.index_select(0, targets))
         self._moments = scores.new_zeros(0)
 
-    def ranks(self, weights: Tensor) -> Tensor:
+    def ranks(self, weights: Weights) -> Tensor:
         self._moments = self._moments_of(weights, self._all)
         return self._near(self._moments, "sigmoid", self._targets) + self._far(self._moments)
 
-    def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         upstream = upstream.to(torch.float64)
-        moments = self._moments_of(upstream, self._targets)
-        gradient = (weights * self._near(moments, "slope", self._all)).sum(1)
+        pushed = self._near(self._moments_of(upstream.unbind(1), self._targets), "slope", self._all).unbind(1)
+        terms = [push if weight is None else weight * push for weight, push in zip(weights, pushed, strict=True)]
         own = (upstream * self._near(self._moments, "slope", self._targets)).sum(1)
-        return gradient.index_add_(0, self._index, own, alpha=-1)
+        return sum(terms[1:], start=terms[0]).index_add(0, self._index, own, alpha=-1)
 
-    def _moments_of(self, weights: Tensor, sources: _Points) -> Tensor:
+    def _moments_of(self, weights: Weights, sources: _Points) -> Tensor:
         """Sums of weight times each polynomial per row, `(c, n_rows, ORDER)`."""
-        moments = sources.basis.new_zeros(weights.shape[1], self._lattice.n_rows, ORDER)
-        for column, moment in zip(weights.unbind(1), moments, strict=True):
-            moment.index_add_(0, sources.row, sources.basis * column.unsqueeze(1))
+        moments = sources.basis.new_zeros(len(weights), self._lattice.n_rows, ORDER)
+        for weight, moment in zip(weights, moments, strict=True):
+            terms = sources.basis if weight is None else sources.basis * weight.unsqueeze(1)
+            moment.index_add_(0, sources.row, terms)
         return moments
 
     def _near(self, moments: Tensor, kernel: str, targets: _Points) -> Tensor:
@@ -90,7 +91,7 @@ class InterpolatedSums:
     def _far(self, moments: Tensor) -> Tensor:
         """The weight beyond the band above each target, where the sigmoid is 1: `(n_targets, c)`."""
         totals = moments[:, :, 0].cumsum(1)
-        return (totals[:, self._last_row] - totals[:, self._targets.row + BAND]).T
+        return (totals.index_select(1, self._last_row) - totals.index_select(1, self._targets.row + BAND)).T
 
 
 def _lattice(x: Tensor, lists: Lists) -> _Lattice:
@@ -102,7 +103,7 @@ def _lattice(x: Tensor, lists: Lists) -> _Lattice:
     if float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
         spans = spans.to(torch.int64)
         first_row = (spans + BAND).cumsum(0) - spans
-        row = first_row[lists.segment] + (box - lowest[lists.segment]).to(torch.int64)
+        row = lists.spread(first_row) + (box - lists.spread(lowest)).to(torch.int64)
         last_row = first_row + spans - 1
     else:
         row, last_row = _rows_of_occupied_boxes(box, lists)
@@ -131,7 +132,7 @@ def _occupied(row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
     """The rows that hold items, and the place of each item's row among them."""
     flags = torch.zeros(n_rows, dtype=torch.int64, device=row.device)
     flags[row] = 1
-    return torch.nonzero(flags).squeeze(1), (flags.cumsum(0) - 1)[row]
+    return torch.nonzero(flags).squeeze(1), (flags.cumsum(0) - 1).index_select(0, row)
 
 
 def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:

@@ -15,6 +15,9 @@ from torch import Tensor
 
 ArrayLike = Tensor | npt.NDArray[Any]
 
+# Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
+Weights = tuple[Tensor | None, ...]
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -75,7 +78,12 @@ class Lists:
     @cached_property
     def position(self) -> Tensor:
         """The place of each item inside its list, counted from 0, shape `(n_items,)`."""
-        return torch.arange(self.n_items, device=self.device) - self.offsets[self.segment]
+        return torch.arange(self.n_items, device=self.device) - self.spread(self.offsets[:-1])
+
+    def spread(self, values: Tensor) -> Tensor:
+        """A value per list, `(n_lists,)`, for each of its items, `(n_items,)`."""
+        # Much faster than indexing with brackets, for any short or long batch.
+        return values.index_select(0, self.segment)
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum of the items' values per list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
@@ -92,13 +100,13 @@ class Lists:
     def running_sum(self, values: Tensor) -> Tensor:
         """Sum of the values up to and including each item, started anew in each list."""
         total = values.cumsum(0)
-        before = torch.cat([total.new_zeros(1), total])[self.offsets[:-1]]
-        return total - before[self.segment]
+        before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
+        return total - self.spread(before)
 
     def keep(self, mask: Tensor) -> "Lists":
         """The lists of the items where `mask` is true (lists may become empty, none disappears)."""
         kept = torch.cat([self.offsets.new_zeros(1), mask.cumsum(0)])
-        return Lists(kept[self.offsets])
+        return Lists(kept.index_select(0, self.offsets))
 
     def each(self) -> list[slice]:
         """One slice per list, for tests and for output that people read."""

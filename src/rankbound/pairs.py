@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rankbound.lists import Lists
+from rankbound.lists import Lists, Weights
 
 # Bounds the memory of one chunk of pairs (a few tensors of 8 bytes a pair).
 PAIRS_PER_CHUNK = 4_000_000
@@ -29,7 +29,7 @@ class PairSums:
         self._chunks = list(_chunks(lists, targets))
         self._gaps: list[Tensor] = []
 
-    def ranks(self, weights: Tensor) -> Tensor:
+    def ranks(self, weights: Weights) -> Tensor:
         sums = []
         for chunk in self._chunks:
             gaps = self._gaps_of(chunk)
@@ -38,19 +38,23 @@ class PairSums:
                 self._gaps = [gaps]
         return torch.cat(sums)
 
-    def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         gradient = torch.zeros_like(self._scores)
         for index, chunk in enumerate(self._chunks):
             slope = _sigmoid_slope(self._gaps[index] if self._gaps else self._gaps_of(chunk))
-            above = upstream[chunk.targets]
-            gradient[self._targets[chunk.targets]] -= (above * _weighted(slope, weights, chunk)).sum(1)
-            for weight, pushed in zip(weights.unbind(1), upstream.unbind(1), strict=True):
-                gradient.index_add_(0, chunk.item, weight[chunk.item] * pushed[chunk.target] * slope)
+            own = (upstream[chunk.targets] * _weighted(slope, weights, chunk)).sum(1)
+            gradient.index_add_(0, self._targets[chunk.targets], own, alpha=-1)
+            for weight, pushed in zip(weights, upstream.unbind(1), strict=True):
+                push = slope * pushed.index_select(0, chunk.target)
+                if weight is not None:
+                    push *= weight.index_select(0, chunk.item)
+                gradient.index_add_(0, chunk.item, push)
         return gradient
 
     def _gaps_of(self, chunk: _Chunk) -> Tensor:
         # Divided after the difference: large scores in single precision would lose their distances otherwise.
-        gaps = self._scores[chunk.item] - self._scores[self._targets[chunk.target]]
+        own = self._scores.index_select(0, self._targets[chunk.targets])
+        gaps = self._scores.index_select(0, chunk.item) - chunk.per_target.spread(own)
         return gaps if self._temperature == 1 else gaps / self._temperature
 
 
@@ -60,15 +64,15 @@ def _sigmoid_slope(gaps: Tensor) -> Tensor:
     return decay / (1 + decay).square()
 
 
-def _weighted(kernel: Tensor, weights: Tensor, chunk: _Chunk) -> Tensor:
+def _weighted(kernel: Tensor, weights: Weights, chunk: _Chunk) -> Tensor:
     """Sum of `kernel * weights` over the items of each target's list, `(n_targets, c)`."""
-    columns = [chunk.per_target.sum(kernel * column[chunk.item]) for column in weights.unbind(1)]
-    return torch.stack(columns, 1)
+    terms = (kernel if weight is None else kernel * weight.index_select(0, chunk.item) for weight in weights)
+    return torch.stack([chunk.per_target.sum(values) for values in terms], 1)
 
 
 def _chunks(lists: Lists, targets: Tensor) -> list[_Chunk]:
-    segment = lists.segment[targets]
-    ends = lists.sizes[segment].cumsum(0)
+    segment = lists.segment.index_select(0, targets)
+    ends = lists.sizes.index_select(0, segment).cumsum(0)
     n_pairs = int(ends[-1]) if len(ends) else 0
     chunks: list[_Chunk] = []
     start = 0
@@ -82,8 +86,8 @@ def _chunks(lists: Lists, targets: Tensor) -> list[_Chunk]:
 
 def _chunk(lists: Lists, segment: Tensor, start: int, stop: int) -> _Chunk:
     owner = segment[start:stop]
-    counts = lists.sizes[owner]
+    counts = lists.sizes.index_select(0, owner)
     begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     per_target = Lists(begins)
-    item = per_target.position + lists.offsets[owner][per_target.segment]
+    item = per_target.position + per_target.spread(lists.offsets.index_select(0, owner))
     return _Chunk(slice(start, stop), per_target.segment + start, item, per_target)

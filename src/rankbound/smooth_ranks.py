@@ -13,25 +13,25 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rankbound.interpolation import InterpolatedSums
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite
+from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, require_finite
 from rankbound.pairs import PairSums
 
 METHODS = ("auto", "direct", "interpolated")
 
-# Pairs of (target, item) from which on interpolation is the faster way; `benchmarks/` measures it.
+# Pairs of (target, item) from which on interpolation is the faster way, as measured on one list and on batches of 32.
 PAIRS_WORTH_INTERPOLATION = 30_000
 
 
 class Sums(Protocol):
     """A way to sum a kernel of score differences over the items of each list.
 
-    `targets` are the items whose ranks are wanted; weights have one column per kind of rank.
+    `targets` are the items whose ranks are wanted; there is one vector of weights, `(n_items,)`, per kind of rank.
     """
 
-    def ranks(self, weights: Tensor) -> Tensor:
-        """Sums of `weights[j] * sigmoid(x[j] - x[i])` over all `j`: `(n_items, c)` to `(n_targets, c)`."""
+    def ranks(self, weights: Weights) -> Tensor:
+        """Sums of `weights[j] * sigmoid(x[j] - x[i])` over all `j`, a column per kind: `(n_targets, c)`."""
 
-    def gradient(self, weights: Tensor, upstream: Tensor) -> Tensor:
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         """The gradient with respect to `x = scores / temperature`, `(n_items,)`, from `upstream` `(n_targets, c)`."""
 
 
@@ -67,24 +67,22 @@ def smooth_rank(
     """
     flat = as_floating(as_tensor(scores, "scores"))
     lists = Lists.checked(offsets, len(flat), flat.device)
-    columns = torch.ones(len(flat), 1, dtype=flat.dtype, device=flat.device)
-    if weights is not None:
-        columns = as_tensor(weights, "weights", len(flat)).to(flat).unsqueeze(1)
-    return smooth_ranks_of(flat, lists, columns, temperature=temperature, method=method).squeeze(1)
+    given = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
+    return smooth_ranks_of(flat, lists, (given,), temperature=temperature, method=method).squeeze(1)
 
 
 def smooth_ranks_of(
     scores: Tensor,
     lists: Lists,
-    weights: Tensor,
+    weights: Weights,
     *,
     targets: Tensor | None = None,
     temperature: float = 1.0,
     method: str = "auto",
 ) -> Tensor:
-    """Smooth ranks of the items `targets` (ascending indices; all if `None`), a column per column of `weights`.
+    """Smooth ranks of the items `targets` (ascending indices; all if `None`), a column per vector of `weights`.
 
-    Shapes: scores `(n_items,)`, weights `(n_items, c)`, result `(n_targets, c)`.
+    Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`.
     """
     if method not in METHODS:
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
@@ -104,27 +102,25 @@ def smooth_ranks_of(
 class _SmoothRanks(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, lists: Lists, weights: Tensor, targets: Tensor, temperature: float, method: str
+        ctx: Any, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor, temperature: float, method: str
     ) -> Tensor:
         build = PairSums if method == "direct" else InterpolatedSums
         sums: Sums = build(scores, lists, targets, temperature)
-        ranks = sums.ranks(weights)
         # The sums run over all j, and the item itself adds half its weight.
-        ranks = ranks + (1 - weights[targets] / 2)
-        ctx.sums, ctx.lists, ctx.temperature = sums, lists, temperature
-        ctx.save_for_backward(weights)
-        return ranks.to(scores.dtype)
+        own = [0.5 if weight is None else weight.index_select(0, targets) / 2 for weight in weights]
+        ranks = [1 - half + column for half, column in zip(own, sums.ranks(weights).unbind(1), strict=True)]
+        ctx.sums, ctx.lists, ctx.temperature, ctx.weights = sums, lists, temperature, weights
+        return torch.stack(ranks, 1).to(scores.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (weights,) = ctx.saved_tensors
-        gradient = ctx.sums.gradient(weights, upstream)
+        gradient = ctx.sums.gradient(ctx.weights, upstream)
         # A lone item's two terms cancel, but only up to rounding: its rank is 1 whatever its score.
-        alone = (ctx.lists.sizes == 1)[ctx.lists.segment]
+        alone = ctx.lists.spread(ctx.lists.sizes == 1)
         gradient = gradient.masked_fill(alone, 0.0) / ctx.temperature
         return gradient.to(upstream.dtype), None, None, None, None, None
 
 
 def _n_pairs(lists: Lists, targets: Tensor) -> int:
-    return int(lists.sizes[lists.segment[targets]].sum())
+    return int(lists.sizes.index_select(0, lists.segment.index_select(0, targets)).sum())

@@ -40,10 +40,14 @@ class Part:
 
     def batch(self, index: Tensor) -> "Part":
         """The lists of `index`, in that order."""
-        sizes = self.lists.sizes[index]
+        sizes = self.lists.sizes.index_select(0, index)
         lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
-        picked = lists.position + self.lists.offsets[index][lists.segment]
-        return Part([], self.topics[index], self.items[picked], self.relevance[picked], lists)
+        picked = lists.position + lists.spread(self.lists.offsets.index_select(0, index))
+        topics, items, relevance = (
+            values.index_select(0, where)
+            for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
+        )
+        return Part([], topics, items, relevance, lists)
 
 
 # Scores of all items of a part, flat.

@@ -81,20 +81,18 @@ class SmoothLoss(nn.Module):
         """The metric over smooth ranks, neither bounded nor negated; NaN where it is undefined."""
         mask = self.metric.relevant(relevance)
         targets = torch.nonzero(mask).squeeze(1)
-        columns = [torch.ones_like(scores)]
-        if self.metric.needs_relevant_ranks:
-            columns.append(mask.to(scores.dtype))
+        relevant = (mask.to(scores.dtype),) if self.metric.needs_relevant_ranks else ()
         ranks = smooth_ranks_of(
             scores,
             lists,
-            torch.stack(columns, 1).detach(),
+            (None, *relevant),
             targets=targets,
             temperature=self.temperature,
             method=self.method,
         ).unbind(1)
         among_relevant = ranks[1] if self.metric.needs_relevant_ranks else None
         return self.metric.of_ranks(
-            Ranks(ranks[0], among_relevant, self.temperature), relevance[targets], lists.keep(mask)
+            Ranks(ranks[0], among_relevant, self.temperature), relevance.index_select(0, targets), lists.keep(mask)
         )
 
     def _bounded(self, value: Tensor, facts: Facts) -> Tensor:

@@ -60,19 +60,19 @@ class AdditiveMetric(Metric):
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         totals = self._running_discounts(int(lists.sizes.max()) if len(lists) else 0, lists.device)
         ends = blocks.first - 1 + blocks.size
-        mean_discount = (totals[ends] - totals[blocks.first - 1]) / blocks.size
+        mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
         return self._of_sums(blocks.lists.sum(gains * mean_discount), relevance, lists)
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        bottom, top = totals[n] - totals[n - p], totals[p]
+        bottom, top = totals.index_select(0, n) - totals.index_select(0, n - p), totals.index_select(0, p)
         values = [self._of_binary_sums(total, p) for total in (bottom, top)]
         return torch.minimum(*values), torch.maximum(*values)
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
         totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        return self._of_binary_sums(totals[n] * p / n, p)
+        return self._of_binary_sums(totals.index_select(0, n) * p / n, p)
 
     @property
     def _cutoff(self) -> int | None:
@@ -166,7 +166,7 @@ class NDCG(DCG):
 
     def binary_normaliser(self, p: Tensor) -> Tensor:
         counts = p.to(torch.int64)
-        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device)[counts]
+        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
 
 
 @dataclass(frozen=True, kw_only=True)
