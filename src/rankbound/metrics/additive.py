@@ -45,16 +45,10 @@ class AdditiveMetric(Metric):
     def binary_normaliser(self, p: Tensor) -> Tensor:
         """The normaliser of lists with `p` relevant items of grade 1."""
 
-    def shift(self, p: Tensor) -> Tensor:
-        """What is subtracted at last, for lists with `p` relevant items (floating point)."""
-        return torch.zeros_like(p)
-
-    def relevant(self, relevance: Tensor) -> Tensor:
-        return self.gains(relevance) > 0
-
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        gains = self.gains(relevance).to(ranks.position)
-        terms = gains * self.discount_at(ranks.position) * ranks.within(self._cutoff)
+        terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
+        if self._cutoff is not None:
+            terms = terms * ranks.within(self._cutoff)
         return self._of_sums(lists.sum(terms), relevance, lists)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -79,12 +73,10 @@ class AdditiveMetric(Metric):
         return getattr(self, "cutoff", None)
 
     def _of_sums(self, sums: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        shift = self.shift(lists.sum(self.relevant(relevance)))
-        return _ratio(sums, self.normaliser(relevance, lists)) - shift.to(sums)
+        return _ratio(sums, self.normaliser(relevance, lists))
 
     def _of_binary_sums(self, sums: Tensor, p: Tensor) -> Tensor:
-        counts = p.to(torch.float64)
-        return _ratio(sums, self.binary_normaliser(counts)) - self.shift(counts)
+        return _ratio(sums, self.binary_normaliser(p.to(torch.float64)))
 
     def _running_discounts(self, size: int, device: torch.device) -> Tensor:
         """D(0) .. D(size) and perhaps further, with 0 beyond the cut-off."""
@@ -177,8 +169,11 @@ class Thresholded(AdditiveMetric):
 
     rel: int = 1
 
+    def relevant(self, relevance: Tensor) -> Tensor:
+        return relevance >= self.rel
+
     def gains(self, relevance: Tensor) -> Tensor:
-        return (relevance >= self.rel).to(torch.float64)
+        return self.relevant(relevance).to(torch.float64)
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return self.binary_normaliser(lists.sum(self.gains(relevance)))
@@ -247,5 +242,9 @@ class RankSum(Thresholded):
     def binary_normaliser(self, p: Tensor) -> Tensor:
         return (p > 0).to(p)
 
-    def shift(self, p: Tensor) -> Tensor:
-        return p * (p - 1) / 2
+    def _of_sums(self, sums: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        p = lists.sum(self.relevant(relevance))
+        return super()._of_sums(sums, relevance, lists) - (p * (p - 1) / 2).to(sums)
+
+    def _of_binary_sums(self, sums: Tensor, p: Tensor) -> Tensor:
+        return super()._of_binary_sums(sums, p) - p * (p - 1) / 2

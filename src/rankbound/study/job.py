@@ -23,7 +23,7 @@ RUN_METRICS = (
 )
 
 # Metrics whose means are kept for every epoch and part.
-EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)")
+EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
 
 # The metric that a loss is judged by, where it is not the loss' own (thesis sec. 5.1).
 JUDGED_BY = {"nRBP": "nRBP(p=0.95)"}
