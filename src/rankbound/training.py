@@ -120,9 +120,10 @@ def train(
     optimiser = Adam(model.parameters(), settings.learning_rate)
     informative = loss.informative(Facts.of_lists(loss.metric, training.relevance, training.lists))
     trained = Trained()
+    measuring = _Measuring(parts, monitored)
     for number in range(1, settings.epochs + 1):
         mean_loss, norm = _epoch(model, scorer, loss, training, informative, optimiser, settings, generator, number)
-        measured = {name: _means(model, scorer, part, monitored) for name, part in parts.items()}
+        measured = measuring.means(model, scorer)
         epoch = Epoch(number, mean_loss, norm, measured)
         trained.epochs.append(epoch)
         for name, metric in selections.items():
@@ -169,7 +170,7 @@ def _epoch(
             ) from None
         batch_sum = losses.sum()
         (batch_sum / counted).backward()  # type: ignore[no-untyped-call]
-        norms.append(nn.utils.get_total_norm(optimiser.gradients()).item())
+        norms.append(torch.stack([gradient.norm() for gradient in optimiser.gradients()]).norm().item())
         optimiser.step()
         total += batch_sum.item()
     return total / max(int(informative.sum()), 1), sum(norms) / max(len(norms), 1)
@@ -193,9 +194,32 @@ def _losses(model: nn.Module, scorer: Scorer, loss: SmoothLoss, batch: Part) -> 
     return losses
 
 
-def _means(model: nn.Module, scorer: Scorer, part: Part, metrics: Sequence[Metric]) -> dict[str, float]:
-    values = evaluate(metrics, predict(model, scorer, part), part.relevance, part.lists.offsets)
-    return {name: float(value.nanmean()) for name, value in values.items()}
+class _Measuring:
+    """The mean metrics of several parts, whose lists are scored and sorted together."""
+
+    def __init__(self, parts: Mapping[str, Part], metrics: Sequence[Metric]) -> None:
+        self._metrics, self._names = metrics, list(parts)
+        self._sizes = [len(part.lists) for part in parts.values()]
+        self._joined = _joined(list(parts.values()))
+
+    def means(self, model: nn.Module, scorer: Scorer) -> dict[str, dict[str, float]]:
+        scores = predict(model, scorer, self._joined)
+        values = evaluate(self._metrics, scores, self._joined.relevance, self._joined.lists.offsets)
+        means: dict[str, dict[str, float]] = {name: {} for name in self._names}
+        for metric, all_values in values.items():
+            for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):
+                means[name][metric] = of_part.nanmean().item()
+        return means
+
+
+def _joined(parts: Sequence[Part]) -> Part:
+    """The lists of all `parts`, one part after the other."""
+    sizes = torch.cat([part.lists.sizes for part in parts])
+    topics, items, relevance = (
+        torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
+    )
+    names = [name for part in parts for name in part.names]
+    return Part(names, topics, items, relevance, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
 
 
 def _keep_if_better(trained: Trained, name: str, epoch: Epoch, score: float, model: nn.Module) -> None:
