@@ -7,18 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankbound.data.contracts import write_table
+from rankbound.study.job import RUN_METRICS
 
-METRICS = (
-    "nDCG",
-    "AP",
-    "RR",
-    "nRBP(p=0.8)",
-    "nRBP(p=0.9)",
-    "nRBP(p=0.95)",
-    "P@5",
-    "P@10",
-    *(f"nDCG@{k}" for k in range(1, 21)),
-)
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
 SETS = (
@@ -84,7 +74,7 @@ def _rows(protocol, name, nsr, model, loss, bounding, lists, seeds):  # type: ig
             noise = np.random.default_rng([seed, fold, int(topic), len(bounding), len(loss)])
             scores = {
                 metric: _squash(level + shift + own - 0.03 * place + noise.normal(0, 0.08)) if p else float("nan")
-                for place, metric in enumerate(METRICS)
+                for place, metric in enumerate(RUN_METRICS)
             }
             yield {
                 "study": "thesis",

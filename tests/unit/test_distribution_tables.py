@@ -12,6 +12,7 @@ from rankbound import cli
 from rankbound.bounds.distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.contracts import write_table
+from rankbound.data.sampling import ITEM_COUNT_KEY
 from rankbound.errors import ConfigError, DataError
 
 METRICS = ("nDCG", "AP", "nRBP")
@@ -158,7 +159,7 @@ def write_instances(path: Path) -> None:
             "relevance": [relevance for _, _, relevance in rows],
         }
     )
-    write_table(table, path, "instances")
+    write_table(table, path, "instances", metadata={ITEM_COUNT_KEY: "100"})
 
 
 def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from rankbound.bounds.distribution import score_distributions
     from rankbound.bounds.tables import DistributionTables
-    from rankbound.data.sizes import list_sizes
+    from rankbound.data.reader import list_sizes
     from rankbound.errors import ConfigError, DataError
     from rankbound.options import read_options
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -113,6 +113,12 @@ def read_instances(path: Path) -> Instances:
     for key, split in instances.splits.items():
         _check(split, instances.item_count, f"{path}, fold {key[0]}, {key[1]}")
     return instances
+
+
+def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+    """Distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
+    found = set().union(*(read_instances(path).pairs() for path in paths))
+    return sorted((n, p) for n, p in found if 0 < p < n)
 
 
 def merge(train: Split, validation: Split) -> Split:
