@@ -7,9 +7,7 @@ every member named here must have its checksum, after CRLF line ends became LF w
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from types import MappingProxyType
+from dataclasses import dataclass
 
 from rankbound.data.archives import Limits, find_member, list_members, open_member
 from rankbound.errors import ConfigError, DataError, SourceError
@@ -37,7 +35,6 @@ class Source:
     limits: Limits
     terms: str
     citation: str
-    archive_sha256: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 SOURCES: Mapping[str, Source] = {
@@ -64,7 +61,6 @@ SOURCES: Mapping[str, Source] = {
                 "ACM Transactions on Interactive Intelligent Systems 5, 4: 19:1-19:19. "
                 "https://doi.org/10.1145/2827872"
             ),
-            archive_sha256={"ml-latest-small.zip": "696d65a3dfceac7c45750ad32df2c259311949efec81f0f144fdfb91ebc9e436"},
         ),
         Source(
             name="mq2008",
@@ -87,7 +83,6 @@ SOURCES: Mapping[str, Source] = {
                 "Tao Qin and Tie-Yan Liu. 2013. Introducing LETOR 4.0 Datasets. arXiv:1306.2597. "
                 "https://arxiv.org/abs/1306.2597"
             ),
-            archive_sha256={"MQ2008.zip": "49286c68c2bea4330ecc5f48f4705540ed782732c02e4cf8e22af6c9895a120d"},
         ),
     )
 }
@@ -139,9 +134,3 @@ def _update(update: Callable[[bytes], None], read: Callable[[int], bytes], norma
         data = data[: len(data) - len(held)]
         update(data.replace(b"\r\n", b"\n") if normalise else data)
     update(held)
-
-
-def file_checksum(path: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a whole file, as `archive_sha256` has it."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded, bound
+from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded
+from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.lists import Lists, as_tensor, require_grades
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks
@@ -44,7 +45,7 @@ class SmoothLoss(nn.Module):
         tables: Tables | None = None,
     ) -> None:
         super().__init__()
-        self.metric, self.bound = metric(of), _bound(bound)
+        self.metric, self.bound = metric(of), parse_bound(bound)
         self.temperature, self.method = temperature, method
         self._tables = tables
 
@@ -116,7 +117,3 @@ class SmoothLoss(nn.Module):
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         loss: Tensor = super().__call__(*arguments, **keywords)
         return loss
-
-
-def _bound(text: str | Bound) -> Bound:
-    return bound(text)
