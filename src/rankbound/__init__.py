@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rankbound.bounds.distribution import ScoreDistribution, score_distribution
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.kinds import bound
-    from rankbound.losses import SmoothLoss
+    from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
 
@@ -22,7 +22,7 @@ _HOMES = {
     "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
     "rankbound.bounds.kinds": ("bound",),
-    "rankbound.losses": ("SmoothLoss",),
+    "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
@@ -31,6 +31,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BoundedMetric",
     "Metric",
+    "RankingLoss",
     "ScoreDistribution",
     "SmoothLoss",
     "__version__",
@@ -39,6 +40,7 @@ __all__ = [
     "evaluate",
     "expectation",
     "extremes",
+    "loss",
     "maximum",
     "metric",
     "minimum",

@@ -16,12 +16,14 @@ from rankbound.lists import Lists, as_floating
 class Ranks:
     """The ranks of some items, hard or smooth, as a metric reads them.
 
-    `position` is the rank among all items of the list, `among_relevant` the rank among its relevant items (`None`
-    unless the metric asks for it). `temperature` is `None` for hard ranks.
+    `position` is the rank among all items of the list. `above` has one tensor for each of the metric's rank weights:
+    the weight of the items that stand above, so that relevance for a weight counts the relevant items above. `sizes`
+    `(n_lists,)` is the number of all items of each list. `temperature` is `None` for hard ranks.
     """
 
     position: Tensor
-    among_relevant: Tensor | None = None
+    sizes: Tensor
+    above: tuple[Tensor, ...] = ()
     temperature: float | None = None
 
     def within(self, cutoff: int | None) -> Tensor | float:
@@ -99,13 +101,16 @@ def _list_and_value_keys(values: Tensor, lists: Lists) -> Tensor:
     return (lists.segment << 32) - ascending
 
 
-def hard_ranks(order: Tensor, lists: Lists, relevant: Tensor | None = None) -> Ranks:
+def hard_ranks(order: Tensor, lists: Lists, weights: tuple[Tensor, ...] = ()) -> Ranks:
     """The ranks of the permutation `order` (which sorts list by list), every item at a rank of its own."""
     place = torch.empty_like(order)
     place[order] = lists.position
-    among = None
-    if relevant is not None:
-        counted = lists.running_sum(relevant.to(torch.float64)[order])
-        among = torch.empty_like(counted)
-        among[order] = counted
-    return Ranks((place + 1).to(torch.float64), among)
+    above = tuple(_weight_above(weight.to(torch.float64), order, lists) for weight in weights)
+    return Ranks((place + 1).to(torch.float64), lists.sizes, above)
+
+
+def _weight_above(weight: Tensor, order: Tensor, lists: Lists) -> Tensor:
+    ranked = weight[order]
+    above = torch.empty_like(ranked)
+    above[order] = lists.running_sum(ranked) - ranked
+    return above

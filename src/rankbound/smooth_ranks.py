@@ -67,6 +67,7 @@ def smooth_rank(
     """
     flat = as_floating(as_tensor(scores, "scores"))
     lists = Lists.checked(offsets, len(flat), flat.device)
+    require_finite(flat)
     given = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
     return smooth_ranks_of(flat, lists, (given,), temperature=temperature, method=method).squeeze(1)
 
@@ -88,7 +89,6 @@ def smooth_ranks_of(
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
     if not temperature > 0:
         raise ValueError(f"temperature: found {temperature}, expected a number above 0")
-    require_finite(scores)
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
     if method == "auto":

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.adam import Adam
-from rankbound.bounds.kinds import Facts
 from rankbound.errors import RankboundError
-from rankbound.lists import Lists, NotFiniteError
-from rankbound.losses import SmoothLoss
+from rankbound.lists import Lists, NotFiniteError, require_finite
+from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric, evaluate
 
 LAST = "last"
@@ -93,7 +92,7 @@ class Trained:
 def train(
     model: nn.Module,
     scorer: Scorer,
-    loss: SmoothLoss,
+    loss: RankingLoss,
     training: Part,
     parts: Mapping[str, Part],
     *,
@@ -118,7 +117,7 @@ def train(
         TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
     """
     optimiser = Adam(model.parameters(), settings.learning_rate)
-    informative = loss.informative(Facts.of_lists(loss.metric, training.relevance, training.lists))
+    informative = loss.informative(training.relevance, training.lists)
     trained = Trained()
     measuring = _Measuring(parts, monitored)
     for number in range(1, settings.epochs + 1):
@@ -143,7 +142,7 @@ def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
 def _epoch(
     model: nn.Module,
     scorer: Scorer,
-    loss: SmoothLoss,
+    loss: RankingLoss,
     training: Part,
     informative: Tensor,
     optimiser: Adam,
@@ -184,9 +183,11 @@ class _NotFiniteList(Exception):
         self.what, self.place = what, place
 
 
-def _losses(model: nn.Module, scorer: Scorer, loss: SmoothLoss, batch: Part) -> Tensor:
+def _losses(model: nn.Module, scorer: Scorer, loss: RankingLoss, batch: Part) -> Tensor:
     try:
-        losses = loss.of_lists(scorer(model, batch), batch.relevance, batch.lists)
+        scores = scorer(model, batch)
+        require_finite(scores)
+        losses = loss.of_lists(scores, batch.relevance, batch.lists)
     except NotFiniteError as error:
         raise _NotFiniteList("score", int(batch.lists.segment[error.item])) from None
     if not math.isfinite(losses.detach().sum().item()):

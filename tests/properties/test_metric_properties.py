@@ -164,14 +164,16 @@ class OnlyRanks(Metric):
     """A metric as a user would add it, one function of ranks: here AP, whose closed forms are known."""
 
     name: ClassVar[str] = "OnlyRanks"
-    needs_relevant_ranks: ClassVar[bool] = True
     uses_grades: ClassVar[bool] = False
 
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (relevance > 0,)
+
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        assert ranks.among_relevant is not None
+        (above,) = ranks.above
         relevant = (relevance > 0).to(ranks.position)
         count = lists.sum(relevant)
-        total = lists.sum(relevant * ranks.among_relevant / ranks.position)
+        total = lists.sum(relevant * (1 + above) / ranks.position)
         return total / torch.where(count > 0, count, torch.nan)
 
 

@@ -67,16 +67,15 @@ def test_equal_values_keep_their_place() -> None:
 
 def test_a_permutation_gives_every_item_a_rank_of_its_own() -> None:
     order = torch.tensor([2, 0, 1, 4, 3])
-    ranks = hard_ranks(order, Lists(torch.tensor([0, 3, 5])), torch.tensor([True, False, True, True, True]))
+    ranks = hard_ranks(order, Lists(torch.tensor([0, 3, 5])), (torch.tensor([True, False, True, True, True]),))
     assert ranks.position.tolist() == [2, 3, 1, 2, 1]
-    assert ranks.among_relevant is not None
-    assert ranks.among_relevant.tolist() == [2, 2, 1, 2, 1]
+    assert [above.tolist() for above in ranks.above] == [[1, 2, 0, 1, 0]]
 
 
 def test_membership_of_the_first_ranks() -> None:
-    position = torch.tensor([1.0, 2.0, 3.0])
-    assert Ranks(position).within(None) == 1.0
-    hard, smooth = Ranks(position).within(2), Ranks(position, temperature=0.5).within(2)
+    position, sizes = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([3])
+    assert Ranks(position, sizes).within(None) == 1.0
+    hard, smooth = Ranks(position, sizes).within(2), Ranks(position, sizes, temperature=0.5).within(2)
     assert isinstance(hard, torch.Tensor)
     assert isinstance(smooth, torch.Tensor)
     assert hard.tolist() == [1, 1, 0]

@@ -233,10 +233,10 @@ def best_ranks(given: Inputs) -> tuple[Ranks, torch.Tensor, Lists]:
     lists = Lists(torch.tensor([0, len(scores)]))
     blocks = tie_blocks(scores, lists)
     held = blocks.sum(relevance)
-    position, among = torch.zeros(2, len(scores), dtype=torch.float64)
+    position, above = torch.zeros(2, len(scores), dtype=torch.float64)
     position[blocks.order] = blocks.first[blocks.block].to(torch.float64)
-    among[blocks.order] = (blocks.before(held) + held)[blocks.block]
-    return Ranks(position, among), relevance, lists
+    above[blocks.order] = (blocks.before(held) + held - 1)[blocks.block]
+    return Ranks(position, lists.sizes, (above,)), relevance, lists
 
 
 def of_best_ranks(given: Inputs) -> Values:

@@ -75,9 +75,9 @@ def binary_expectation(of: Metric, n: Tensor, p: Tensor) -> Tensor:
 
 
 def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
-    relevant = of.relevant(relevance) if of.needs_relevant_ranks else None
+    weights = of.rank_weights(relevance)
     best, worst = (
-        of.of_ranks(hard_ranks(descending_order(key, lists), lists, relevant), relevance, lists)
+        of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
         # In floating point, since unsigned integers and booleans have no opposite.
         for key in (as_floating(relevance), -as_floating(relevance))
     )

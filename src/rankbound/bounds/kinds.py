@@ -5,16 +5,16 @@ A bound is applied to the metric itself; a loss negates afterwards where higher 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol, cast
+from typing import ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor
 
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
 from rankbound.lists import Lists
-from rankbound.metrics import Metric, split_text
+from rankbound.metrics import Metric
+from rankbound.texts import build, split_text, text_of, unknown_name
 
 Gain = Literal["distinct", "drawn", "sd"]
 GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
@@ -77,7 +77,7 @@ class Bound(ABC):
         """The bounded value per list, not negated; NaN where the bound is undefined."""
 
     def __str__(self) -> str:
-        return self.name
+        return text_of(self)
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,6 @@ class Distribution(Bound):
         if self.gain not in GAINS:
             raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
 
-    def __str__(self) -> str:
-        return self.name if self.gain == "distinct" else f"{self.name}(gain={self.gain})"
-
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         raise TypeError("the distribution bound needs score distributions: use `through`")
 
@@ -173,8 +170,8 @@ class Distribution(Bound):
         return torch.full_like(value, torch.nan).masked_scatter(known, bounded)
 
 
-KINDS: dict[str, Bound] = {
-    kind.name: kind for kind in (Unbounded(), MinMax(), Expectation(), ExpectationMax(), Distribution())
+KINDS: dict[str, type[Bound]] = {
+    kind.name: kind for kind in (Unbounded, MinMax, Expectation, ExpectationMax, Distribution)
 }
 
 
@@ -186,13 +183,7 @@ def bound(text: str | Bound) -> Bound:
     """
     if isinstance(text, Bound):
         return text
-    if text in KINDS:
-        return KINDS[text]
-    if text.startswith(f"{Distribution.name}("):
-        _, parameters, cutoff = split_text(text)
-        if set(parameters) == {"gain"} and cutoff is None:
-            return Distribution(cast(Gain, parameters["gain"]))
-        raise ValueError(f"bound {text!r}: expected distribution(gain=...), gain one of {', '.join(GAINS)}")
-    nearest = get_close_matches(text, KINDS, n=1)
-    hint = f" Did you mean {nearest[0]}?" if nearest else ""
-    raise ValueError(f"bound {text!r}: unknown; known are {', '.join(KINDS)}.{hint}")
+    name, parameters, cutoff = split_text(text, "bound")
+    if name not in KINDS:
+        raise unknown_name("bound", text, name, KINDS)
+    return build(KINDS[name], text, parameters, cutoff, "bound")

@@ -1,5 +1,33 @@
-"""Ranking losses over ragged lists."""
+"""Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
+from rankbound.bounds.kinds import Bound, Unbounded
+from rankbound.bounds.kinds import bound as parse_bound
+from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
+from rankbound.metrics import KINDS as METRICS
+from rankbound.metrics import Metric, metric
+from rankbound.texts import build, split_text, unknown_name
 
-__all__ = ["SmoothLoss"]
+KINDS: dict[str, type[RankingLoss]] = {}
+
+
+def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
+    """The loss that `text` names: the smooth, bounded loss of a metric, or one of the others.
+
+    A metric's text (`nDCG@10`, `AP`, `nRBP`) gives `SmoothLoss`, to which `bound` and `temperature` belong.
+
+    Raises:
+        ValueError: for an unknown name (with the nearest known one), parameter or value, or a bound of a loss that is
+            not a metric's.
+    """
+    name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
+    if name not in KINDS:
+        if name and name not in (*METRICS, "nRBP"):
+            raise unknown_name("loss", str(text), name, [*KINDS, *METRICS, "nRBP"])
+        return SmoothLoss(metric(text), bound, temperature=temperature)
+    if not isinstance(parse_bound(bound), Unbounded):
+        raise ValueError(f"bound: found {bound} for the loss {text}, expected none: bounds are for losses of metrics")
+    return build(KINDS[name], str(text), parameters, cutoff, "loss")
+
+
+__all__ = ["RankingLoss", "SmoothLoss", "loss"]

@@ -1,13 +1,14 @@
 """The loss of a metric: the same function of ranks, over smooth ranks, bounded, and negated where higher is better."""
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded
 from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.lists import Lists, as_tensor, require_grades
+from rankbound.lists import Lists
+from rankbound.losses.base import RankingLoss
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
@@ -19,7 +20,7 @@ class Tables(Protocol):
     def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor: ...
 
 
-class SmoothLoss(nn.Module):
+class SmoothLoss(RankingLoss):
     r"""Smooth, bounded loss of a ranking metric (thesis eqs. 2.10 to 2.12 with 3.1, 3.6, 3.11 or 3.12).
 
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
@@ -49,32 +50,22 @@ class SmoothLoss(nn.Module):
         self.temperature, self.method = temperature, method
         self._tables = tables
 
-    def forward(self, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
-        """The loss of each list, `(n_lists,)`, to minimise; 0 without gradient where a list carries no information.
-
-        Args:
-            scores: `(n_items,)`, floating point and finite.
-            relevance: `(n_items,)`, grades from 0.
-            offsets: `(n_lists + 1,)`, the lists' limits.
-
-        Raises:
-            ValueError: for lists that don't fit, scores that are NaN or infinite, or relevance below 0.
-        """
-        grades = as_tensor(relevance, "relevance", len(as_tensor(scores, "scores")))
-        require_grades(grades)
-        if not scores.is_floating_point():
-            raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
-        return self.of_lists(scores, grades, Lists.checked(offsets, len(scores), scores.device))
-
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """As a call, for lists that were checked before."""
         facts = Facts.of_lists(self.metric, relevance, lists)
         bounded = self._bounded(self.smooth_value(scores, relevance, lists), facts)
         loss = -bounded if self.metric.higher_is_better else bounded
-        return torch.where(self.informative(facts), loss, 0.0)
+        return torch.where(self._informative(facts), loss, 0.0)
 
-    def informative(self, facts: Facts) -> Tensor:
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Which lists can be ranked better or worse: some item is relevant and, if bounded, the orders differ."""
+        return self._informative(Facts.of_lists(self.metric, relevance, lists))
+
+    @property
+    def text(self) -> str:
+        """The metric's text; the bound has one of its own."""
+        return str(self.metric)
+
+    def _informative(self, facts: Facts) -> Tensor:
         some_relevant = facts.p > 0
         return some_relevant if isinstance(self.bound, Unbounded) else some_relevant & facts.orders_differ
 
@@ -82,19 +73,13 @@ class SmoothLoss(nn.Module):
         """The metric over smooth ranks, neither bounded nor negated; NaN where it is undefined."""
         mask = self.metric.relevant(relevance)
         targets = torch.nonzero(mask).squeeze(1)
-        relevant = (mask.to(scores.dtype),) if self.metric.needs_relevant_ranks else ()
-        ranks = smooth_ranks_of(
-            scores,
-            lists,
-            (None, *relevant),
-            targets=targets,
-            temperature=self.temperature,
-            method=self.method,
+        weights = tuple(weight.to(scores.dtype) for weight in self.metric.rank_weights(relevance))
+        position, *above = smooth_ranks_of(
+            scores, lists, (None, *weights), targets=targets, temperature=self.temperature, method=self.method
         ).unbind(1)
-        among_relevant = ranks[1] if self.metric.needs_relevant_ranks else None
-        return self.metric.of_ranks(
-            Ranks(ranks[0], among_relevant, self.temperature), relevance.index_select(0, targets), lists.keep(mask)
-        )
+        # The operator gives 1 and the weight above, so that with weights of 1 it is the rank.
+        ranks = Ranks(position, lists.sizes, tuple(column - 1 for column in above), self.temperature)
+        return self.metric.of_ranks(ranks, relevance.index_select(0, targets), lists.keep(mask))
 
     def _bounded(self, value: Tensor, facts: Facts) -> Tensor:
         if isinstance(self.bound, Distribution):
@@ -113,7 +98,3 @@ class SmoothLoss(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
-        loss: Tensor = super().__call__(*arguments, **keywords)
-        return loss

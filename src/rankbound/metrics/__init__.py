@@ -1,10 +1,9 @@
 """Ranking metrics as values: `metric("nDCG@10")` reads a text, `str` writes it back, and a call evaluates lists."""
 
-from difflib import get_close_matches
-
 from rankbound.metrics.additive import DCG, NDCG, RBP, NormalizedRBP, Precision, RankSum
-from rankbound.metrics.base import Metric, build, evaluate, split_text
+from rankbound.metrics.base import Metric, evaluate
 from rankbound.metrics.relevant_ranks import AveragePrecision, ReciprocalRank
+from rankbound.texts import build, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
     kind.name: kind for kind in (NDCG, DCG, AveragePrecision, ReciprocalRank, Precision, RBP)
@@ -29,10 +28,7 @@ def metric(text: str | Metric) -> Metric:
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
-        known = [*KINDS, NormalizedRBP.name]
-        nearest = get_close_matches(name.lower(), [kind.lower() for kind in known], n=1)
-        hint = f" Did you mean {next(kind for kind in known if kind.lower() == nearest[0])}?" if nearest else ""
-        raise ValueError(f"metric {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
+        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name])
     return build(KINDS[name], text, parameters, cutoff)
 
 
@@ -48,5 +44,4 @@ __all__ = [
     "ReciprocalRank",
     "evaluate",
     "metric",
-    "split_text",
 ]

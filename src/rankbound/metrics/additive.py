@@ -86,7 +86,7 @@ class AdditiveMetric(Metric):
 @lru_cache(maxsize=64)
 def _running_discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
     positions = torch.arange(1, size + 1, dtype=torch.float64, device=device)
-    discounts = metric.discount_at(positions) * Ranks(positions).within(metric._cutoff)
+    discounts = metric.discount_at(positions) * Ranks(positions, positions.new_tensor([size])).within(metric._cutoff)
     return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)])
 
 

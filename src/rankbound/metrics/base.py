@@ -1,9 +1,8 @@
 """What a metric is: a value object whose text is its name everywhere, and one function of ranks."""
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades
 from rankbound.ranks import Ranks, TieBlocks, hard_ranks, tie_blocks
+from rankbound.texts import text_of
 
 # Random orders of each tie block that a metric without a closed form is averaged over.
 TIE_BREAKS = 200
@@ -26,15 +26,19 @@ class Metric(ABC):
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = True
-    needs_relevant_ranks: ClassVar[bool] = False
     uses_grades: ClassVar[bool] = True
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         """The value per list `(n_lists,)`, NaN where undefined; differentiable where the ranks are smooth.
 
-        `ranks`, `relevance` and `lists` describe the same items, at least all relevant ones of every list.
+        `ranks`, `relevance` and `lists` describe the same items, at least all relevant ones of every list;
+        `ranks.sizes` counts all items of each list.
         """
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        """Weights `(n_items,)` whose sums over the items above each item the metric reads as `ranks.above`."""
+        return ()
 
     def relevant(self, relevance: Tensor) -> Tensor:
         """Which items the metric counts as relevant, a boolean mask."""
@@ -46,8 +50,8 @@ class Metric(ABC):
         orders = [blocks.order]
         if blocks.has_ties:
             orders = [_break_ties(blocks, generator) for _ in range(TIE_BREAKS)]
-        relevant = self.relevant(relevance) if self.needs_relevant_ranks else None
-        values = [self.of_ranks(hard_ranks(order, lists, relevant), relevance, lists) for order in orders]
+        weights = self.rank_weights(relevance)
+        values = [self.of_ranks(hard_ranks(order, lists, weights), relevance, lists) for order in orders]
         return torch.stack(values).mean(0)
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -73,13 +77,7 @@ class Metric(ABC):
         return value if isinstance(scores, Tensor) else value.numpy()
 
     def __str__(self) -> str:
-        given = [
-            f"{field.name}={str(value).removesuffix('.0')}"
-            for field in fields(self)
-            if field.name != "cutoff" and (value := getattr(self, field.name)) != field.default
-        ]
-        cutoff = getattr(self, "cutoff", None)
-        return self.name + (f"({','.join(given)})" if given else "") + (f"@{cutoff}" if cutoff is not None else "")
+        return text_of(self)
 
 
 def evaluate(
@@ -93,49 +91,6 @@ def evaluate(
     require_grades(grades)
     blocks = tie_blocks(flat, lists)
     return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
-
-
-def build(kind: type[Metric], text: str, parameters: Mapping[str, str], cutoff: int | None) -> Metric:
-    """A metric of class `kind` from the texts of its parameters; `ValueError` names what doesn't fit."""
-    known = {field.name: field for field in fields(kind)}
-    given: dict[str, Any] = {}
-    for key, value in parameters.items():
-        if key not in known or key == "cutoff":
-            expected = ", ".join(name for name in known if name != "cutoff") or "none"
-            raise ValueError(f"metric {text!r}: unknown parameter {key!r}; {kind.name} takes: {expected}")
-        given[key] = _typed(value, known[key].type, text, key)
-    if cutoff is not None:
-        if "cutoff" not in known:
-            raise ValueError(f"metric {text!r}: {kind.name} takes no cut-off")
-        given["cutoff"] = cutoff
-    missing = [name for name, field in known.items() if field.default is MISSING and name not in given]
-    if missing:
-        hint = "a cut-off, as in P@10" if missing == ["cutoff"] else ", ".join(missing)
-        raise ValueError(f"metric {text!r}: {kind.name} needs {hint}")
-    return kind(**given)
-
-
-def split_text(text: str) -> tuple[str, dict[str, str], int | None]:
-    """Name, parameters and cut-off of a metric's text, such as `nDCG(gain=linear)@10`."""
-    match = re.fullmatch(r"([A-Za-z]+)(?:\((.*)\))?(?:@(\d+))?", text.strip())
-    if match is None:
-        raise ValueError(f"metric {text!r}: expected a text such as nDCG@10, AP or nRBP(p=0.95)")
-    name, inside, cutoff = match.groups()
-    pairs = [part.partition("=") for part in inside.split(",")] if inside else []
-    if any(not separator for _, separator, _ in pairs):
-        raise ValueError(f"metric {text!r}: expected parameters as name=value, found ({inside})")
-    if cutoff is not None and int(cutoff) < 1:
-        raise ValueError(f"metric {text!r}: found cut-off {cutoff}, expected at least 1")
-    return name, {key.strip(): value.strip() for key, _, value in pairs}, int(cutoff) if cutoff else None
-
-
-def _typed(value: str, kind: Any, text: str, key: str) -> Any:
-    if kind is str:
-        return value
-    try:
-        return kind(value)
-    except ValueError:
-        raise ValueError(f"metric {text!r}: found {key}={value}, expected {kind.__name__}") from None
 
 
 def _break_ties(blocks: TieBlocks, generator: torch.Generator) -> Tensor:

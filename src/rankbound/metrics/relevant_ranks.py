@@ -24,7 +24,6 @@ class AveragePrecision(Metric):
     """
 
     name: ClassVar[str] = "AP"
-    needs_relevant_ranks: ClassVar[bool] = True
     uses_grades: ClassVar[bool] = False
 
     rel: int = 1
@@ -32,11 +31,14 @@ class AveragePrecision(Metric):
     def relevant(self, relevance: Tensor) -> Tensor:
         return relevance >= self.rel
 
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (self.relevant(relevance),)
+
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        assert ranks.among_relevant is not None
+        (above,) = ranks.above
         relevant = self.relevant(relevance).to(ranks.position)
         count = lists.sum(relevant)
-        return lists.sum(relevant * ranks.among_relevant / ranks.position) / torch.where(count == 0, torch.nan, count)
+        return lists.sum(relevant * (1 + above) / ranks.position) / torch.where(count == 0, torch.nan, count)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))

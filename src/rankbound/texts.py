@@ -1,0 +1,121 @@
+"""The texts that name metrics, bounds and losses: `nDCG(gain=linear)@10` is a name, parameters and a cut-off.
+
+What can be named is a class whose keyword parameters have types and defaults; a parameter `cutoff` is written `@10`.
+A text is read into an object and written from it, and the two agree.
+"""
+
+import re
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from inspect import Parameter, signature
+from types import UnionType
+from typing import Any, TypeVar
+
+CUTOFF = "cutoff"
+
+EXAMPLES = {
+    "metric": "nDCG@10, AP or nRBP(p=0.95)",
+    "bound": "min-max or distribution(gain=sd)",
+    "loss": "nDCG@10, ListNet@2 or hinge(margin=2)",
+}
+
+Named = TypeVar("Named")
+
+
+def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], int | None]:
+    """Name, parameters and cut-off of a text; `ValueError` says what a text of `what` looks like."""
+    match = re.fullmatch(r"([A-Za-z][\w-]*)(?:\((.*)\))?(?:@(\d+))?", text.strip())
+    if match is None:
+        raise ValueError(f"{what} {text!r}: expected a text such as {EXAMPLES[what]}")
+    name, inside, cutoff = match.groups()
+    parameters: dict[str, str] = {}
+    for part in _top_level_parts(inside or ""):
+        key, separator, value = (piece.strip() for piece in part.partition("="))
+        if not separator:
+            raise ValueError(f"{what} {text!r}: expected parameters as name=value, found ({inside})")
+        if key in parameters:
+            raise ValueError(f"{what} {text!r}: found {key} twice, expected each parameter once")
+        parameters[key] = value
+    if cutoff is not None and int(cutoff) < 1:
+        raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
+    return name, parameters, int(cutoff) if cutoff else None
+
+
+def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
+    """The error for a name that nothing has, with the nearest known one."""
+    nearest = get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+    hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
+    return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
+
+
+def build(
+    kind: Callable[..., Named], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
+) -> Named:
+    """An object of class `kind` from the texts of its parameters; `ValueError` names what doesn't fit."""
+    known = _parameters(kind)
+    name = getattr(kind, "name", what)
+    given: dict[str, Any] = {}
+    for key, value in parameters.items():
+        if key not in known or key == CUTOFF:
+            expected = ", ".join(one for one in known if one != CUTOFF) or "none"
+            raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}")
+        given[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
+    if cutoff is not None:
+        if CUTOFF not in known:
+            raise ValueError(f"{what} {text!r}: {name} takes no cut-off")
+        given[CUTOFF] = cutoff
+    missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in given]
+    if missing:
+        hint = f"a cut-off, as in {name}@10" if missing == [CUTOFF] else ", ".join(missing)
+        raise ValueError(f"{what} {text!r}: {name} needs {hint}")
+    return kind(**given)
+
+
+def text_of(named: Any) -> str:
+    """The text that names the object: its class' name, the parameters that differ from their defaults, the cut-off."""
+    kind: Any = type(named)
+    given = [
+        f"{key}={_written(value)}"
+        for key, parameter in _parameters(kind).items()
+        if key != CUTOFF and (value := getattr(named, key)) != parameter.default
+    ]
+    cutoff = getattr(named, CUTOFF, None)
+    return str(named.name) + (f"({','.join(given)})" if given else "") + (f"@{cutoff}" if cutoff is not None else "")
+
+
+@cache
+def _parameters(kind: Hashable) -> Mapping[str, Parameter]:
+    assert callable(kind)
+    return signature(kind, eval_str=True).parameters
+
+
+def _top_level_parts(inside: str) -> Iterator[str]:
+    """What commas separate, those inside parentheses left alone."""
+    depth, start = 0, 0
+    for place, letter in enumerate(inside):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            yield inside[start:place]
+            start = place + 1
+    if inside:
+        yield inside[start:]
+
+
+def _typed(value: str, kind: Any, where: str, key: str) -> Any:
+    if isinstance(kind, UnionType):  # `int | None`
+        kind = next(one for one in kind.__args__ if one is not type(None))
+    if kind is bool:
+        if value not in ("true", "false"):
+            raise ValueError(f"{where}: found {key}={value}, expected true or false")
+        return value == "true"
+    if kind not in (int, float):
+        return value
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{where}: found {key}={value}, expected {kind.__name__}") from None
+
+
+def _written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
