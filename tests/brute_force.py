@@ -74,16 +74,20 @@ def ndcg(gain: str = "exp2", discount: str = "log2(r+1)", k: int | None = None) 
     return value
 
 
-def average_precision(rel: int = 1) -> Callable[[Order], Value]:
+def average_precision(rel: int = 1, k: int | None = None) -> Callable[[Order], Value]:
     def value(order: Order) -> Value:
         ranks = relevant_ranks(order, rel)
-        return sum((Fraction(i, rank) for i, rank in enumerate(ranks, start=1)), Fraction()) / len(ranks)
+        return sum((Fraction(i, r) for i, r in enumerate(ranks, start=1) if r <= (k or r)), Fraction()) / len(ranks)
 
     return _undefined_without_relevant(value, rel)
 
 
-def reciprocal_rank(rel: int = 1) -> Callable[[Order], Value]:
-    return _undefined_without_relevant(lambda order: Fraction(1, relevant_ranks(order, rel)[0]), rel)
+def reciprocal_rank(rel: int = 1, k: int | None = None) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        first = relevant_ranks(order, rel)[0]
+        return Fraction(first <= (k or first), first)
+
+    return _undefined_without_relevant(value, rel)
 
 
 def precision(k: int, rel: int = 1) -> Callable[[Order], Value]:
@@ -115,6 +119,76 @@ def rank_sum(rel: int = 1) -> Callable[[Order], Value]:
     return _undefined_without_relevant(value, rel)
 
 
+def recall(k: int, rel: int = 1) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        return Fraction(sum(y >= rel for y in order[:k]), len(relevant_ranks(order, rel)))
+
+    return _undefined_without_relevant(value, rel)
+
+
+def hit(k: int, rel: int = 1) -> Callable[[Order], Value]:
+    return lambda order: Fraction(any(y >= rel for y in order[:k]))
+
+
+def err(largest: int, k: int | None = None) -> Callable[[Order], Value]:
+    """Chapelle et al. 2009: the user stops at grade y with the chance (2^y - 1) / 2^largest."""
+
+    def value(order: Order) -> Value:
+        still, total = Fraction(1), Fraction()
+        for rank, y in enumerate(order[:k], start=1):
+            stops = Fraction(2**y - 1, 2**largest)
+            total += still * stops / rank
+            still *= 1 - stops
+        return total
+
+    return value
+
+
+def cg(gain: str = "linear", k: int | None = None) -> Callable[[Order], Value]:
+    return lambda order: sum((Fraction(2**y - 1 if gain == "exp2" else y) for y in order[:k]), Fraction())
+
+
+def linear_dcg(order: Order) -> Value:
+    """Seed 004 eq. 1."""
+    return Fraction(sum(y * (len(order) - rank) for rank, y in enumerate(order, start=1)))
+
+
+def linear_ndcg(order: Order) -> Value:
+    ideal = linear_dcg(tuple(sorted(order, reverse=True)))
+    return linear_dcg(order) / ideal if ideal else None  # type: ignore[operator]
+
+
+def pair_error(norm: str = "none") -> Callable[[Order], Value]:
+    """Seed 004 eqs. 3 and 4."""
+
+    def value(order: Order) -> Value:
+        wrong = sum(below - above for above, below in combinations(order, 2) if above < below)
+        gaps = [abs(u - v) for u, v in combinations(order, 2)]
+        if norm == "none":
+            return Fraction(wrong) if any(order) else None
+        divisor = sum(gap > 0 for gap in gaps) if norm == "pairs" else sum(gaps)
+        return Fraction(wrong, divisor) if divisor else None
+
+    return value
+
+
+def pair_accuracy(order: Order) -> Value:
+    pairs = [above > below for above, below in combinations(order, 2) if above != below]
+    return Fraction(sum(pairs), len(pairs)) if pairs else None
+
+
+def kendall(weight: str = "uniform") -> Callable[[Order], Value]:
+    """Murphy eq. 9.130; scores descend."""
+
+    def value(order: Order) -> Value:
+        pairs = list(combinations(order, 2))
+        weights = [1 if weight == "uniform" else abs(u - v) for u, v in pairs]
+        agreement = sum(w * (1 + (u > v) - (u < v)) for w, (u, v) in zip(weights, pairs, strict=True))
+        return Fraction(agreement, 2 * sum(weights)) if sum(weights) else None
+
+    return value
+
+
 def relevant_ranks(order: Order, rel: int = 1) -> list[int]:
     return [rank for rank, y in enumerate(order, start=1) if y >= rel]
 
@@ -136,14 +210,32 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "DCG(gain=linear)": dcg("linear"),
     "DCG(discount=log2(r))": dcg(discount="log2(r)"),
     "DCG(gain=linear)@2": dcg("linear", k=2),
+    "CG@3": cg(k=3),
+    "CG(gain=exp2)@2": cg("exp2", 2),
     "AP": average_precision(),
+    "AP@1": average_precision(k=1),
+    "AP@3": average_precision(k=3),
     "AP(rel=2)": average_precision(2),
+    "AP(rel=2)@4": average_precision(2, 4),
     "RR": reciprocal_rank(),
+    "RR@2": reciprocal_rank(k=2),
     "RR(rel=3)": reciprocal_rank(3),
+    "RR(rel=2)@3": reciprocal_rank(2, 3),
     "P@1": precision(1),
     "P@3": precision(3),
     "P@10": precision(10),
     "P(rel=2)@2": precision(2, 2),
+    "Recall@1": recall(1),
+    "Recall@3": recall(3),
+    "Recall(rel=2)@4": recall(4, 2),
+    "Hit@1": hit(1),
+    "Hit@3": hit(3),
+    "Hit@10": hit(10),
+    "Hit(rel=2)@2": hit(2, 2),
+    "ERR(max=4)": err(4),
+    "ERR(max=4)@1": err(4, 1),
+    "ERR(max=4)@3": err(4, 3),
+    "ERR(max=6)@10": err(6, 10),
     "RBP(p=0)": rbp("0"),
     "RBP(p=0.8)": rbp("0.8"),
     "RBP(rel=2,p=0.5)": rbp("0.5", 2),
@@ -152,8 +244,13 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "nRBP(p=0.95)": nrbp("0.95"),
     "nRBP": rank_sum(),
     "nRBP(rel=2)": rank_sum(2),
+    "LinearDCG": linear_dcg,
+    "LinearNDCG": linear_ndcg,
+    "PairError": pair_error(),
+    "PairError(norm=pairs)": pair_error("pairs"),
+    "PairError(norm=max)": pair_error("max"),
+    "PairAccuracy": pair_accuracy,
+    "Kendall": kendall(),
+    "Kendall(weight=difference)": kendall("difference"),
 }
 """Text of the metric to its value of an order."""
-
-UNDEFINED_WITHOUT_RELEVANT = {name for name in METRICS if not name.startswith(("DCG", "P@", "P(", "RBP"))}
-"""The metrics that are NaN without relevant items (DESIGN section 4); the others are 0."""

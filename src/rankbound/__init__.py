@@ -9,43 +9,75 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
+    from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_topics, xgboost_topics
     from rankbound.bounds.bounded import BoundedMetric, bounded
     from rankbound.bounds.distribution import ScoreDistribution, score_distribution
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.kinds import bound
+    from rankbound.columns import from_list_column
+    from rankbound.interchange.evaluation import Evaluation, evaluate_run
+    from rankbound.interchange.files import read_lists, read_qrels, read_run, write_qrels, write_run
+    from rankbound.interchange.judged import JudgedLists, Qrels, Run
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
+    from rankbound.ranker import Ranker, load
+    from rankbound.ranker_training import train_ranker
     from rankbound.smooth_ranks import smooth_rank
 
 _HOMES = {
+    "rankbound.boosting": ("boosting_metric", "boosting_objective", "lightgbm_topics", "xgboost_topics"),
     "rankbound.bounds.bounded": ("BoundedMetric", "bounded"),
     "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
     "rankbound.bounds.kinds": ("bound",),
+    "rankbound.columns": ("from_list_column",),
+    "rankbound.interchange.evaluation": ("Evaluation", "evaluate_run"),
+    "rankbound.interchange.files": ("read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
+    "rankbound.interchange.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
+    "rankbound.ranker": ("Ranker", "load"),
+    "rankbound.ranker_training": ("train_ranker",),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BoundedMetric",
+    "Evaluation",
+    "JudgedLists",
     "Metric",
+    "Qrels",
+    "Ranker",
     "RankingLoss",
+    "Run",
     "ScoreDistribution",
     "SmoothLoss",
     "__version__",
+    "boosting_metric",
+    "boosting_objective",
     "bound",
     "bounded",
     "evaluate",
+    "evaluate_run",
     "expectation",
     "extremes",
+    "from_list_column",
+    "lightgbm_topics",
+    "load",
     "loss",
     "maximum",
     "metric",
     "minimum",
+    "read_lists",
+    "read_qrels",
+    "read_run",
     "score_distribution",
     "smooth_rank",
+    "train_ranker",
+    "write_qrels",
+    "write_run",
+    "xgboost_topics",
 ]
 
 

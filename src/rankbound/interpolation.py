@@ -1,11 +1,12 @@
 r"""Kernel sums over each list in linear time, by Chebyshev interpolation in boxes of scores.
 
-The kernel $\sigma(y - x)$ is smooth in one dimension. Scores, in units of the temperature, fall into boxes of width 2
-on a lattice that is the same for every list, so that a list's sums never depend on its batch mates. An item adds its
+A kernel $k(y - x)$ of the gap is smooth in one dimension. Scores, in units of the temperature, fall into boxes of width
+2 on a lattice that is the same for every list, so that a list's sums never depend on its batch mates. An item adds its
 weight to the Chebyshev moments of its box; boxes up to `BAND` apart meet through a small matrix per distance, and
-farther ones, where the sigmoid is 0 or 1, through running totals; the expansion is read off at the targets.
-The truncation error is below 1e-8 of the weights involved. Everything is computed in float64: the boxes are few, and
-running totals of single-precision moments would lose the small ranks.
+farther ones, where the kernel is constant or the gap itself, through running totals; the expansion is read off at the
+targets. The truncation error of the sigmoid is about 1e-8 of the weights involved, that of its slope 7e-8; kernels with
+nearer or higher poles need more polynomials for it. Everything is computed in float64: the boxes are few, and running
+totals of single-precision moments would lose the small ranks.
 
 Boxes lie in rows, list after list, with `BAND` empty rows between lists, so that one band of rows never mixes lists.
 """
@@ -16,9 +17,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
 
-# Chebyshev polynomials per box, and boxes at which sigmoid(2 * BAND) is 1 to 1.5e-8.
+# Chebyshev polynomials per box, and boxes beyond which gaps are above 18, where the sigmoid is 1 to 1.5e-8.
 ORDER = 10
 BAND = 9
 
@@ -26,72 +28,130 @@ BAND = 9
 DENSE_ROWS_PER_ITEM = 2
 DENSE_ROWS = 20_000
 
-# Bounds the memory of the banded product: rows of (2 * BAND + 1) * ORDER numbers.
+# Bounds the memory of the banded product: rows of (2 * BAND + 1) * order numbers.
 ROWS_PER_CHUNK = 8_192
 
 
 @dataclass(frozen=True)
 class _Lattice:
-    """`row` (n_items,) of each item's box, its `local` coordinate in [-1, 1], the last row of each list's boxes."""
+    """`row` (n_items,) of each item's box, its `local` coordinate in [-1, 1], the last row of each list's boxes.
+
+    `steps` (n_items,) counts the boxes from the list's lowest one up to the item's, empty ones included.
+    """
 
     row: Tensor
     local: Tensor
     last_row: Tensor
     n_rows: int
+    steps: Tensor
 
 
 @dataclass(frozen=True)
-class _Points:
-    """Items as sources or targets: their `row`, the polynomials there `(n, ORDER)`, their place among occupied rows."""
+class Points:
+    """Items as sources or targets: their `row`, the polynomials there `(n, order)`, their place among occupied rows.
+
+    `items` are their indices, `None` for all items of the batch.
+    """
 
     row: Tensor
     basis: Tensor
     place: Tensor
+    items: Tensor | None = None
 
-    def at(self, items: Tensor) -> "_Points":
-        return _Points(*(values.index_select(0, items) for values in (self.row, self.basis, self.place)))
+    def pick(self, values: Tensor) -> Tensor:
+        """Those of the items' `values`, `(n_items,)`, that belong to the points."""
+        return values if self.items is None else values.index_select(0, self.items)
 
 
-class InterpolatedSums:
-    """Kernel sums of the items `targets` over the items of their lists (`smooth_ranks.Sums`)."""
+class Boxes:
+    """The boxes of a batch's scores in units of the temperature: kernel sums in two steps, `moments` and `at`.
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+    `order` is the number of polynomials per box.
+    """
+
+    def __init__(self, scores: Tensor, lists: Lists, temperature: float, order: int = ORDER) -> None:
+        self._lists = lists
         self._lattice = _lattice(scores.to(torch.float64) / temperature, lists)
-        self._occupied, place = _occupied(self._lattice.row, self._lattice.n_rows)
-        self._all = _Points(self._lattice.row, _chebyshev(self._lattice.local), place)
-        self._index = targets
-        self._targets = self._all.at(targets)
-        self._last_row = self._lattice.last_row.index_select(0, lists.segment.index_select(0, targets))
-        self._moments = scores.new_zeros(0)
+        self._occupied, self._place = _occupied(self._lattice.row, self._lattice.n_rows)
+        self._basis = _chebyshev(self._lattice.local, order)
 
-    def ranks(self, weights: Weights) -> Tensor:
-        self._moments = self._moments_of(weights, self._all)
-        return self._near(self._moments, "sigmoid", self._targets) + self._far(self._moments)
+    def points(self, items: Tensor | None = None) -> Points:
+        """The items with these indices, or all."""
+        values = self._lattice.row, self._basis, self._place
+        if items is None:
+            return Points(*values)
+        row, basis, place = (value.index_select(0, items) for value in values)
+        return Points(row, basis, place, items)
 
-    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        upstream = upstream.to(torch.float64)
-        pushed = self._near(self._moments_of(upstream.unbind(1), self._targets), "slope", self._all).unbind(1)
-        terms = [push if weight is None else weight * push for weight, push in zip(weights, pushed, strict=True)]
-        own = (upstream * self._near(self._moments, "slope", self._targets)).sum(1)
-        return sum(terms[1:], start=terms[0]).index_add(0, self._index, own, alpha=-1)
-
-    def _moments_of(self, weights: Weights, sources: _Points) -> Tensor:
-        """Sums of weight times each polynomial per row, `(c, n_rows, ORDER)`."""
-        moments = sources.basis.new_zeros(len(weights), self._lattice.n_rows, ORDER)
+    def moments(self, weights: Weights, sources: Points) -> Tensor:
+        """Sums of weight, one per source, times each polynomial per row, `(c, n_rows, order)`."""
+        moments = self._basis.new_zeros(len(weights), self._lattice.n_rows, self._basis.shape[1])
         for weight, moment in zip(weights, moments, strict=True):
             terms = sources.basis if weight is None else sources.basis * weight.unsqueeze(1)
             moment.index_add_(0, sources.row, terms)
         return moments
 
-    def _near(self, moments: Tensor, kernel: str, targets: _Points) -> Tensor:
-        """The sums over boxes within the band: `(n_targets, c)`."""
-        expansion = _banded_product(moments, _kernel_matrix(kernel, moments.device), self._occupied)
-        return torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
+    def at(self, targets: Points, kernel: Kernel, moments: Tensor) -> Tensor:
+        """The sums of the kernel over the sources whose moments are given: `(n_targets, c)`."""
+        expansion = _banded_product(moments, _kernel_matrix(kernel, moments.shape[2], moments.device), self._occupied)
+        sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
+        if kernel.linear:
+            sums += self._gaps_far_above(targets, moments)
+        if kernel.above:
+            sums += kernel.above * self._weight_far_above(targets, moments)
+        if kernel.below:
+            sums += kernel.below * self._weight_far_below(targets, moments)
+        return sums
 
-    def _far(self, moments: Tensor) -> Tensor:
-        """The weight beyond the band above each target, where the sigmoid is 1: `(n_targets, c)`."""
+    def _weight_far_above(self, targets: Points, moments: Tensor) -> Tensor:
+        """The weight beyond the band above each target: `(n_targets, c)`."""
         totals = moments[:, :, 0].cumsum(1)
-        return (totals.index_select(1, self._last_row) - totals.index_select(1, self._targets.row + BAND)).T
+        return (totals.index_select(1, self._last_row(targets)) - totals.index_select(1, targets.row + BAND)).T
+
+    def _weight_far_below(self, targets: Points, moments: Tensor) -> Tensor:
+        totals = moments[:, :, 0].cumsum(1)
+        before = targets.pick(self._lists.spread(self._lists.min(self._lattice.row))).to(torch.int64) - 1
+        below = torch.maximum(targets.row - (BAND + 1), before)
+        return (totals.index_select(1, below) - totals.index_select(1, before)).T
+
+    def _gaps_far_above(self, targets: Points, moments: Tensor) -> Tensor:
+        """Weight times gap, summed beyond the band above each target; totals from the top keep small sums precise."""
+        # Heights are counted from the list's lowest box, so that large scores cost no digits.
+        centre = moments.new_zeros(self._lattice.n_rows)
+        centre[self._lattice.row] = 2 * self._lattice.steps
+        weight = moments[:, :, 0]
+        totals = torch.stack([weight, weight * centre + moments[:, :, 1]]).flip(2).cumsum(2).flip(2)
+        last = self._last_row(targets)
+        beyond = torch.minimum(targets.row + BAND, last) + 1
+        far = totals.index_select(2, beyond) - totals.index_select(2, last + 1)
+        own = targets.pick(2 * self._lattice.steps + self._lattice.local)
+        return (far[1] - own * far[0]).T
+
+    def _last_row(self, targets: Points) -> Tensor:
+        return self._lattice.last_row.index_select(0, targets.pick(self._lists.segment))
+
+
+class InterpolatedSums:
+    """Sigmoid sums of the items `targets` over the items of their lists (`smooth_ranks.Sums`)."""
+
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._boxes = Boxes(scores, lists, temperature)
+        self._index = targets
+        self._all, self._targets = self._boxes.points(), self._boxes.points(targets)
+        self._moments = scores.new_zeros(0)
+
+    def ranks(self, weights: Weights) -> Tensor:
+        self._moments = self._boxes.moments(weights, self._all)
+        return self._boxes.at(self._targets, SIGMOID, self._moments)
+
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
+        upstream = upstream.to(torch.float64)
+        pushed = self._boxes.at(
+            self._all, SIGMOID_SLOPE, self._boxes.moments(upstream.unbind(1), self._targets)
+        ).unbind(1)
+        terms = [push if weight is None else weight * push for weight, push in zip(weights, pushed, strict=True)]
+        own = (upstream * self._boxes.at(self._targets, SIGMOID_SLOPE, self._moments)).sum(1)
+        return sum(terms[1:], start=terms[0]).index_add(0, self._index, own, alpha=-1)
 
 
 def _lattice(x: Tensor, lists: Lists) -> _Lattice:
@@ -99,17 +159,18 @@ def _lattice(x: Tensor, lists: Lists) -> _Lattice:
     box = torch.floor(x / 2 + 0.5)
     local = x - 2 * box
     lowest = lists.min(box)
+    steps = box - lists.spread(lowest)
     spans = torch.where(lists.sizes > 0, lists.max(box) - lowest + 1, 0.0)
     if float(spans.sum()) <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * len(x)):
         spans = spans.to(torch.int64)
         first_row = (spans + BAND).cumsum(0) - spans
-        row = lists.spread(first_row) + (box - lists.spread(lowest)).to(torch.int64)
+        row = lists.spread(first_row) + steps.to(torch.int64)
         last_row = first_row + spans - 1
     else:
         row, last_row = _rows_of_occupied_boxes(box, lists)
     # A whole band of rows even where no list has an item.
     n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
-    return _Lattice(row, local, last_row.clamp(min=0), n_rows)
+    return _Lattice(row, local, last_row.clamp(min=0), n_rows, steps)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -136,38 +197,36 @@ def _occupied(row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
 
 
 def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
-    """Local expansions `(c, n, ORDER)` of `rows` from the moments of all rows within the band."""
-    width = (2 * BAND + 1) * ORDER
-    bands = moments.flatten(1).unfold(1, width, ORDER)
+    """Local expansions `(c, n, order)` of `rows` from the moments of all rows within the band."""
+    order = moments.shape[2]
+    bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
     parts = [bands.index_select(1, part - BAND) @ kernel for part in torch.split(rows, ROWS_PER_CHUNK)]
-    return torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, ORDER)
+    return torch.cat(parts, 1) if parts else moments.new_zeros(len(moments), 0, order)
 
 
-def _chebyshev(local: Tensor) -> Tensor:
-    """The polynomials T_0 .. T_(ORDER-1) at `local`, `(n, ORDER)`."""
-    basis = local.new_empty(ORDER, len(local))
+def _chebyshev(local: Tensor, order: int) -> Tensor:
+    """The polynomials T_0 .. T_(order-1) at `local`, `(n, order)`."""
+    basis = local.new_empty(order, len(local))
     basis[0] = 1
     basis[1] = local
     double = 2 * local
-    for degree in range(2, ORDER):
+    for degree in range(2, order):
         torch.mul(double, basis[degree - 1], out=basis[degree]).sub_(basis[degree - 2])
     return basis.T.contiguous()
 
 
-@lru_cache(maxsize=8)
-def _kernel_matrix(kernel: str, device: torch.device) -> Tensor:
-    r"""`((2 * BAND + 1) * ORDER, ORDER)`: from the moments of a band of source boxes to a target box's expansion.
+@lru_cache(maxsize=64)
+def _kernel_matrix(kernel: Kernel, order: int, device: torch.device) -> Tensor:
+    r"""`((2 * BAND + 1) * order, order)`: from the moments of a band of source boxes to a target box's expansion.
 
     Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in $k(2d + v - u)$, `d` the boxes from target to source.
     """
-    n_nodes = 4 * ORDER
+    n_nodes = 4 * order
     angles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) * (torch.pi / n_nodes)
     nodes = torch.cos(angles)
     distance = torch.arange(-BAND, BAND + 1, dtype=torch.float64)
-    values = torch.sigmoid(2 * distance[:, None, None] + nodes[:, None] - nodes[None, :])
-    if kernel == "slope":
-        values = values * (1 - values)
-    to_coefficients = torch.cos(torch.arange(ORDER)[:, None] * angles) * (2 / n_nodes)
+    values = kernel.at(2 * distance[:, None, None] + nodes[:, None] - nodes[None, :])
+    to_coefficients = torch.cos(torch.arange(order)[:, None] * angles) * (2 / n_nodes)
     to_coefficients[0] /= 2
     matrix = to_coefficients @ values @ to_coefficients.T
-    return matrix.reshape(-1, ORDER).to(device)
+    return matrix.reshape(-1, order).to(device)

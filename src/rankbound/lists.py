@@ -3,7 +3,6 @@
 List `t` owns the items `offsets[t]` to `offsets[t + 1] - 1` of every flat tensor. An empty list repeats an offset.
 """
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -13,10 +12,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-ArrayLike = Tensor | npt.NDArray[Any]
+from rankbound.columns import Column, column_tensor
+
+ArrayLike = Tensor | npt.NDArray[Any] | Column
 
 # Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]
+
+# Numbers from which on they are added up in double precision.
+LONG = 10_000
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,10 @@ class Lists:
 
     def sum(self, values: Tensor) -> Tensor:
         """Sum of the items' values per list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
-        return torch.segment_reduce(as_floating(values), "sum", offsets=self.offsets, unsafe=True)
+        floating = as_floating(values)
+        # One by one, a million numbers in single precision add up to 1e-4 of what they should.
+        exact = floating if len(values) < LONG else floating.to(torch.float64)
+        return torch.segment_reduce(exact, "sum", offsets=self.offsets, unsafe=True).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
         """Largest value per list; minus infinity for an empty list."""
@@ -120,8 +127,11 @@ def as_floating(values: Tensor) -> Tensor:
 
 
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
-    """A flat tensor that shares the memory of `values` where it can; `ValueError` names the argument."""
-    tensor = values if isinstance(values, Tensor) else _from_numpy(values)
+    """A flat tensor that shares the memory of `values` where it can; `ValueError` names the argument.
+
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series.
+    """
+    tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dim() != 1:
         raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
     if n_items is not None and len(tensor) != n_items:
@@ -148,14 +158,20 @@ def require_finite(scores: Tensor) -> None:
         raise NotFiniteError(scores[item].item(), item)
 
 
-def _from_numpy(values: ArrayLike) -> Tensor:
-    with warnings.catch_warnings():
-        # Arrow's arrays are read-only, which torch warns of; nothing here writes to its arguments.
-        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return torch.as_tensor(values)
+def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
+    """`values` as a flat tensor, one per score, on the scores' device: moved there unless they are a tensor already.
+
+    A tensor elsewhere is an error: copying it at every call would hide a slow program.
+    """
+    tensor = as_tensor(values, name, len(scores))
+    if tensor.device != scores.device and isinstance(values, Tensor):
+        raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
+    return tensor.to(scores.device)
 
 
 def require_grades(relevance: Tensor) -> None:
-    """Raise `ValueError` for relevance that is negative or NaN."""
+    """Raise `ValueError` for relevance that is negative, NaN or infinite."""
     if len(relevance) and not float(relevance.min()) >= 0:
         raise ValueError(f"relevance: found {float(relevance.min())}, expected grades from 0")
+    if len(relevance) and relevance.is_floating_point() and float(relevance.max()) == float("inf"):
+        raise ValueError("relevance: found inf, expected finite grades from 0")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from rankbound.kernels import SIGMOID, Kernel, sigmoid_slope
 from rankbound.lists import Lists, Weights
 
 # Bounds the memory of one chunk of pairs (a few tensors of 8 bytes a pair).
@@ -12,7 +13,7 @@ PAIRS_PER_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class Chunk:
     """Some targets with all items of their lists: pair `k` compares `target[k]` with `item[k]`."""
 
     targets: slice
@@ -21,19 +22,55 @@ class _Chunk:
     per_target: Lists
 
 
+def pair_sums(scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> "OneListSums | PairSums":
+    """Kernel sums of the items `targets` over the items of their lists, pair by pair (also `smooth_ranks.Sums`)."""
+    one = len(lists) == 1 and len(scores) * len(targets) <= PAIRS_PER_CHUNK
+    return (OneListSums if one else PairSums)(scores, lists, targets, temperature)
+
+
+class OneListSums:
+    """Pair sums of a single list, whose pairs fill a matrix: nothing has to be looked up."""
+
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._targets = targets
+        # Divided after the difference: large scores in single precision would lose their distances otherwise.
+        gaps = scores - scores.index_select(0, targets).unsqueeze(1)
+        self._gaps = gaps if temperature == 1 else gaps / temperature
+
+    def ranks(self, weights: Weights) -> Tensor:
+        return self.sums(SIGMOID, weights)
+
+    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
+        return self._weighted(kernel.at(self._gaps), weights)
+
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
+        slope = sigmoid_slope(self._gaps)
+        own = (upstream * self._weighted(slope, weights)).sum(1)
+        pushed = zip(weights, (upstream.T @ slope).unbind(0), strict=True)
+        gradient = torch.stack([push if weight is None else weight * push for weight, push in pushed]).sum(0)
+        return gradient.index_add_(0, self._targets, own, alpha=-1)
+
+    def _weighted(self, values: Tensor, weights: Weights) -> Tensor:
+        columns = [values.sum(1) if weight is None else values @ weight for weight in weights]
+        return torch.stack(columns, 1)
+
+
 class PairSums:
-    """Kernel sums of the items `targets` over the items of their lists, pair by pair (`smooth_ranks.Sums`)."""
+    """Pair sums of any lists, their pairs one after the other in chunks of bounded memory."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._scores, self._targets, self._temperature = scores, targets, temperature
-        self._chunks = list(_chunks(lists, targets))
+        self._chunks = list(pair_chunks(lists, targets))
         self._gaps: list[Tensor] = []
 
     def ranks(self, weights: Weights) -> Tensor:
+        return self.sums(SIGMOID, weights)
+
+    def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
         sums = []
         for chunk in self._chunks:
             gaps = self._gaps_of(chunk)
-            sums.append(_weighted(torch.sigmoid(gaps), weights, chunk))
+            sums.append(_weighted(kernel.at(gaps), weights, chunk))
             if len(self._chunks) == 1:
                 self._gaps = [gaps]
         return torch.cat(sums)
@@ -41,7 +78,7 @@ class PairSums:
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         gradient = torch.zeros_like(self._scores)
         for index, chunk in enumerate(self._chunks):
-            slope = _sigmoid_slope(self._gaps[index] if self._gaps else self._gaps_of(chunk))
+            slope = sigmoid_slope(self._gaps[index] if self._gaps else self._gaps_of(chunk))
             own = (upstream[chunk.targets] * _weighted(slope, weights, chunk)).sum(1)
             gradient.index_add_(0, self._targets[chunk.targets], own, alpha=-1)
             for weight, pushed in zip(weights, upstream.unbind(1), strict=True):
@@ -51,30 +88,24 @@ class PairSums:
                 gradient.index_add_(0, chunk.item, push)
         return gradient
 
-    def _gaps_of(self, chunk: _Chunk) -> Tensor:
-        # Divided after the difference: large scores in single precision would lose their distances otherwise.
-        own = self._scores.index_select(0, self._targets[chunk.targets])
-        gaps = self._scores.index_select(0, chunk.item) - chunk.per_target.spread(own)
-        return gaps if self._temperature == 1 else gaps / self._temperature
+    def _gaps_of(self, chunk: Chunk) -> Tensor:
+        return pair_gaps(self._scores, self._targets, chunk, self._temperature)
 
 
-def _sigmoid_slope(gaps: Tensor) -> Tensor:
-    """The derivative of the sigmoid; `s * (1 - s)` would lose all digits of far items in single precision."""
-    decay = torch.exp(-gaps.abs())
-    return decay / (1 + decay).square()
+def pair_gaps(scores: Tensor, targets: Tensor, chunk: Chunk, temperature: float) -> Tensor:
+    """The score of each pair's item less that of its target, in units of the temperature, `(n_pairs,)`."""
+    # Divided after the difference: large scores in single precision would lose their distances otherwise.
+    own = scores.index_select(0, targets[chunk.targets])
+    gaps = scores.index_select(0, chunk.item) - chunk.per_target.spread(own)
+    return gaps if temperature == 1 else gaps / temperature
 
 
-def _weighted(kernel: Tensor, weights: Weights, chunk: _Chunk) -> Tensor:
-    """Sum of `kernel * weights` over the items of each target's list, `(n_targets, c)`."""
-    terms = (kernel if weight is None else kernel * weight.index_select(0, chunk.item) for weight in weights)
-    return torch.stack([chunk.per_target.sum(values) for values in terms], 1)
-
-
-def _chunks(lists: Lists, targets: Tensor) -> list[_Chunk]:
+def pair_chunks(lists: Lists, targets: Tensor) -> list[Chunk]:
+    """All pairs of the items `targets` with the items of their lists, in parts that fit in memory."""
     segment = lists.segment.index_select(0, targets)
     ends = lists.sizes.index_select(0, segment).cumsum(0)
     n_pairs = int(ends[-1]) if len(ends) else 0
-    chunks: list[_Chunk] = []
+    chunks: list[Chunk] = []
     start = 0
     while start < len(targets) or not chunks:
         budget = (int(ends[start - 1]) if start else 0) + PAIRS_PER_CHUNK
@@ -84,10 +115,16 @@ def _chunks(lists: Lists, targets: Tensor) -> list[_Chunk]:
     return chunks
 
 
-def _chunk(lists: Lists, segment: Tensor, start: int, stop: int) -> _Chunk:
+def _weighted(values: Tensor, weights: Weights, chunk: Chunk) -> Tensor:
+    """Sum of `values * weights` over the items of each target's list, `(n_targets, c)`."""
+    terms = (values if weight is None else values * weight.index_select(0, chunk.item) for weight in weights)
+    return torch.stack([chunk.per_target.sum(term) for term in terms], 1)
+
+
+def _chunk(lists: Lists, segment: Tensor, start: int, stop: int) -> Chunk:
     owner = segment[start:stop]
     counts = lists.sizes.index_select(0, owner)
     begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     per_target = Lists(begins)
     item = per_target.position + per_target.spread(lists.offsets.index_select(0, owner))
-    return _Chunk(slice(start, stop), per_target.segment + start, item, per_target)
+    return Chunk(slice(start, stop), per_target.segment + start, item, per_target)

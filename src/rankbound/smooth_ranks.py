@@ -13,13 +13,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rankbound.interpolation import InterpolatedSums
+from rankbound.kernel_sums import chosen_method
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, require_finite
-from rankbound.pairs import PairSums
-
-METHODS = ("auto", "direct", "interpolated")
-
-# Pairs of (target, item) from which on interpolation is the faster way, as measured on one list and on batches of 32.
-PAIRS_WORTH_INTERPOLATION = 30_000
+from rankbound.pairs import pair_sums
 
 
 class Sums(Protocol):
@@ -85,14 +81,9 @@ def smooth_ranks_of(
 
     Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`.
     """
-    if method not in METHODS:
-        raise ValueError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
-    if not temperature > 0:
-        raise ValueError(f"temperature: found {temperature}, expected a number above 0")
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
-    if method == "auto":
-        method = "interpolated" if _n_pairs(lists, targets) > PAIRS_WORTH_INTERPOLATION else "direct"
+    method = chosen_method(method, temperature, lists, targets)
     # Autocast would halve the precision of the scores' differences, which small ranks cannot bear.
     with torch.autocast(scores.device.type, enabled=False):
         ranks: Tensor = _SmoothRanks.apply(scores, lists, weights, targets, temperature, method)  # type: ignore[no-untyped-call]
@@ -104,23 +95,23 @@ class _SmoothRanks(torch.autograd.Function):
     def forward(
         ctx: Any, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor, temperature: float, method: str
     ) -> Tensor:
-        build = PairSums if method == "direct" else InterpolatedSums
+        build = pair_sums if method == "direct" else InterpolatedSums
         sums: Sums = build(scores, lists, targets, temperature)
+        ranks = sums.ranks(weights)
         # The sums run over all j, and the item itself adds half its weight.
-        own = [0.5 if weight is None else weight.index_select(0, targets) / 2 for weight in weights]
-        ranks = [1 - half + column for half, column in zip(own, sums.ranks(weights).unbind(1), strict=True)]
+        for column, weight in zip(ranks.unbind(1), weights, strict=True):
+            column += 0.5 if weight is None else 1 - weight.index_select(0, targets) / 2
         ctx.sums, ctx.lists, ctx.temperature, ctx.weights = sums, lists, temperature, weights
-        return torch.stack(ranks, 1).to(scores.dtype)
+        return ranks.to(scores.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         gradient = ctx.sums.gradient(ctx.weights, upstream)
-        # A lone item's two terms cancel, but only up to rounding: its rank is 1 whatever its score.
-        alone = ctx.lists.spread(ctx.lists.sizes == 1)
-        gradient = gradient.masked_fill(alone, 0.0) / ctx.temperature
+        alone = ctx.lists.sizes == 1
+        if bool(alone.any()):
+            # A lone item's two terms cancel, but only up to rounding: its rank is 1 whatever its score.
+            gradient = gradient.masked_fill(ctx.lists.spread(alone), 0.0)
+        if ctx.temperature != 1:
+            gradient = gradient / ctx.temperature
         return gradient.to(upstream.dtype), None, None, None, None, None
-
-
-def _n_pairs(lists: Lists, targets: Tensor) -> int:
-    return int(lists.sizes.index_select(0, lists.segment.index_select(0, targets)).sum())

@@ -19,14 +19,26 @@ import rankbound as rb
 
 AFFINE = ("min-max", "expectation", "expectation-max")
 DISTRIBUTIONS = ("distribution", "distribution(gain=drawn)", "distribution(gain=sd)")
-DISTRIBUTED = ("nDCG", "AP", "nRBP")
-BINARY = (*DISTRIBUTED, "nDCG@3", "nDCG(discount=log2(r))", "DCG", "RR", "P@3", "P@10", "RBP(p=0.8)", "nRBP(p=0.8)")
+DISTRIBUTED = ("nDCG", "AP", "nRBP", "nDCG@3", "RR", "P@3", "RBP(p=0.8)")
+BINARY = (
+    "nDCG",
+    "AP",
+    "nRBP",
+    "nDCG@3",
+    "nDCG(discount=log2(r))",
+    "DCG",
+    "RR",
+    "P@3",
+    "P@10",
+    "RBP(p=0.8)",
+    "nRBP(p=0.8)",
+)
 LOSSES = [(name, bound) for name in BINARY for bound in ("none", *AFFINE)]
 LOSSES += [(name, bound) for name in DISTRIBUTED for bound in DISTRIBUTIONS]
 GRADED = [
     (name, bound)
     for name in ("nDCG", "nDCG(gain=linear)", "nDCG@3", "DCG(gain=linear)@2", "AP(rel=2)", "nRBP(rel=2)")
-    for bound in ("none", *AFFINE)
+    for bound in ("none", *AFFINE, "distribution", "distribution(gain=sd)")
 ]
 METHODS = ("direct", "interpolated")
 
@@ -311,7 +323,9 @@ def test_ndcg_of_half_relevant_lists_has_two_equivalent_bounds(p: int, method: s
 def test_smooth_ndcg_may_leave_the_hard_range_and_ap_and_nrbp_do_not() -> None:
     """Erratum T-sm-neg: 1/log2(1 + r) is convex, so that ties at the bottom score below the worst order."""
     row = ([-10.0, -10.0, 10.0], [1, 1, 0])
-    losses = {name: float(loss_and_gradient(rb.SmoothLoss(name, "min-max"), [row])[0]) for name in DISTRIBUTED}
+    losses = {
+        name: float(loss_and_gradient(rb.SmoothLoss(name, "min-max"), [row])[0]) for name in ("nDCG", "AP", "nRBP")
+    }
     assert losses["nDCG"] == pytest.approx(0.0486804834, abs=1e-8)
     assert -1 <= losses["AP"] <= 0
     assert 0 <= losses["nRBP"] <= 1
@@ -371,9 +385,18 @@ def test_a_loss_is_named_by_its_metric_and_bound() -> None:
         rb.SmoothLoss("nDCG", "min_max")
 
 
-def test_no_distribution_no_distribution_loss() -> None:
-    scores, relevance, offsets = flat(GENERIC)
-    with pytest.raises(ValueError, match="RBP"):
-        rb.SmoothLoss("RBP(p=0.8)", "distribution")(scores, relevance, offsets)
-    with pytest.raises(ValueError, match=r"distribution.*relevance above 1"):
-        rb.SmoothLoss("nDCG", "distribution")(*flat(GRADED_ROWS))
+@pytest.mark.parametrize("name", [name for name, bound in GRADED if bound == "distribution"])
+def test_binary_and_graded_lists_share_a_batch(name: str) -> None:
+    loss = rb.SmoothLoss(name, "distribution")
+    rows = [*GRADED_ROWS, *informative(name, "distribution", GENERIC), *GRADED_ROWS[::-1]]
+    values, gradient = loss_and_gradient(loss, rows)
+    alone = [loss_and_gradient(rb.SmoothLoss(name, "distribution"), [row]) for row in rows]
+    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-6, atol=1e-9)
+
+
+def test_tables_of_another_metric_are_refused() -> None:
+    from rankbound.bounds.on_demand import DistributionsOnDemand
+
+    with pytest.raises(ValueError, match=r"^tables: found distributions of AP, expected those of nDCG"):
+        rb.SmoothLoss("nDCG", "distribution", tables=DistributionsOnDemand("AP"))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from brute_force import METRICS, UNDEFINED_WITHOUT_RELEVANT, binary_orders, mean, orders_of_ties
+from brute_force import METRICS, binary_orders, mean, orders_of_ties
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -16,14 +16,20 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.metrics import (
+    CG,
     DCG,
+    ERR,
     NDCG,
     RBP,
     AveragePrecision,
+    Hit,
+    Kendall,
     Metric,
     NormalizedRBP,
+    PairError,
     Precision,
     RankSum,
+    Recall,
     ReciprocalRank,
 )
 from rankbound.ranks import Ranks
@@ -93,18 +99,16 @@ def test_only_the_order_of_scores_counts(batch: list[Row], increasing: object) -
 
 
 @given(BATCHES)
-def test_undefined_exactly_without_relevant_items(batch: list[Row]) -> None:
+def test_undefined_exactly_where_the_arithmetic_is(batch: list[Row]) -> None:
     for name, value in all_values(batch).items():
-        threshold = getattr(rb.metric(name), "rel", 1)
-        some_relevant = [any(grade >= threshold for _, grade in row) for row in batch]
-        undefined = [not some and name in UNDEFINED_WITHOUT_RELEVANT for some in some_relevant]
+        undefined = [METRICS[name](tuple(grade for _, grade in row)) is None for row in batch]
         assert np.isnan(value).tolist() == undefined, name
 
 
 @given(ROWS)
 def test_ideal_orders_score_1_and_nothing_scores_more(row: Row) -> None:
     ideal = [(grade, grade) for _, grade in row]
-    for name in ("nDCG", "nDCG@3", "nDCG(gain=linear)", "nRBP(p=0.8)", "AP", "RR"):
+    for name in ("nDCG", "nDCG@3", "nDCG(gain=linear)", "nRBP(p=0.8)", "AP", "RR", "Hit@1", "Recall@6"):
         best, value = values(name, [ideal])[0], values(name, [row])[0]
         if any(grade > 0 for _, grade in row):
             assert best == pytest.approx(1, abs=1e-12), name
@@ -145,8 +149,14 @@ GAINS = {"gain": st.sampled_from(["exp2", "linear"]), "discount": st.sampled_fro
 ANY_METRIC = st.one_of(
     st.builds(NDCG, cutoff=CUTOFFS, **GAINS),
     st.builds(DCG, cutoff=CUTOFFS, **GAINS),
-    st.builds(AveragePrecision, rel=THRESHOLDS),
-    st.builds(ReciprocalRank, rel=THRESHOLDS),
+    st.builds(CG, gain=GAINS["gain"], cutoff=st.integers(1, 10**6)),
+    st.builds(AveragePrecision, rel=THRESHOLDS, cutoff=CUTOFFS),
+    st.builds(ReciprocalRank, rel=THRESHOLDS, cutoff=CUTOFFS),
+    st.builds(Recall, rel=THRESHOLDS, cutoff=st.integers(1, 10**6)),
+    st.builds(Hit, rel=THRESHOLDS, cutoff=st.integers(1, 10**6)),
+    st.builds(ERR, max=st.integers(1, 20), cutoff=CUTOFFS),
+    st.builds(PairError, norm=st.sampled_from(["none", "pairs", "max"])),
+    st.builds(Kendall, weight=st.sampled_from(["uniform", "difference"])),
     st.builds(Precision, rel=THRESHOLDS, cutoff=st.integers(1, 10**6)),
     st.builds(RBP, rel=THRESHOLDS, p=PERSISTENCES),
     st.builds(NormalizedRBP, rel=THRESHOLDS, p=PERSISTENCES),

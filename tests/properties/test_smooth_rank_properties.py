@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import rankbound as rb
-from rankbound.smooth_ranks import PAIRS_WORTH_INTERPOLATION
+from rankbound.kernel_sums import PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION, PAIRS_WORTH_INTERPOLATION
 
 SLOPE_BEYOND_THE_BAND = 4.2e-8
 RANK_TOLERANCE = 1e-5
@@ -251,10 +251,11 @@ def test_the_two_ways_agree(spread: float, dtype: torch.dtype) -> None:
     )
 
 
-@pytest.mark.parametrize("n", [3, 400])
-def test_the_default_way_is_one_of_the_two(n: int) -> None:
-    scores, offsets = batch([n], 1.0)
-    chosen = "interpolated" if n * n > PAIRS_WORTH_INTERPOLATION else "direct"
+@pytest.mark.parametrize("sizes", [[3], [400], [600], [3, 2], [400, 2]])
+def test_the_default_way_is_one_of_the_two(sizes: list[int]) -> None:
+    scores, offsets = batch(sizes, 1.0)
+    limit = PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION if len(sizes) == 1 else PAIRS_WORTH_INTERPOLATION
+    chosen = "interpolated" if sum(n * n for n in sizes) > limit else "direct"
     assert torch.equal(rb.smooth_rank(scores, offsets), rb.smooth_rank(scores, offsets, method=chosen))
 
 

@@ -220,14 +220,22 @@ def test_certain_scores(metric: str) -> None:
     with pytest.raises(ValueError, match="all its orders score the same"):
         whole.gain()
     none = score_distribution(metric, 5, 0)
-    assert np.isnan(none.support[0]) == (metric != "nRBP")
+    assert np.isnan(none.support).tolist() == [True]
+    assert np.isnan(none.cdf(0.5))
     with pytest.raises(ValueError, match="5 items with 0 relevant"):
         none.smooth_cdf(0.5)
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="'RR' has no score distribution: expected one of nDCG, AP, nRBP"):
-        score_distribution("RR", 5, 2)
+    with pytest.raises(ValueError, match="Did you mean nDCG"):
+        score_distribution("nDGC", 5, 2)
+    for wrong in ({}, {"n": 5}, {"n": 5, "p": 2, "relevance": [1, 0]}, {"p": 2, "relevance": [1, 0]}):
+        with pytest.raises(ValueError, match=r"^score_distribution: expected either n and p, or relevance="):
+            score_distribution("AP", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"^relevance: found -1.0, expected grades from 0"):
+        score_distribution("nDCG", relevance=[1, -1])
+    with pytest.raises(ValueError, match="found 0 items"):
+        score_distribution("nDCG", relevance=[])
     with pytest.raises(ValueError, match="found 5 items with 6 relevant"):
         score_distribution("AP", 5, 6)
     with pytest.raises(ValueError, match="method 'guess'"):

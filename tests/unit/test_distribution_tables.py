@@ -136,8 +136,18 @@ def test_a_table_equals_the_distribution_it_was_made_of() -> None:
     assert tables.of(9, 4).gain() == ones[0].gain()
     for gain in GAINS:
         assert tables.gains(gain)[1] == ones[0].gain(gain)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="expected one such key"):
-        DistributionTables.collect([ones[0], ones[0]])
+    for wrong in ([ones[0], ones[0]], [ones[0], score_distribution("nDCG", 9, 3)], []):
+        with pytest.raises(ValueError, match="expected one metric and each list once"):
+            DistributionTables.collect(wrong)
+
+
+def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) -> None:
+    binary, graded = score_distribution("nDCG", 4, 2), score_distribution("nDCG", relevance=[0, 1, 2])
+    fewer = score_distribution("nDCG", 5, 2, samples=10)
+    for ones in ([binary, graded], [binary, fewer]):
+        with pytest.raises(ValueError, match="expected binary lists and one number of samples in a file"):
+            DistributionTables.collect(ones).save(tmp_path / "t.parquet")
+    assert not (tmp_path / "t.parquet").exists()
 
 
 def write_instances(path: Path) -> None:
@@ -179,7 +189,7 @@ def test_the_command_samples_on_request(tmp_path: Path) -> None:
     arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet"), "--options", options]
     assert cli.main(["distributions", "nDCG", *arguments]) == 0
     tables = DistributionTables.load(tmp_path / "t.parquet")
-    assert tables.samples == 500
+    assert tables.samples.tolist() == [500] * 4
     expected = score_distribution("nDCG", 8, 3, method="sampled", samples=500, seed=3)
     np.testing.assert_array_equal(tables.of(8, 3).probability, expected.probability)
 
@@ -187,7 +197,7 @@ def test_the_command_samples_on_request(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metric", "options", "message"),
     [
-        ("RR", "{}", "metric 'RR' has no score distribution"),
+        ("nDGC", "{}", "Did you mean nDCG"),
         ("AP", '{"method": "guess"}', "method 'guess'"),
         ("AP", '{"sample": 5}', "sample"),
     ],

@@ -17,6 +17,9 @@ import torch
 
 import rankbound as rb
 from rankbound.lists import Lists
+from rankbound.losses.listnet import n_top_k_permutations
+from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound.models.cnn import RankCNN
 from rankbound.models.mlp import MLP
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 
@@ -25,31 +28,7 @@ REFERENCE = Path(__file__).parents[1] / "reference" / "worked_examples.csv"
 Inputs = dict[str, str]
 Values = Sequence[float]
 
-LIBRARY = "the library of all metrics and losses of the seeds"
-NEURAL = "the study of neural networks in ranking"
-LATER = {
-    "n_top_k_permutations": LIBRARY,
-    "softmax": LIBRARY,
-    "kendall_9_130": LIBRARY,
-    "warp_rank": LIBRARY,
-    "warp_loss": LIBRARY,
-    "CG": LIBRARY,
-    "hinge": LIBRARY,
-    "DCG_beta": LIBRARY,
-    "ideal_DCG_beta_bipartite": LIBRARY,
-    "mean_DCG_error": LIBRARY,
-    "R": LIBRARY,
-    "R_k": LIBRARY,
-    "R_hat": LIBRARY,
-    "sigmoid": NEURAL,
-    "binarise": NEURAL,
-    "product": NEURAL,
-    "directranker_probability": NEURAL,
-    "directranker_min_cross_entropy": NEURAL,
-    "cnn_flat": NEURAL,
-    "cnn_n_parameters": NEURAL,
-    "pair_accuracy": NEURAL,
-}
+LATER: dict[str, str] = {}
 """Quantity to the part of the project that will compute it."""
 
 
@@ -281,8 +260,74 @@ def bounded(given: Inputs) -> Values:
     return [float(from_value)]
 
 
+def pair_loss(text: str, difference: float) -> float:
+    """A pair loss of two items, the better one first, whose scores differ by so much."""
+    scores = torch.tensor([difference, 0.0], dtype=torch.float64)
+    return float(rb.loss(text)(scores, torch.tensor([1, 0]), torch.tensor([0, 2])))
+
+
+def hinge(given: Inputs) -> Values:
+    return [pair_loss("hinge", float(given["f_a"]) - float(given["f_b"]))]
+
+
+def pair_probability(given: Inputs) -> Values:
+    """What the cross-entropy of a pair is the negative logarithm of."""
+    name = "RankNet" if given["quantity"] == "sigmoid" else "DirectRanker"
+    return [math.exp(-pair_loss(name, float(given.get("x", given.get("difference", "")))))]
+
+
+def true_rank(given: Inputs) -> Values:
+    return [warp_rank(np.array(numbers(given["scores"])), int(given["true"]))]
+
+
+def penalty(given: Inputs) -> Values:
+    return [float(warp_penalty(int(given["rank"]), np.array(numbers(given["alpha"]))))]
+
+
 def nsr1_identity(given: Inputs) -> Values:
     return [float(2 * rb.expectation("nDCG", *sizes(given)) - 1 - rb.minimum("nDCG", *sizes(given)))]
+
+
+def kendall(given: Inputs) -> Values:
+    assert given["weights"] == "1"
+    positions, reference = (np.array(integers(given[key])) for key in ("pi", "reference"))
+    return [float(rb.metric("Kendall")(positions, reference, np.array([0, len(positions)]))[0])]
+
+
+def ratings(given: Inputs) -> list[int]:
+    return integers(given["ratings_by_rank"])
+
+
+def error_by_rating(given: Inputs) -> Values:
+    """Seed 004 eq. 7: R_k counts ratings above k as relevant."""
+    return [of_order(f"nRBP(rel={k + 1})", ratings(given)) for k in range(int(given["L"]) - 1)]
+
+
+def ideal_linear_dcg(given: Inputs) -> Values:
+    m, n = int(given["m"]), int(given["n"])
+    return [float(rb.maximum("LinearDCG", m + n, m))]
+
+
+def mean_dcg_error(given: Inputs) -> Values:
+    """The ideal order's DCG less the mean over tie-breaks, which is the pair error with ties half."""
+    scores, grades = np.array(numbers(given["scores"])), np.array(integers(given["ratings"]))
+    offsets = np.array([0, len(scores)])
+    error = rb.extremes("LinearDCG", grades, offsets)[1] - rb.metric("LinearDCG")(scores, grades, offsets)
+    np.testing.assert_allclose(rb.metric("PairError")(scores, grades, offsets), error, rtol=1e-12)
+    return error.tolist()
+
+
+def strict_pair_accuracy(given: Inputs) -> Values:
+    """A list per pair, its first item the better one; seed 000 counts a tie, half right here, as wrong."""
+    chances = np.array(numbers(given["p"]))
+    scores = np.stack([np.log(chances / (1 - chances)), np.zeros(len(chances))], 1).ravel()
+    right = rb.metric("PairAccuracy")(scores, np.tile([1, 0], len(chances)), np.arange(0, len(scores) + 1, 2))
+    return [float((right == 1).mean())]
+
+
+def binarised(given: Inputs) -> Values:
+    """What a metric with that threshold takes for relevant."""
+    return rb.metric(f"P(rel={given['threshold']})@1").relevant(torch.tensor(integers(given["labels"]))).tolist()
 
 
 def n_parameters(given: Inputs) -> Values:
@@ -293,8 +338,39 @@ def n_parameters(given: Inputs) -> Values:
     return [sum(parameter.numel() for parameter in network.parameters())]
 
 
+def image_features(given: Inputs) -> Values:
+    channels, height, width = integers(given["factors"])
+    assert height == width
+    with torch.device("meta"):
+        return [RankCNN(side=height, channels=(channels, 6, 16)).n_features]
+
+
+def cnn_flat(given: Inputs) -> Values:
+    channels = (3, *[int(given["channels"])] * int(given["layers"]))
+    with torch.device("meta"):
+        return [RankCNN(side=int(given["side"]), channels=channels, kernel=int(given["kernel"])).n_flat]
+
+
+def cnn_n_parameters(given: Inputs) -> Values:
+    (before, middle, kernel), (same, after, other) = (integers(layer) for layer in given["conv"].split("|"))
+    flat, *hidden, last = integers(given["layers"])
+    assert (same, other, last) == (middle, kernel, 1)
+    with torch.device("meta"):
+        network = RankCNN(channels=(before, middle, after), kernel=kernel, hidden=hidden)
+    assert network.n_flat == flat
+    return [sum(parameter.numel() for parameter in network.parameters())]
+
+
+def softmax(given: Inputs) -> Values:
+    """The chance of each item from the loss of a list in which it is the relevant one."""
+    scores = torch.tensor(numbers(given["scores"]), dtype=torch.float64)
+    loss, n = rb.loss("multinomial"), len(scores)
+    one_each = torch.eye(n).flatten()
+    return torch.exp(-loss(scores.repeat(n), one_each, torch.arange(0, n * n + 1, n))).tolist()
+
+
 EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
-    **dict.fromkeys(("nDCG", "DCG", "AP", "RR", "RBP", "nRBP", "nRBP_loss"), metric_value),
+    **dict.fromkeys(("nDCG", "DCG", "CG", "AP", "RR", "RBP", "nRBP", "nRBP_loss"), metric_value),
     **dict.fromkeys(("minimum", "maximum", "expectation"), extreme),
     **dict.fromkeys(("L1_of_orders", "AP_of_orders"), of_orders),
     **dict.fromkeys(("smooth_nDCG", "smooth_AP", "smooth_nRBP_loss"), smooth_value),
@@ -323,8 +399,27 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "smooth_rank": smooth_rank,
     "bounded_smooth": bounded_smooth,
     "bounded": bounded,
+    "softmax": softmax,
+    "n_top_k_permutations": lambda given: [n_top_k_permutations(int(given["m"]), int(given["k"]))],
+    "hinge": hinge,
+    **dict.fromkeys(("sigmoid", "directranker_probability"), pair_probability),
+    "directranker_min_cross_entropy": lambda given: [pair_loss("DirectRanker", 1e4)],
+    "warp_rank": true_rank,
+    "warp_loss": penalty,
     "nsr1_identity": nsr1_identity,
     "n_parameters": n_parameters,
+    "kendall_9_130": kendall,
+    "DCG_beta": lambda given: [of_order("LinearDCG", ratings(given))],
+    "R": lambda given: [of_order("PairError", ratings(given))],
+    "R_hat": lambda given: [of_order("PairError(norm=pairs)", ratings(given))],
+    "R_k": error_by_rating,
+    "ideal_DCG_beta_bipartite": ideal_linear_dcg,
+    "mean_DCG_error": mean_dcg_error,
+    "pair_accuracy": strict_pair_accuracy,
+    "binarise": binarised,
+    "product": image_features,
+    "cnn_flat": cnn_flat,
+    "cnn_n_parameters": cnn_n_parameters,
 }
 
 

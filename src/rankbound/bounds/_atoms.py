@@ -33,6 +33,17 @@ def enumerate_orders(score: Score, n: int, p: int) -> tuple[Floats, Floats]:
 def merge_equal(values: Floats) -> tuple[Floats, NDArray[np.int64]]:
     """Distinct values, ascending, and how often each occurs; values within `SAME_SCORE` are the same."""
     ordered = np.sort(values)
-    tolerance = SAME_SCORE * max(1.0, float(np.abs(ordered[[0, -1]]).max()))
-    first = np.flatnonzero(np.diff(ordered, prepend=-np.inf) > tolerance)
+    first = _first_of_equal(ordered)
     return ordered[first], np.diff(first, append=len(ordered))
+
+
+def merge_weighted(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Distinct values, ascending, and the total weight of each."""
+    order = np.argsort(values, kind="stable")
+    first = _first_of_equal(values[order])
+    return values[order][first], np.add.reduceat(weights[order], first)
+
+
+def _first_of_equal(ordered: Floats) -> NDArray[np.int64]:
+    tolerance = SAME_SCORE * max(1.0, float(np.abs(ordered[[0, -1]]).max()))
+    return np.flatnonzero(np.diff(ordered, prepend=-np.inf) > tolerance)

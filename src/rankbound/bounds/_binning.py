@@ -38,9 +38,15 @@ def number_of_bins(span: float, sd: float) -> int:
 
 
 def bin_scores(
-    support: Floats, probability: Floats, extremes: tuple[float, float], sd: float, *, integers: bool
+    support: Floats,
+    probability: Floats,
+    extremes: tuple[float, float],
+    sd: float,
+    *,
+    integers: bool,
+    tolerance: float = LARGEST_ERROR,
 ) -> Binned | None:
-    """Single scores in bins from the smallest to the largest possible score; None if none keep to `LARGEST_ERROR`.
+    """Single scores in bins from the smallest to the largest possible score; None if none keep to the tolerance.
 
     `integers`: a bin holds a whole number of integers and ends halfway between two. The error is computed: the step CDF
     and the piecewise linear one are furthest apart at a score, on one side of it (with integers: at the bins' own
@@ -58,7 +64,7 @@ def bin_scores(
         mass: Floats = np.bincount(index, probability, minlength=count).astype(np.float64)
         binned = Binned(start, width, mass, 0.0)
         error = _distance(support, probability, binned, half=0.5 if integers else 0.0)
-        if error <= LARGEST_ERROR:
+        if error <= tolerance:
             return Binned(start, width, mass, error)
         bins *= 2
     return None

@@ -1,8 +1,8 @@
-"""Long lists: the binned distribution of nDCG or AP from Fourier coefficients of its characteristic function."""
+"""Long lists: the binned distribution of a sum over ranks from Fourier coefficients of its characteristic function."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from math import ceil, log, pi
+from math import ceil, inf, log, pi
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from rankbound.bounds._binning import FEWEST_BINS, LARGEST_ERROR, MOST_BINS, Bin
 from rankbound.bounds._characteristic import Complexes, characteristic_functions
 from rankbound.bounds._sampled import repeat_probability
 from rankbound.bounds._scores import Floats, Score
-from rankbound.errors import RankboundError
 
 Pair = tuple[int, int]
 
@@ -22,15 +21,19 @@ TOLERATED_INSIDE = 4e-5
 _LOG_OUTSIDE = log(1e9)
 """The window of the series leaves out less than 2e-9 of the mass (Bernstein's inequality)."""
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
+_STATES = 400
+"""About as many numbers of relevant items so far are kept per rank of a long list."""
 
 
 def binned_distributions(
-    score: Score, pairs: Sequence[Pair], done: Callable[[int], None] = lambda count: None
+    score: Score, pairs: Sequence[Pair], done: Callable[[int], None] = lambda count: None, work: float = inf
 ) -> dict[Pair, Binned]:
     """Binned distributions of the score for every (N, P), 0 < P < N, over its true range.
 
     Lists whose windows and densities P / N are alike share one pass of the recursion. A list whose series has not
-    converged is taken up again with twice the coefficients. `done(k)` is told whenever k more pairs are ready.
+    converged is taken up again with twice the coefficients. A list is left out whose scores are too rugged for
+    `MOST_COEFFICIENTS`, or for those that `work` allows, the number of coefficients times ranks times states.
+    `done(k)` is told whenever k more pairs are ready.
     """
     result: dict[Pair, Binned] = {}
     waiting = dict.fromkeys(pairs, 1.0)
@@ -38,7 +41,7 @@ def binned_distributions(
         for group, period, count in _groups(score, waiting):
             functions = characteristic_functions(score, group, 2 * pi / period, count)
             for pair, coefficients in zip(group, functions, strict=True):
-                more = count < MOST_COEFFICIENTS
+                more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], _STATES)))
                 truncated = _truncation_error(score, pair, period, coefficients)
                 if truncated > TOLERANCE and more:
                     waiting[pair] *= 2
@@ -47,11 +50,10 @@ def binned_distributions(
                 if binned.error > LARGEST_ERROR / 2 and more:
                     waiting[pair] *= 2
                     continue
-                if binned.error > LARGEST_ERROR:
-                    raise _unresolved(score, pair, binned.error)
-                result[pair] = binned
                 del waiting[pair]
-                done(1)
+                if binned.error <= LARGEST_ERROR:
+                    result[pair] = binned
+                    done(1)
     return result
 
 
@@ -163,12 +165,3 @@ def _series(weights: Complexes, step: float, x: Floats) -> Complexes:
     left = np.exp(-1j * np.outer(coarse, frequencies)) * weights
     right = np.exp(-1j * np.outer(frequencies, fine))
     return np.asarray((left @ right).reshape(-1)[: len(x)])
-
-
-def _unresolved(score: Score, pair: Pair, error: float) -> RankboundError:
-    n, p = pair
-    return RankboundError(
-        f"the distribution of {score.name} over {n} items with {p} relevant is too rugged for "
-        f"{MOST_COEFFICIENTS} Fourier coefficients (CDF error {error:.0e}, wanted {LARGEST_ERROR:.0e}); "
-        "use method='sampled' for it"
-    )

@@ -25,7 +25,7 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
     generator = np.random.default_rng((seed, n, p))
     chunk = max(1, _CHUNK_ITEMS // n)
     parts = [
-        _scores(score, n, p, _random_sets(generator, min(chunk, samples - start), n, p))
+        _scores(score, n, p, random_sets(generator, min(chunk, samples - start), n, p))
         for start in range(0, samples, chunk)
     ]
     scores, counts = merge_equal(np.concatenate(parts))
@@ -36,8 +36,8 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
 def repeat_probability(score: Score, n: int, p: int) -> float:
     """Probability that two random orders score the same.
 
-    Different orders practically never have the same nDCG: 1 / C(N, P). Of AP, a sum of fractions, it is some ten times
-    that, and is estimated from the pairs within a (seeded) sample where it matters at all.
+    Different orders practically never have the same nDCG or RBP: 1 / C(N, P). Of AP, a sum of fractions, it is some ten
+    times that, and is estimated from the pairs within a (seeded) sample where it matters at all.
     """
     orders = comb(n, p)
     single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
@@ -48,7 +48,7 @@ def repeat_probability(score: Score, n: int, p: int) -> float:
     return max(single, float((counts * (counts - 1)).sum()) / (_REPEAT_SAMPLES * (_REPEAT_SAMPLES - 1)))
 
 
-def _random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
+def random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
     """Rows of n flags, p of them set, uniform among all such rows: each row shuffled on its own."""
     flags = np.zeros((rows, n), dtype=np.bool_)
     flags[:, :p] = True

@@ -1,4 +1,4 @@
-"""The scores whose distribution over random orders is known: sums over the relevant items of one list.
+"""Scores that are sums over the relevant items of one list, whose distributions are computed rank by rank.
 
 Each is `sum over relevant items of increment(r, c) / scale`, with r the item's rank and c the number of relevant
 items down to it (itself included), so that one recursion over (r, c) serves them all:
@@ -7,16 +7,27 @@ items down to it (itself included), so that one recursion over (r, c) serves the
     AP          c / r                scale = P
     nRBP loss   r - c                scale = 1     (thesis eq. 2.12: integers 0 .. P(N - P), lower is better)
 
+and any other sum of gain times discount without a cut-off, from the metric's own discount and normaliser.
+
 Moments over a uniformly random order of N items, P of them relevant; each agrees with brute force (see the tests).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
+
+from rankbound.metrics import NDCG, AveragePrecision, Metric, RankSum
+from rankbound.metrics.additive import AdditiveMetric
 
 Floats = NDArray[np.float64]
+
+DECREASING_UNTIL = 4096
+"""Ranks down to which a discount is seen not to increase."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +47,33 @@ class Score:
 
 
 def score(name: str) -> Score:
-    """The score of that name ; `ValueError` names those that exist."""
-    try:
-        return _SCORES[str(name)]
-    except KeyError:
-        raise ValueError(
-            f"metric {str(name)!r} has no score distribution: expected one of {', '.join(_SCORES)} "
-            "('nRBP' is the loss of eq. 2.12, without a persistence)"
-        ) from None
+    """nDCG, AP or nRBP (the loss of eq. 2.12)."""
+    return _SCORES[name]
+
+
+def score_of(metric: Metric) -> Score | None:
+    """The score that the metric is on lists of binary relevance; None if it is no such sum."""
+    if type(metric) is RankSum:
+        return score("nRBP")
+    if getattr(metric, "cutoff", None) is not None:
+        return None
+    if type(metric) is AveragePrecision:
+        return score("AP")
+    if type(metric) is NDCG and metric.discount == NDCG.discount:
+        return score("nDCG")
+    return _additive(metric) if isinstance(metric, AdditiveMetric) else None
+
+
+def is_of_thesis(score: Score) -> bool:
+    """Whether it is nDCG, AP or the nRBP loss."""
+    return _SCORES.get(score.name) is score
+
+
+def rank_discounts(metric: AdditiveMetric, n: int) -> Floats:
+    """What a gain counts at the ranks 1 .. n: 0 beyond the cut-off."""
+    at = _discounts_at(metric, np.arange(1.0, n + 1.0))
+    at[getattr(metric, "cutoff", None) or n :] = 0.0
+    return at
 
 
 def discounts(n: int) -> Floats:
@@ -132,3 +162,35 @@ _SCORES = {
         ),
     )
 }
+
+
+@lru_cache(maxsize=64)
+def _additive(metric: AdditiveMetric) -> Score | None:
+    """In units of the first rank's discount, so that no rank adds more than 1; None if a later rank would."""
+    seen = _discounts_at(metric, np.arange(1.0, DECREASING_UNTIL))
+    first = float(seen[0])
+    if not (first > 0 and (np.diff(seen) <= 0).all()):
+        return None
+
+    def scale(p: int) -> float:
+        return float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64))) / first
+
+    def closed(form: Callable[[Tensor, Tensor], Tensor]) -> Callable[[int, int], float]:
+        return lambda n, p: float(form(torch.tensor([n]), torch.tensor([p])))
+
+    return Score(
+        name=str(metric),
+        increment=lambda rank, found: _discounts_at(metric, np.asarray(rank)) / first,
+        counted=False,
+        scale=scale,
+        minimum=closed(lambda n, p: metric.binary_extremes(n, p)[0]),
+        maximum=closed(lambda n, p: metric.binary_extremes(n, p)[1]),
+        mean=closed(metric.binary_expectation),
+        variance=lambda n, p: (
+            p * (n - p) / max(n - 1, 1) * float(rank_discounts(metric, n).var()) / (first * scale(p)) ** 2
+        ),
+    )
+
+
+def _discounts_at(metric: AdditiveMetric, ranks: Floats) -> Floats:
+    return np.array(metric.discount_at(torch.as_tensor(ranks, dtype=torch.float64)).numpy())

@@ -13,9 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankbound.bounds._score_distribution import counts_pairs
 from rankbound.bounds._scores import Floats
 from rankbound.bounds._smoothing import FINE_GAIN
 from rankbound.errors import ConfigError
+from rankbound.kernels import sigmoid_curvature, sigmoid_slope
 
 if TYPE_CHECKING:
     from rankbound.bounds.tables import DistributionTables
@@ -27,7 +29,12 @@ MERGED = 0.2
 
 
 class SmoothLookup:
-    """The tables of one metric on one device, prepared for one kind of gain."""
+    """The tables of one metric on one device, prepared for one kind of gain.
+
+    Per table: `_keys` (ascending, `Profile.key`), `_defined`, `_per_table` (gain, first entry's place, twice the span,
+    half the widest bin), `_offset` (where its entries begin), `_split` (integers in a bin of the nRBP loss). Per entry,
+    a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
+    """
 
     def __init__(self, tables: "DistributionTables", gain: Any, device: torch.device) -> None:
         def put(array: NDArray[Any]) -> Tensor:
@@ -38,13 +45,13 @@ class SmoothLookup:
         size = np.diff(entries.offsets)
         first, last = entries.position[entries.offsets[:-1]], entries.position[entries.offsets[1:] - 1]
         width = tables.columns["width"]
-        split = np.where((tables.metric == "nRBP") & (width > 1) & (gains > FINE_GAIN), width, 1).astype(np.int64)
+        split = np.where(counts_pairs(tables.metric) & (width > 1) & (gains > FINE_GAIN), width, 1).astype(np.int64)
         half = np.maximum.reduceat(entries.width, entries.offsets[:-1]) / 2
         span = 2 * np.maximum(last - first, 1e-300)
         owner = np.repeat(np.arange(len(tables)), size)
 
         self._tables = tables
-        self._keys = put(tables.n << 32 | tables.p)
+        self._keys = put(tables.keys)
         self._defined = put(~np.isnan(gains))
         self._per_table = put(np.stack([gains, first, span, half], axis=1))
         self._offset, self._split = put(entries.offsets[:-1]), put(split)
@@ -55,12 +62,29 @@ class SmoothLookup:
         self._places = put(owner + 0.25 + (entries.position - first[owner]) / span[owner])
         self._all_bins, self._all_single = bool((entries.width > 0).all()), bool((entries.width == 0).all())
 
-    def __call__(self, values: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        smoothed: Tensor = _SmoothCdf.apply(values, self._table(n, p), self)  # type: ignore[no-untyped-call]
+    def __call__(self, values: Tensor, keys: Tensor) -> Tensor:
+        smoothed: Tensor = _SmoothCdf.apply(values, self._table(keys), self)  # type: ignore[no-untyped-call]
         return smoothed
 
     def evaluate(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
         """Smooth CDF and its derivative at float64 `values`, shape `(n_lists,)` each; NaN where a value is."""
+        gain = self._per_table[table, 0]
+        listed, distance, width, mass, below = self._near(values, table)
+        step, slope = self._kernel(distance, width)
+        near = torch.stack([step, slope], dim=1) * mass[:, None]
+        sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
+        value = torch.where(values.isnan(), values, sums[:, 0] + below)
+        return value, sums[:, 1] * gain
+
+    def bend(self, values: Tensor, table: Tensor) -> Tensor:
+        """The second derivative of the smooth CDF, `(n_lists,)`."""
+        gain = self._per_table[table, 0]
+        listed, distance, width, mass, _ = self._near(values, table)
+        sums = torch.zeros_like(values).index_add_(0, listed, _kernel_bend(distance, width) * mass)
+        return sums * gain**2
+
+    def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Entries within reach: list, distance and width in units of 1 / gain, and mass; and each list's mass below."""
         gain, first, span, half = self._per_table[table].unbind(1)
         reach = REACH / gain + half
         ends = torch.stack([values - reach, values + reach])
@@ -74,19 +98,13 @@ class SmoothLookup:
             split = self._split[table][listed]
             position, mass, width, listed = _integers(position, mass, width, listed, split)
         own_gain = gain[listed]
-        step, slope = self._kernel(own_gain * (values[listed] - position), own_gain * width)
-        near = torch.stack([step, slope], dim=1) * mass[:, None]
-        sums = values.new_zeros(len(values), 2).index_add_(0, listed, near)
-        value = torch.where(values.isnan(), values, sums[:, 0] + below)
-        return value, sums[:, 1] * gain
+        return listed, own_gain * (values[listed] - position), own_gain * width, mass, below
 
-    def _table(self, n: Tensor, p: Tensor) -> Tensor:
-        key = n.to(torch.int64) << 32 | p
-        table = torch.searchsorted(self._keys, key).clamp_(max=len(self._keys) - 1)
-        usable = (self._keys[table] == key) & self._defined[table]
+    def _table(self, keys: Tensor) -> Tensor:
+        table = torch.searchsorted(self._keys, keys).clamp_(max=len(self._keys) - 1)
+        usable = (self._keys[table] == keys) & self._defined[table]
         if not bool(usable.all()):
-            where = int((~usable).nonzero()[0, 0])
-            self._tables.of(int(n[where]), int(p[where])).gain()
+            self._tables.of_key(int(keys[~usable][0])).gain()
             raise ConfigError("the tables are not in order of (n, p): make the file again")
         return table
 
@@ -107,14 +125,33 @@ class _SmoothCdf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
         value, density = lookup.evaluate(values.to(torch.float64), table)
-        ctx.save_for_backward(density.to(values.dtype))
+        ctx.save_for_backward(values, density.to(values.dtype), table)
+        ctx.lookup = lookup
         return value.to(values.dtype)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (density,) = ctx.saved_tensors
+        values, density, table = ctx.saved_tensors
+        # Applied anew, so that a second derivative (a loss' curvature) finds its way back to the values.
+        density = _Density.apply(values, density, table, ctx.lookup)  # type: ignore[no-untyped-call]
         return gradient * density, None, None
+
+
+class _Density(torch.autograd.Function):
+    """The density that was computed with the smooth CDF; its own derivative is computed only when asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, density: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
+        ctx.save_for_backward(values, table)
+        ctx.lookup = lookup
+        return density.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        values, table = ctx.saved_tensors
+        bend = ctx.lookup.bend(values.to(torch.float64), table).to(values.dtype)
+        return gradient * bend, None, None, None
 
 
 def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,6 +160,12 @@ def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
     linear = left.clamp(min=0.0).minimum(width)
     step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
     return step, (torch.sigmoid(left) - torch.sigmoid(right)) / width
+
+
+def _kernel_bend(distance: Tensor, width: Tensor) -> Tensor:
+    """The second derivative of the smoothed step, of single scores (width 0) and of bins."""
+    slopes = sigmoid_slope(distance + width / 2) - sigmoid_slope(distance - width / 2)
+    return torch.where(width > 0, slopes / torch.where(width > 0, width, 1.0), sigmoid_curvature(distance))
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,9 +8,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import score_distribution
+from rankbound.bounds._score_distribution import Gain
 from rankbound.bounds.extremes import Counts
-from rankbound.bounds.kinds import Bound, Distribution, Facts, bound
+from rankbound.bounds.kinds import Bound, Facts, bound
+from rankbound.bounds.on_demand import DistributionsOnDemand
+from rankbound.bounds.profiles import Profiles
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound.metrics import Metric, metric
 
@@ -26,29 +28,25 @@ class BoundedMetric:
         """The bounded metric of each list, float64 `(n_lists,)`; NaN where metric or bound are undefined."""
         value = torch.as_tensor(self.metric(scores, relevance, offsets))
         grades = as_tensor(relevance, "relevance")
-        facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)))
-        bounded = self._of(value, facts)
+        facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
+        bounded = self.bound(value, facts)
         return bounded if isinstance(scores, Tensor) else bounded.numpy()
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
         """The bounded value of lists with `n` items, `p` of them relevant, whose metric is `value` (broadcast)."""
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), np.asarray(n, np.int64), np.asarray(p, np.int64))
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
-        bounded: npt.NDArray[np.float64] = self._of(values, Facts(self.metric, sizes, counts)).numpy()
+        facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
+        bounded: npt.NDArray[np.float64] = self.bound(values, facts).numpy()
         return bounded.reshape(arrays[0].shape)
 
-    def _of(self, value: Tensor, facts: Facts) -> Tensor:
-        if isinstance(self.bound, Distribution):
-            return self.bound.through(self._discrete_cdf, value, facts)
-        return self.bound(value, facts)
-
-    def _discrete_cdf(self, values: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        """Algorithm 1 of the thesis, one distribution per distinct pair of sizes."""
-        pairs, which = torch.unique(torch.stack([n, p], 1), dim=0, return_inverse=True)
+    def _cdf(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
+        """Algorithm 1 of the thesis: steps, which have no gain."""
+        known, which = DistributionsOnDemand(self.metric).of(profiles)
         result = torch.empty_like(values)
-        for index, (size, count) in enumerate(pairs.tolist()):
-            distribution = score_distribution(str(self.metric), size, count)
-            result[which == index] = torch.from_numpy(distribution.cdf(values[which == index].numpy()))
+        for index, distribution in enumerate(known):
+            own = which == index
+            result[own] = torch.from_numpy(distribution.cdf(values[own].cpu().numpy())).to(values)
         return result
 
     def __str__(self) -> str:

@@ -1,8 +1,11 @@
 """The smallest, largest and mean value of a metric over all orders of a list.
 
 Binary lists, given by their numbers of items and of relevant items, use the metric's closed forms. Any list of grades
-works as well: its extremes are those of the best and the worst order, and its mean over all orders is the metric's
-value when all items tie.
+works as well: its extremes are those of the orders by descending and by ascending grade, and its mean over all orders
+is the metric's value when all items tie.
+
+The extremes suppose that a metric never gets worse when an item is exchanged with a better one below it. All of ours
+are so; for one that is not, say one that rewards variety, they are wrong, and so are the bounds that use them.
 """
 
 from typing import Any
@@ -12,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound.bounds._any_metric import mean_over_orders
+from rankbound.bounds.profiles import Profiles, counted_grade
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import descending_order, hard_ranks, tie_blocks
@@ -43,7 +48,9 @@ def expectation(
 ) -> npt.NDArray[np.float64]:
     """The mean over all orders (thesis eqs. 3.8 with P/N, 3.9, 3.10; eq. 3.5 for grades).
 
-    Either of `n` items of which `p` are relevant (as `minimum`), or of each list of `relevance` with `offsets`.
+    Either of `n` items of which `p` are relevant (as `minimum`), or of each list of `relevance` with `offsets`. A
+    metric without a formula is averaged over all orders of a list that has at most 200,000, else over 20,000 random
+    ones.
     """
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
@@ -66,12 +73,16 @@ def extremes(
 
 def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     closed = of.binary_extremes(n, p)
-    return closed if closed is not None else list_extremes(of, *_binary_lists(n, p))
+    return closed if closed is not None else list_extremes(of, *_binary_lists(of, n, p))
 
 
 def binary_expectation(of: Metric, n: Tensor, p: Tensor) -> Tensor:
     closed = of.binary_expectation(n, p)
-    return closed if closed is not None else list_expectation(of, *_binary_lists(n, p))
+    if closed is not None:
+        return closed
+    if _has_formula(of):
+        return list_expectation(of, *_binary_lists(of, n, p))
+    return _means(of, Profiles(n, p))
 
 
 def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
@@ -85,7 +96,21 @@ def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, 
 
 
 def list_expectation(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
+    if not _has_formula(of):
+        return _means(of, Profiles.of_lists(of, relevance, lists))
     return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
+
+
+def _has_formula(of: Metric) -> bool:
+    """Whether the metric has a closed form of its own for ties."""
+    return type(of).of_blocks is not Metric.of_blocks
+
+
+def _means(of: Metric, profiles: Profiles) -> Tensor:
+    """The mean over all orders of each list, found once for lists that are alike."""
+    distinct, which = profiles.distinct()
+    means = torch.tensor([mean_over_orders(of, one) for one in distinct], dtype=torch.float64)
+    return means.to(which.device).index_select(0, which)
 
 
 def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDArray[np.float64]:
@@ -99,10 +124,10 @@ def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDA
     return values
 
 
-def _binary_lists(n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
+def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
     """One list per pair, its relevant items first."""
     lists = Lists(torch.cat([n.new_zeros(1), n.cumsum(0)]))
-    return (lists.position < p[lists.segment]).to(torch.int64), lists
+    return counted_grade(of) * (lists.position < p[lists.segment]).to(torch.int64), lists
 
 
 def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:

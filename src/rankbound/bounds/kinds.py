@@ -6,46 +6,55 @@ A bound is applied to the metric itself; a loss negates afterwards where higher 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from rankbound.bounds._score_distribution import GAINS, Gain
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
+from rankbound.bounds.profiles import Profiles
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.texts import build, split_text, text_of, unknown_name
-
-Gain = Literal["distinct", "drawn", "sd"]
-GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
 
 # Lists whose extremes lie closer than this have one score whatever the order.
 NO_RANGE = 1e-12
 
 
 class CumulativeDistribution(Protocol):
-    """The distribution of a metric over the random orders of binary lists (`bounds.tables`)."""
+    """How a metric is distributed over the random orders of lists, the exact steps or smooth ones."""
 
-    def __call__(self, values: Tensor, n: Tensor, p: Tensor) -> Tensor: ...
+    def __call__(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
+        """The share of random orders of each list that score at most its value, `(n_lists,)`; smooth ones of a gain."""
 
 
 class Facts:
-    """What a bound may know of each list: items, relevant items, and the metric over all orders, all `(n_lists,)`."""
+    """What a bound may know of each list: items, relevant items, and the metric over all orders, all `(n_lists,)`.
 
-    def __init__(self, metric: Metric, n: Tensor, p: Tensor, graded: tuple[Tensor, Lists] | None = None) -> None:
-        self.metric, self.n, self.p, self.graded = metric, n, p, graded
+    `distribution` is asked by the distribution bound alone, of the lists whose orders differ.
+    """
+
+    def __init__(
+        self, metric: Metric, profiles: Profiles, informative: Tensor, distribution: CumulativeDistribution
+    ) -> None:
+        self.metric, self.profiles = metric, profiles
+        self.informative, self.distribution = informative, distribution
 
     @classmethod
-    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Facts":
-        p = lists.sum(metric.relevant(relevance)).to(torch.int64)
-        binary = not metric.uses_grades or bool(((relevance == 0) | (relevance == 1)).all())
-        return cls(metric, lists.sizes, p, None if binary else (relevance, lists))
+    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists, distribution: CumulativeDistribution) -> "Facts":
+        profiles = Profiles.of_lists(metric, relevance, lists)
+        return cls(metric, profiles, metric.informative(relevance, lists), distribution)
+
+    @classmethod
+    def of_counts(cls, metric: Metric, n: Tensor, p: Tensor, distribution: CumulativeDistribution) -> "Facts":
+        return cls(metric, Profiles(n, p), p > 0, distribution)
 
     @cached_property
     def _extremes(self) -> tuple[Tensor, Tensor]:
-        if self.graded is not None:
-            return list_extremes(self.metric, *self.graded)
-        return binary_extremes(self.metric, self.n, self.p)
+        if self.profiles.graded is not None:
+            return list_extremes(self.metric, *self.profiles.graded)
+        return binary_extremes(self.metric, self.profiles.n, self.profiles.p)
 
     @property
     def minimum(self) -> Tensor:
@@ -57,9 +66,9 @@ class Facts:
 
     @cached_property
     def expectation(self) -> Tensor:
-        if self.graded is not None:
-            return list_expectation(self.metric, *self.graded)
-        return binary_expectation(self.metric, self.n.clamp(min=1), self.p)
+        if self.profiles.graded is not None:
+            return list_expectation(self.metric, *self.profiles.graded)
+        return binary_expectation(self.metric, self.profiles.n.clamp(min=1), self.profiles.p)
 
     @cached_property
     def orders_differ(self) -> Tensor:
@@ -76,6 +85,10 @@ class Bound(ABC):
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         """The bounded value per list, not negated; NaN where the bound is undefined."""
 
+    def informative(self, facts: Facts) -> Tensor:
+        """Which lists a loss of the bounded metric can learn from, `(n_lists,)`: their orders differ."""
+        return facts.informative & facts.orders_differ
+
     def __str__(self) -> str:
         return text_of(self)
 
@@ -88,6 +101,9 @@ class Unbounded(Bound):
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         return value
+
+    def informative(self, facts: Facts) -> Tensor:
+        return facts.informative
 
 
 class Affine(Bound):
@@ -143,8 +159,8 @@ class Distribution(Bound):
     r"""Thesis eq. 3.12: $F(M)$, the share of random orders that score the same or lower.
 
     Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of a gain $a$: `distinct` is eq. 3.13
-    with the number of distinct scores among 300,000 random orders, `drawn` with 300,000, and `sd` is one over the
-    standard deviation of the scores. Binary relevance only.
+    with the number of distinct scores among the random orders (300,000; of graded lists, whose orders are really drawn,
+    20,000), `drawn` with the number of orders, and `sd` is one over the standard deviation of the scores.
     """
 
     name: ClassVar[str] = "distribution"
@@ -156,17 +172,8 @@ class Distribution(Bound):
             raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
-        raise TypeError("the distribution bound needs score distributions: use `through`")
-
-    def through(self, cdf: CumulativeDistribution, value: Tensor, facts: Facts) -> Tensor:
-        """The bounded value from a cumulative distribution function; NaN where all orders score alike."""
-        if facts.graded is not None:
-            raise ValueError(
-                f"bound distribution: found relevance above 1, expected binary relevance for {facts.metric}; "
-                "binarise it first, or use another bound"
-            )
         known = facts.orders_differ
-        bounded = cdf(value[known], facts.n[known], facts.p[known])
+        bounded = facts.distribution(value[known], facts.profiles.keep(known), self.gain)
         return torch.full_like(value, torch.nan).masked_scatter(known, bounded)
 
 

@@ -1,28 +1,68 @@
-"""Score distributions that are computed when a list of a new size is first seen, and kept."""
+"""Score distributions that are computed when a list of a new profile is first seen, and kept."""
 
-import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import Gain, ScoreDistribution, score_distributions
+from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
+from rankbound.bounds._ways import Method, distributions
+from rankbound.bounds.profiles import Profile, Profiles
 from rankbound.bounds.tables import DistributionTables
+from rankbound.metrics import Metric, metric
+
+GRADED_SAMPLES = 20_000
+"""Random orders of a graded list: lists with the same grades are rare, so that nearly every list needs its own."""
 
 
-class TablesOnDemand:
-    """The exact score distributions of `metric`, for any sizes; `DistributionTables` holds those seen so far."""
+class DistributionsOnDemand:
+    """The score distributions of a metric, of any lists; a loss takes them as its `tables`.
 
-    def __init__(self, metric: str) -> None:
-        self._metric = metric
-        self._known: dict[tuple[int, int], ScoreDistribution] = {}
+    Args:
+        of: the metric or its text.
+        method: `auto`, `exact` or `sampled`, as in `score_distribution`.
+        samples: random orders of a binary list, drawn or supposed by the gain of eq. 3.13.
+        graded_samples: the same of a graded list.
+        seed: of the random orders.
+    """
+
+    def __init__(
+        self,
+        of: str | Metric,
+        *,
+        method: Method = "auto",
+        samples: int = SAMPLES,
+        graded_samples: int = GRADED_SAMPLES,
+        seed: int = 0,
+    ) -> None:
+        self._metric = metric(of)
+        self._method, self._seed = method, seed
+        self._samples, self._graded_samples = samples, graded_samples
+        self._known: dict[int, ScoreDistribution] = {}
         self._tables: DistributionTables | None = None
 
-    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor:
-        """As `DistributionTables.smooth_cdf`, for sizes with 0 < P < N."""
-        pairs = {(size, count) for size, count in torch.stack([n, p], 1).tolist()}
-        missing = sorted(pairs - self._known.keys())
-        if missing or self._tables is None:
-            new = [one.binned() for one in score_distributions(self._metric, missing)]
-            self._known.update(zip(missing, new, strict=True))
-            if not self._known:
-                return values
+    @property
+    def metric(self) -> str:
+        return str(self._metric)
+
+    def of(self, profiles: Profiles) -> tuple[list[ScoreDistribution], Tensor]:
+        """The distributions of the different lists among these, and which of them each list has `(n_lists,)`."""
+        distinct, which = profiles.distinct()
+        return [*self._of(distinct)], which
+
+    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
+        """As `DistributionTables.smooth`, for lists of which some order scores higher than another."""
+        if len(profiles) == 0:
+            return values
+        if self._tables is None or not self._known.keys() >= set(profiles.keys.tolist()):
+            missing = [one for one in profiles.distinct()[0] if one.key not in self._known]
+            self._known.update((one.profile.key, one.binned()) for one in self._of(missing))
             self._tables = DistributionTables.collect(self._known.values())
-        return self._tables.smooth_cdf(values, n, p, gain)
+        return self._tables.smooth(values, profiles, gain)
+
+    def _of(self, profiles: list[Profile]) -> list[ScoreDistribution]:
+        found: dict[Profile, ScoreDistribution] = {}
+        for samples, part in (
+            (self._samples, [one for one in profiles if one.grades is None]),
+            (self._graded_samples, [one for one in profiles if one.grades is not None]),
+        ):
+            ways = distributions(self._metric, part, self._method, samples, self._seed)
+            found.update(zip(part, ways, strict=True))
+        return [found[one] for one in profiles]

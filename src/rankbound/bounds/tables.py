@@ -1,16 +1,17 @@
-"""Score distributions of one metric for many (N, P), in one file, and their smooth CDF for a batch of lists."""
+"""Score distributions of one metric for many lists, in one file, and their smooth CDF for a batch of lists."""
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankbound.bounds._score_distribution import Gain, ScoreDistribution
 from rankbound.bounds._scores import Floats
-from rankbound.bounds.distribution import Gain, ScoreDistribution
+from rankbound.bounds.profiles import Profile, Profiles, binary_keys
 from rankbound.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ _COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "
 class DistributionTables:
     """Distributions keyed by (N, P), ascending; the scores of table t stand at `offsets[t] .. offsets[t + 1]`.
 
-    `n`, `p` and every entry of `columns` (minimum, maximum, expectation, sd, count, low, high, width, error, as in
-    `ScoreDistribution`) have shape `(n_tables,)`; `support` and `probability` are flat.
+    `n`, `p`, `samples` and every entry of `columns` (minimum, maximum, expectation, sd, count, low, high, width, error,
+    as in `ScoreDistribution`) have shape `(n_tables,)`; `support` and `probability` are flat. `grades` maps the numbers
+    of tables of graded lists, which come before the others and live in memory only, to those lists' grades.
     """
 
     metric: str
@@ -37,20 +39,21 @@ class DistributionTables:
     support: Floats
     probability: Floats
     columns: dict[str, Floats]
-    samples: int
+    samples: NDArray[np.int64]
+    grades: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def collect(cls, distributions: Iterable[ScoreDistribution]) -> "DistributionTables":
-        """Tables of distributions of one metric and one number of samples, in order of (N, P), each pair once.
+        """Tables of distributions of one metric, each list once, in order of (N, P).
 
-        Raises ValueError for none, or for a mixture.
+        Raises ValueError for none, or for a mixture of metrics.
         """
-        ordered = sorted(distributions, key=lambda one: (one.n, one.p))
-        keys = {(one.metric, one.samples) for one in ordered}
-        if len(keys) != 1 or len({(one.n, one.p) for one in ordered}) != len(ordered):
+        ordered = sorted(distributions, key=lambda one: one.profile.key)
+        metrics = {one.metric for one in ordered}
+        if len(metrics) != 1 or len({one.profile for one in ordered}) != len(ordered):
             raise ValueError(
-                f"found {len(ordered)} distributions of (metric, samples) {sorted(keys)}, expected one such key "
-                "and each (n, p) once"
+                f"found {len(ordered)} distributions of the metrics {sorted(metrics)}, expected one metric "
+                "and each list once"
             )
         return cls(
             metric=ordered[0].metric,
@@ -60,7 +63,8 @@ class DistributionTables:
             support=np.concatenate([one.support for one in ordered]),
             probability=np.concatenate([one.probability for one in ordered]),
             columns={name: np.array([getattr(one, name) for one in ordered], dtype=np.float64) for name in _COLUMNS},
-            samples=ordered[0].samples,
+            samples=np.array([one.samples for one in ordered]),
+            grades={table: one.grades for table, one in enumerate(ordered) if one.grades is not None},
         )
 
     def __len__(self) -> int:
@@ -68,25 +72,38 @@ class DistributionTables:
 
     def of(self, n: int, p: int) -> ScoreDistribution:
         """The distribution of (N, P); a missing one raises ConfigError that says how to make it."""
-        table = self._index.get((n, p))
+        return self.of_key(Profile(n, p).key)
+
+    def of_key(self, key: int) -> ScoreDistribution:
+        """The distribution of the list with this `Profile.key`; as `of`."""
+        table = self._index.get(key)
         if table is None:
-            raise self.missing(n, p)
+            raise self._missing(key)
         part = slice(self.offsets[table], self.offsets[table + 1])
         return ScoreDistribution(
             metric=self.metric,
-            n=n,
-            p=p,
+            n=int(self.n[table]),
+            p=int(self.p[table]),
             support=self.support[part],
             probability=self.probability[part],
-            samples=self.samples,
+            samples=int(self.samples[table]),
+            grades=self.grades.get(table),
             **{name: float(column[table]) for name, column in self.columns.items()},
         )
+
+    @cached_property
+    def keys(self) -> NDArray[np.int64]:
+        """`Profile.key` of every table, ascending."""
+        keys = self.n << 32 | self.p
+        for table, grades in self.grades.items():
+            keys[table] = Profile(len(grades), int(self.p[table]), grades).key
+        return keys
 
     def gains(self, kind: Gain = "distinct") -> Floats:
         """`ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
         kinds = {
             "distinct": (self.columns["count"], self.columns["high"] - self.columns["low"]),
-            "drawn": (np.full(len(self), float(self.samples)), self.columns["high"] - self.columns["low"]),
+            "drawn": (self.samples.astype(np.float64), self.columns["high"] - self.columns["low"]),
             "sd": (np.ones(len(self)), self.columns["sd"]),
         }
         if kind not in kinds:
@@ -103,15 +120,31 @@ class DistributionTables:
         float64. Values outside the scores' range give finite values and gradients. Raises ConfigError that names the
         first (N, P) that has no table, ValueError where P = 0 or P = N: the gain is undefined there.
         """
+        return self._smooth(values, binary_keys(n, p), gain)
+
+    def smooth(self, values: "torch.Tensor", profiles: Profiles, gain: Gain = "distinct") -> "torch.Tensor":
+        """`smooth_cdf` of lists given by their profiles, which may be graded."""
+        return self._smooth(values, profiles.keys, gain)
+
+    def _smooth(self, values: "torch.Tensor", keys: "torch.Tensor", gain: Gain) -> "torch.Tensor":
         lookup = self._lookups.get((gain, values.device))
         if lookup is None:
             from rankbound.bounds._smooth_lookup import SmoothLookup
 
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
-        return lookup(values, n, p)
+        return lookup(values, keys)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables."""
+        """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables.
+
+        The contract knows (N, P) and one number of samples: ValueError for graded lists, or several numbers.
+        """
+        samples = np.unique(self.samples).tolist()
+        if self.grades or len(samples) != 1:
+            raise ValueError(
+                f"found {len(self.grades)} tables of graded lists and the numbers of samples {samples}, expected "
+                "binary lists and one number of samples in a file"
+            )
         import pyarrow as pa
 
         from rankbound.data.arrow import to_arrow
@@ -130,7 +163,7 @@ class DistributionTables:
                 "probability": lists(self.probability),
             }
         )
-        write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(self.samples)})
+        write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0])})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "DistributionTables":
@@ -156,19 +189,25 @@ class DistributionTables:
             support=to_numpy(support.values),
             probability=to_numpy(probability.values),
             columns=columns,
-            samples=int(samples),
+            samples=np.full(len(table), int(samples)),
         )
 
-    def missing(self, n: int, p: int) -> ConfigError:
+    def _missing(self, key: int) -> ConfigError:
         """The error for a list that has no table."""
+        if key < 0:
+            return ConfigError(
+                f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
+                "binary lists; let the loss make its own (without tables), or binarise the relevance"
+            )
         return ConfigError(
-            f"there is no {self.metric} distribution of {n} items with {p} relevant among the {len(self)} tables; "
-            "name the instances file that holds such lists: rankbound distributions METRIC --instances FILE --out FILE"
+            f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the {len(self)} "
+            "tables; name the instances file that holds such lists: rankbound distributions METRIC --instances FILE "
+            "--out FILE"
         )
 
     @cached_property
-    def _index(self) -> dict[tuple[int, int], int]:
-        return {(int(n), int(p)): table for table, (n, p) in enumerate(zip(self.n, self.p, strict=True))}
+    def _index(self) -> dict[int, int]:
+        return {key: table for table, key in enumerate(self.keys.tolist())}
 
     @cached_property
     def _lookups(self) -> "dict[tuple[str, torch.device], SmoothLookup]":

@@ -15,11 +15,11 @@ OPTIONS: dict[str, Any] = {"method": "exact", "samples": 300_000, "seed": 0}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("metric", metavar="METRIC", help="nDCG, AP or nRBP (the loss)")
+    parser.add_argument("metric", metavar="METRIC", help="nDCG, AP, nRBP (the loss), RR@10, ...")
     parser.add_argument("--instances", type=Path, metavar="FILE", nargs="+", required=True, help="instances files")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument(
-        "--options", default="{}", metavar="JSON", help="method (exact or sampled), samples and seed (of sampled)"
+        "--options", default="{}", metavar="JSON", help="method (exact, sampled or auto), samples and seed"
     )
 
 
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     with tqdm(total=len(pairs), desc=arguments.metric, unit="table", disable=None) as bar:
         try:
             distributions = score_distributions(arguments.metric, pairs, done=bar.update, **options)
+            tables = DistributionTables.collect(one.binned() for one in distributions)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-        tables = DistributionTables.collect(one.binned() for one in distributions)
     tables.save(arguments.out)

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rankbound.lists import Lists, as_tensor, require_finite, require_grades
+from rankbound.lists import Lists, as_tensor, beside, require_finite, require_grades
+from rankbound.losses.curvature import curvature_by_autograd
 
 
 class RankingLoss(nn.Module, ABC):
@@ -27,7 +28,7 @@ class RankingLoss(nn.Module, ABC):
         Raises:
             ValueError: for lists that don't fit, scores that are NaN or infinite, or relevance below 0.
         """
-        grades = as_tensor(relevance, "relevance", len(as_tensor(scores, "scores")))
+        grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         require_grades(grades)
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
@@ -37,6 +38,15 @@ class RankingLoss(nn.Module, ABC):
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """As a call, for arguments that were checked before."""
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """The diagonal of the Hessian, `(n_items,)`: each list's loss twice by the item's own score.
+
+        For arguments as those of `of_lists`, without a gradient, and for every loss that can be differentiated twice;
+        here by as many backward passes as the longest list has items.
+        """
+        exact = scores.to(torch.float64)
+        return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Which lists the loss can learn from, `(n_lists,)`: here those with a relevant item."""
@@ -48,5 +58,10 @@ class RankingLoss(nn.Module, ABC):
         """The text that names the loss; `rankbound.loss` builds it again."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
+        if torch.compiler.is_compiling():
+            # Sums over ragged lists take other shapes with every batch, so a graph of them would never be used twice.
+            from rankbound.losses.untraced import untraced
+
+            return untraced(super().__call__, *arguments, **keywords)
         loss: Tensor = super().__call__(*arguments, **keywords)
         return loss

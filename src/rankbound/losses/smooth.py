@@ -5,19 +5,25 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rankbound.bounds.kinds import Bound, CumulativeDistribution, Distribution, Facts, Gain, Unbounded
+from rankbound.bounds.distribution import Gain
+from rankbound.bounds.kinds import Bound, Facts
 from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.lists import Lists
+from rankbound.bounds.profiles import Profiles
+from rankbound.lists import Lists, Weights
 from rankbound.losses.base import RankingLoss
+from rankbound.losses.curvature import SmoothRankCurvature
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
 
 
 class Tables(Protocol):
-    """Score distributions of one metric for many sizes (`rankbound.bounds.tables.DistributionTables`)."""
+    """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
 
-    def smooth_cdf(self, values: Tensor, n: Tensor, p: Tensor, gain: Gain = "distinct") -> Tensor: ...
+    @property
+    def metric(self) -> str: ...
+
+    def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor: ...
 
 
 class SmoothLoss(RankingLoss):
@@ -33,7 +39,11 @@ class SmoothLoss(RankingLoss):
         bound: `none`, `min-max`, `expectation`, `expectation-max`, `distribution`, `distribution(gain=sd)`.
         temperature: $\tau$, in units of the scores.
         method: how smooth ranks are summed, as in `smooth_rank`.
-        tables: score distributions for the distribution bound; computed and kept on first sight if not given.
+        tables: score distributions for the distribution bound; if not given they are found when a list is first seen,
+            and kept, as by `bounds.on_demand.DistributionsOnDemand(of)`, which can draw more or fewer random orders.
+
+    Raises:
+        ValueError: for a text that names no metric or bound, or for tables of another metric.
     """
 
     def __init__(
@@ -48,53 +58,75 @@ class SmoothLoss(RankingLoss):
         super().__init__()
         self.metric, self.bound = metric(of), parse_bound(bound)
         self.temperature, self.method = temperature, method
+        if tables is not None and tables.metric != str(self.metric):
+            raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
         self._tables = tables
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        facts = Facts.of_lists(self.metric, relevance, lists)
-        bounded = self._bounded(self.smooth_value(scores, relevance, lists), facts)
-        loss = -bounded if self.metric.higher_is_better else bounded
-        return torch.where(self._informative(facts), loss, 0.0)
+        return self._loss(self.smooth_value(scores, relevance, lists), self._facts(relevance, lists))
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """The Hessian's diagonal in near-linear time; quadratic for a metric that couples the ranks of two items."""
+        exact = scores.detach().to(torch.float64)
+        targets, above = self._targets(relevance), self._rank_weights(relevance, exact)
+        weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
+        facts = self._facts(relevance, lists)
+        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method).of(
+            lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
+            lambda value: self._loss(value, facts),
+            self._columns(exact, lists, (None, *above), targets),
+        )
+        return torch.where(lists.spread(self.bound.informative(facts)), curvature, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Which lists can be ranked better or worse: some item is relevant and, if bounded, the orders differ."""
-        return self._informative(Facts.of_lists(self.metric, relevance, lists))
+        return self.bound.informative(self._facts(relevance, lists))
 
     @property
     def text(self) -> str:
         """The metric's text; the bound has one of its own."""
         return str(self.metric)
 
-    def _informative(self, facts: Facts) -> Tensor:
-        some_relevant = facts.p > 0
-        return some_relevant if isinstance(self.bound, Unbounded) else some_relevant & facts.orders_differ
-
     def smooth_value(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """The metric over smooth ranks, neither bounded nor negated; NaN where it is undefined."""
-        mask = self.metric.relevant(relevance)
-        targets = torch.nonzero(mask).squeeze(1)
-        weights = tuple(weight.to(scores.dtype) for weight in self.metric.rank_weights(relevance))
-        position, *above = smooth_ranks_of(
-            scores, lists, (None, *weights), targets=targets, temperature=self.temperature, method=self.method
-        ).unbind(1)
+        targets = self._targets(relevance)
+        columns = self._columns(scores, lists, (None, *self._rank_weights(relevance, scores)), targets)
+        kept = lists.keep(self.metric.relevant(relevance))
+        return self._of_columns(columns, relevance.index_select(0, targets), kept, lists.sizes)
+
+    def _targets(self, relevance: Tensor) -> Tensor:
+        """The items whose ranks the metric reads: the relevant ones."""
+        return torch.nonzero(self.metric.relevant(relevance)).squeeze(1)
+
+    def _rank_weights(self, relevance: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
+        return tuple(weight.to(scores.dtype) for weight in self.metric.rank_weights(relevance))
+
+    def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
+        return smooth_ranks_of(
+            scores, lists, weights, targets=targets, temperature=self.temperature, method=self.method
+        )
+
+    def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
+        position, *above = columns.unbind(1)
         # The operator gives 1 and the weight above, so that with weights of 1 it is the rank.
-        ranks = Ranks(position, lists.sizes, tuple(column - 1 for column in above), self.temperature)
-        return self.metric.of_ranks(ranks, relevance.index_select(0, targets), lists.keep(mask))
+        ranks = Ranks(position, sizes, tuple(column - 1 for column in above), self.temperature)
+        return self.metric.of_ranks(ranks, grades, kept).to(columns)
 
-    def _bounded(self, value: Tensor, facts: Facts) -> Tensor:
-        if isinstance(self.bound, Distribution):
-            return self.bound.through(self._smooth_cdf(self.bound), value, facts)
-        return self.bound(value, facts)
+    def _loss(self, value: Tensor, facts: Facts) -> Tensor:
+        """Bounded and negated where higher is better; 0 where a list is not informative."""
+        bounded = self.bound(value, facts)
+        loss = -bounded if self.metric.higher_is_better else bounded
+        return torch.where(self.bound.informative(facts), loss, 0.0)
 
-    def _smooth_cdf(self, bound: Distribution) -> CumulativeDistribution:
-        def cdf(values: Tensor, n: Tensor, p: Tensor) -> Tensor:
-            if self._tables is None:
-                from rankbound.bounds.on_demand import TablesOnDemand
+    def _facts(self, relevance: Tensor, lists: Lists) -> Facts:
+        return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
-                self._tables = TablesOnDemand(str(self.metric))
-            return self._tables.smooth_cdf(values, n, p, gain=bound.gain)
+    def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
+        if self._tables is None:
+            from rankbound.bounds.on_demand import DistributionsOnDemand
 
-        return cdf
+            self._tables = DistributionsOnDemand(self.metric)
+        return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"

@@ -1,46 +1,110 @@
 """Ranking metrics as values: `metric("nDCG@10")` reads a text, `str` writes it back, and a call evaluates lists."""
 
-from rankbound.metrics.additive import DCG, NDCG, RBP, NormalizedRBP, Precision, RankSum
+from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.base import Metric, evaluate
-from rankbound.metrics.relevant_ranks import AveragePrecision, ReciprocalRank
+from rankbound.metrics.cascade import ERR
+from rankbound.metrics.cumulative_gain import CG, DCG, NDCG
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.ir_measures_names import metric_of_ir_measures
+from rankbound.metrics.linear import LinearDCG, LinearNDCG, PairError, RankSum
+from rankbound.metrics.pairs import Kendall, PairAccuracy
+from rankbound.metrics.shares import RBP, NormalizedRBP, Precision, Recall
 from rankbound.texts import build, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
-    kind.name: kind for kind in (NDCG, DCG, AveragePrecision, ReciprocalRank, Precision, RBP)
+    kind.name: kind
+    for kind in (
+        NDCG,
+        DCG,
+        CG,
+        AveragePrecision,
+        ReciprocalRank,
+        Precision,
+        Recall,
+        Hit,
+        RBP,
+        ERR,
+        LinearNDCG,
+        LinearDCG,
+        PairAccuracy,
+        PairError,
+        Kendall,
+    )
 }
 
 
-def metric(text: str | Metric) -> Metric:
-    """The metric that `text` names: nDCG, DCG, AP, RR, P, RBP or nRBP, with parameters and cut-off.
+HINTS = {
+    "MAP": "AP, whose mean over lists is MAP",
+    "MRR": "RR, whose mean over lists is MRR",
+    "Precision": "P, as in P@10",
+    "R": "Recall, as in Recall@10",
+    **dict.fromkeys(("HR", "HitRate", "Success"), "Hit, as in Hit@10"),
+    **dict.fromkeys(("AUC", "Accuracy"), "PairAccuracy"),
+    **dict.fromkeys(("Tau", "KendallTau"), "Kendall"),
+}
+"""What other names of the field are called here."""
 
-    Texts: `nDCG@10`, `nDCG(gain=linear)`, `AP(rel=2)`, `P@5`, `RBP(p=0.8)`. `nRBP(p=0.95)` is the metric of thesis
-    eq. 2.5; plain `nRBP` is the loss of eq. 2.12, which has no persistence.
+NAMES = ("rankbound", "ir_measures")
+
+
+def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
+    """The metric that `text` names, with its parameters and cut-off.
+
+    Texts: `nDCG@10`, `nDCG(gain=linear)`, `AP(rel=2)`, `P@5`, `RBP(p=0.8)`, `ERR(max=4)@20`; each class here says what
+    its parameters are. `nRBP(p=0.95)` is the metric of thesis eq. 2.5; plain `nRBP` is the loss of eq. 2.12, which has
+    no persistence.
+
+    Args:
+        text: the text, or a metric, which stays as it is.
+        names: whose names they are: `rankbound`, or `ir_measures`, whose nDCG, for example, has linear gain.
 
     Raises:
         ValueError: for an unknown name (with the nearest known one), parameter or value.
 
     >>> str(metric("nDCG(gain=exp2)@10"))
     'nDCG@10'
+    >>> str(metric("nDCG@10", names="ir_measures"))
+    'nDCG(gain=linear)@10'
     """
+    if names not in NAMES:
+        raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
     if isinstance(text, Metric):
         return text
+    if names == "ir_measures":
+        return metric_of_ir_measures(text)
     name, parameters, cutoff = split_text(text)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
-        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name])
+        raise _unknown(text, name)
     return build(KINDS[name], text, parameters, cutoff)
 
 
+def _unknown(text: str, name: str) -> ValueError:
+    for other, hint in HINTS.items():
+        if name.lower() == other.lower():
+            return ValueError(f"metric {text!r}: unknown name {name!r}. Did you mean {hint}?")
+    return unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name])
+
+
 __all__ = [
+    "CG",
     "DCG",
+    "ERR",
     "NDCG",
     "RBP",
     "AveragePrecision",
+    "Hit",
+    "Kendall",
+    "LinearDCG",
+    "LinearNDCG",
     "Metric",
     "NormalizedRBP",
+    "PairAccuracy",
+    "PairError",
     "Precision",
     "RankSum",
+    "Recall",
     "ReciprocalRank",
     "evaluate",
     "metric",

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades
-from rankbound.ranks import Ranks, TieBlocks, hard_ranks, tie_blocks
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades
+from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order
 from rankbound.texts import text_of
+from rankbound.tie_orders import orders_of_ties
 
-# Random orders of each tie block that a metric without a closed form is averaged over.
+# Orders of each list's ties that a metric without a closed form is averaged over.
 TIE_BREAKS = 200
 
 
@@ -44,15 +45,28 @@ class Metric(ABC):
         """Which items the metric counts as relevant, a boolean mask."""
         return relevance > 0
 
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Which lists have a value that the order of their items can change, `(n_lists,)`; those a loss learns from.
+
+        Here those with a relevant item; `relevance` and `lists` describe all items.
+        """
+        return lists.sum(self.relevant(relevance)) > 0
+
+    def of_order(self, ranked: Tensor, lists: Lists) -> Tensor:
+        """The value of each list whose items have the relevance `ranked` (n_items,), from rank 1 down."""
+        return self.of_ranks(ranks_in_order(lists, self.rank_weights(ranked)), ranked, lists)
+
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        """The mean over all orders of the tied items; here over `TIE_BREAKS` random ones, from a fixed seed."""
-        generator = torch.Generator(device="cpu").manual_seed(0)
-        orders = [blocks.order]
-        if blocks.has_ties:
-            orders = [_break_ties(blocks, generator) for _ in range(TIE_BREAKS)]
-        weights = self.rank_weights(relevance)
-        values = [self.of_ranks(hard_ranks(order, lists, weights), relevance, lists) for order in orders]
-        return torch.stack(values).mean(0)
+        """The mean over all orders of the tied items.
+
+        Here exact for a list whose ties leave at most `TIE_BREAKS` orders open (of which grade stands where), and else
+        over as many random ones, which depend on the list's scores and grades alone.
+        """
+        mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
+        for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
+            values = self.of_order(ranked, lists)
+            mean = mean + torch.where(weight > 0, weight * values, 0.0)
+        return mean
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
         """Smallest and largest value over all orders of `n` items of which `p` are relevant, if there is a formula."""
@@ -85,14 +99,43 @@ def evaluate(
 ) -> dict[str, Tensor]:
     """Several metrics of the same lists from one sort: text of the metric to float64 values `(n_lists,)`."""
     flat = as_tensor(scores, "scores").detach()
-    grades = as_tensor(relevance, "relevance", len(flat)).to(flat.device)
+    grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
-    blocks = tie_blocks(flat, lists)
+    order = descending_order(flat, lists)
+    starts = block_starts(flat.index_select(0, order), lists)
+    if bool(starts.all()):
+        ranked = grades.index_select(0, order)
+        return {str(metric): metric.of_order(ranked, lists) for metric in metrics}
+    blocks = blocks_of(order, starts, lists)
     return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
 
 
-def _break_ties(blocks: TieBlocks, generator: torch.Generator) -> Tensor:
-    shuffled = torch.randperm(len(blocks.order), generator=generator).to(blocks.order.device)
-    return blocks.order[shuffled[torch.argsort(blocks.block[shuffled], stable=True)]]
+@dataclass(frozen=True, kw_only=True)
+class Thresholded(Metric):
+    """A metric of binary relevance: items of at least grade `rel` are relevant."""
+
+    uses_grades: ClassVar[bool] = False
+
+    rel: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rel < 1:
+            raise ValueError(f"metric {self.name}: found rel={self.rel}, expected a grade from 1")
+        require_cutoff(self.name, getattr(self, "cutoff", None))
+
+    def relevant(self, relevance: Tensor) -> Tensor:
+        return relevance >= self.rel
+
+
+def require_cutoff(name: str, cutoff: int | None) -> None:
+    """Raise `ValueError` for a cut-off below 1."""
+    if cutoff is not None and cutoff < 1:
+        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
+
+
+def ratio(values: Tensor, divisor: Tensor) -> Tensor:
+    """`values / divisor`; NaN, and no gradient, where the divisor is 0 or NaN."""
+    divisor = torch.nan_to_num(divisor).to(values)
+    return torch.where(divisor == 0, torch.nan, values / torch.where(divisor == 0, 1.0, divisor))

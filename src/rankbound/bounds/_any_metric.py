@@ -1,0 +1,137 @@
+"""The scores of any metric over the orders of one list, from nothing but its function of ranks.
+
+All distinct orders where they are few; all patterns of the first k ranks, where only those count and they are few; else
+random orders.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankbound.bounds._closed_forms import Atoms
+from rankbound.bounds._sampled import random_sets
+from rankbound.bounds._scores import Floats, rank_discounts
+from rankbound.bounds.profiles import Profile
+from rankbound.lists import Lists
+from rankbound.metrics import Metric
+from rankbound.metrics.additive import AdditiveMetric
+from rankbound.orders import n_orders, orders_at
+from rankbound.ranks import hard_ranks
+
+FEW_ORDERS = 200_000
+"""Up to this many orders, or patterns of the first ranks, are enumerated."""
+FEW_ITEMS = 20_000_000
+"""And only if they hold at most this many items together."""
+MEAN_SAMPLES = 20_000
+"""Random orders for the mean of a metric without a formula: its error is sd / 141."""
+_CHUNK_ITEMS = 2_000_000
+"""Items of all orders held at once."""
+
+Kinds = Tensor
+"""Which of a list's distinct grades, counted from the highest, stands at each rank: (n_orders, n_ranks), integers."""
+
+
+@lru_cache(maxsize=16384)
+def mean_over_orders(metric: Metric, profile: Profile) -> float:
+    """The mean over all orders if they are few, else over `MEAN_SAMPLES` random ones; NaN where undefined."""
+    orders = Orders(metric, profile)
+    return float((orders.all_values() if orders.are_few() else orders.random_values(MEAN_SAMPLES, seed=0)).mean())
+
+
+class Orders:
+    """The orders of one list under one metric, as kinds of items by rank."""
+
+    def __init__(self, metric: Metric, profile: Profile) -> None:
+        self.metric, self.profile = metric, profile
+        self._relevance = profile.relevance(metric)
+        grades, counts = torch.unique(self._relevance, return_counts=True)
+        self._grades, self._counts = grades.flip(0), counts.flip(0)
+        self.number = n_orders(self._counts.tolist())
+        self._k = min(getattr(metric, "cutoff", None) or profile.n, profile.n)
+
+    def are_few(self, most: int = FEW_ORDERS) -> bool:
+        """Whether all of them can be enumerated, at most `most`."""
+        return self.number <= min(most, FEW_ORDERS) and self.number * self.profile.n <= FEW_ITEMS
+
+    def have_few_patterns(self, most: int = FEW_ORDERS) -> bool:
+        """Whether the patterns of the first k ranks can be enumerated, at most `most`."""
+        number = len(self._grades) ** self._k
+        return self._k < self.profile.n and number <= min(most, FEW_ORDERS) and number * self.profile.n <= FEW_ITEMS
+
+    def all_values(self) -> Floats:
+        """The metric of every order."""
+        return self._values(self._all())
+
+    def values_of_patterns(self) -> Atoms:
+        """The metric of every pattern of grades in the first k ranks, and how probable the pattern is."""
+        n_kinds, k = len(self._grades), self._k
+        number = torch.arange(n_kinds**k)
+        patterns = torch.stack([number // n_kinds**place % n_kinds for place in reversed(range(k))], 1)
+        used = torch.stack([(patterns == kind).sum(1) for kind in range(n_kinds)], 1)
+        possible = (used <= self._counts).all(1)
+        patterns, left = patterns[possible], (self._counts - used)[possible]
+        # Each item of a kind that is taken leaves one less to take: falling factorials.
+        taken = torch.arange(k)
+        ways = (self._counts[:, None] - taken).clamp(min=1).to(torch.float64).log().cumsum(1)
+        ways = torch.cat([ways.new_zeros(n_kinds, 1), ways], 1)
+        log_chance = ways.gather(1, used[possible].T).sum(0) - (self.profile.n - taken).to(torch.float64).log().sum()
+        return self._values(self._completed(patterns, left)), log_chance.exp().numpy()
+
+    def random_values(self, samples: int, seed: int) -> Floats:
+        """The metric of `samples` random orders; the orders depend on the list and the seed alone."""
+        return self._values(self._random(samples, seed))
+
+    def _all(self) -> Iterator[Kinds]:
+        rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
+        number = int(self.number)
+        for start in range(0, number, rows):
+            index = torch.arange(start, min(start + rows, number))
+            counts = self._counts.expand(len(index), -1)
+            yield orders_at(counts, torch.full_like(index, number), index)
+
+    def _completed(self, patterns: Kinds, left: Tensor) -> Iterator[Kinds]:
+        """Patterns of the first ranks, followed by the items that are left, from the highest grade down."""
+        place = torch.arange(self.profile.n - self._k)
+        rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
+        for own, rest in zip(torch.split(patterns, rows), torch.split(left, rows), strict=True):
+            below = (place[None, :, None] >= rest.cumsum(1)[:, None, :]).sum(2)
+            yield torch.cat([own, below], 1)
+
+    def _random(self, samples: int, seed: int) -> Iterator[Kinds]:
+        n, p = self.profile.n, self.profile.p
+        rows = max(1, _CHUNK_ITEMS // max(n, 1))
+        sizes = [min(rows, samples - start) for start in range(0, samples, rows)]
+        if self.profile.grades is None:
+            generator = np.random.default_rng((seed, n, p))
+            for size in sizes:
+                yield torch.from_numpy(~random_sets(generator, size, n, p)).to(torch.int64)
+            return
+        generator = np.random.default_rng((seed, n, self.profile.key % 2**64))
+        kinds = np.repeat(np.arange(len(self._grades), dtype=np.int64), self._counts.numpy())
+        for size in sizes:
+            yield torch.from_numpy(generator.permuted(np.tile(kinds, (size, 1)), axis=1))
+
+    def _values(self, orders: Iterator[Kinds]) -> Floats:
+        if isinstance(self.metric, AdditiveMetric):
+            gains = self.metric.gains(self._grades).to(torch.float64)
+            weights = torch.from_numpy(rank_discounts(self.metric, self.profile.n)) / self._normaliser(self.metric)
+            return np.concatenate([(gains[kinds] @ weights).numpy() for kinds in orders])
+        return np.concatenate([values_of_orders(self.metric, self._grades[kinds]) for kinds in orders])
+
+    def _normaliser(self, metric: AdditiveMetric) -> Tensor:
+        normaliser = metric.normaliser(self._relevance, Lists(torch.tensor([0, self.profile.n])))
+        return torch.where(normaliser == 0, torch.nan, normaliser)
+
+
+def values_of_orders(metric: Metric, relevance: Tensor) -> Floats:
+    """The metric of orders of one size, `relevance` `(n_orders, n)` by rank from the top, float64 `(n_orders,)`."""
+    rows, n = relevance.shape
+    flat, lists = relevance.reshape(-1), Lists(torch.arange(rows + 1) * n)
+    ranks = hard_ranks(torch.arange(rows * n), lists, metric.rank_weights(flat))
+    kept = metric.relevant(flat)
+    ranks = replace(ranks, position=ranks.position[kept], above=tuple(weight[kept] for weight in ranks.above))
+    return np.asarray(metric.of_ranks(ranks, flat[kept], lists.keep(kept)).to(torch.float64).numpy())

@@ -1,0 +1,140 @@
+"""A metric's distribution over the random orders of one list: its CDF, the smooth CDF, and bins in place of scores."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rankbound.bounds._atoms import SAME_SCORE
+from rankbound.bounds._binning import LARGEST_ERROR, Binned, bin_scores
+from rankbound.bounds._scores import Floats
+from rankbound.bounds._smoothing import FINE_GAIN, integers_of_bins, smooth_cdf
+from rankbound.bounds.profiles import Profile
+
+Gain = Literal["distinct", "drawn", "sd"]
+GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
+
+SAMPLES = 300_000
+"""Random permutations of one list in the thesis (section 4.3); the gain of eq. 3.13 depends on it."""
+FEW_SCORES = 4096
+"""Up to this many single scores stay as they are in a table."""
+SHARE_OF_ERROR = 0.1
+"""What binning may add to the error of a sampled distribution that is too rugged for less."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreDistribution:
+    """The distribution of one metric over random orders of `n` items, `p` of them relevant; `grades` if graded.
+
+    `support` (ascending) with `probability` (sum 1) are single scores if `width` is 0, else the middles of adjacent
+    bins of that width that cover `minimum` to `maximum`, the mass spread evenly inside each. `error` bounds the CDF's
+    error (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). `count` is the number of distinct scores
+    among `samples` random orders, `low` and `high` are their extremes: found (`sampled`) or expected (`exact`: the mean
+    of the count, the median of each extreme; on a tiny list all scores and its true extremes).
+    """
+
+    metric: str
+    n: int
+    p: int
+    support: Floats
+    probability: Floats
+    width: float
+    minimum: float
+    maximum: float
+    expectation: float
+    sd: float
+    count: float
+    low: float
+    high: float
+    error: float
+    samples: int = SAMPLES
+    grades: tuple[float, ...] | None = None
+
+    def cdf(self, x: ArrayLike) -> Floats:
+        """P(score <= x), algorithm 1: a score equal to x counts in full. Linear inside a bin.
+
+        `x` of any shape; NaN where x is NaN or the metric undefined (P = 0). For the nRBP loss, where lower is better,
+        this is the probability that a random order is at least as good (erratum T20).
+        """
+        at: Floats = np.asarray(x, dtype=np.float64)
+        below = np.concatenate([[0.0], np.cumsum(self.probability)])
+        below[-1] = 1.0
+        if self.width == 0:
+            tolerance = SAME_SCORE * np.maximum(1.0, np.abs(at))
+            value = below[np.searchsorted(self.support, at + tolerance, side="right")]
+        else:
+            if counts_pairs(self.metric):
+                # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
+                at = np.floor(at + SAME_SCORE * np.maximum(1.0, np.abs(at))) + 0.5
+            value = np.interp(at, self.edges(), below)
+        return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
+
+    def gain(self, kind: Gain = "distinct") -> float:
+        """The sigmoid's gain a, in 1 / score. Eq. 3.13 is len(D) / (max(D) - min(D)).
+
+        `distinct`: len(D) counts the distinct scores among the draws; `drawn`: all draws; `sd`: 1 / standard deviation
+        instead (not the thesis'). Raises ValueError where all orders score the same (P = 0 or P = N).
+        """
+        span = {"distinct": self.high - self.low, "drawn": self.high - self.low, "sd": self.sd}
+        if kind not in span:
+            raise ValueError(f"gain {kind!r} is not one of {', '.join(span)}")
+        if not span[kind] > 0:
+            raise ValueError(
+                f"the gain (eq. 3.13) of {self.metric} over {self.profile} is undefined: "
+                "all its orders score the same; leave such lists out"
+            )
+        return {"distinct": self.count, "drawn": float(self.samples), "sd": 1.0}[kind] / span[kind]
+
+    def smooth_cdf(self, x: ArrayLike, gain: Gain | float = "distinct") -> Floats:
+        """sum_k probability_k sigma(a (x - support_k)), algorithm 2; the gain a by name or number, `x` of any shape.
+
+        A bin's mass is spread evenly over it (over its integers, for the nRBP loss): the sigmoid is averaged over the
+        bin, in closed form.
+        """
+        a = self.gain(gain) if isinstance(gain, str) else float(gain)
+        support, probability, width = self.support, self.probability, self.width
+        if counts_pairs(self.metric) and width > 1 and a > FINE_GAIN:
+            support, probability = integers_of_bins(support, probability, width)
+            width = 0.0
+        return smooth_cdf(np.asarray(x, dtype=np.float64), support, probability, width, a)
+
+    def binned(self) -> "ScoreDistribution":
+        """The same distribution in bins of equal width, or itself where it has few scores or bins would be too coarse.
+
+        Some 40 bins per standard deviation, twice as many until binning moves the CDF (computed, not estimated) by at
+        most 1e-4, or, where no bins do, by a tenth of the error of draws; this is added to `error`. The bins of the
+        nRBP loss hold whole numbers of its integers.
+        """
+        if self.width > 0 or len(self.support) <= FEW_SCORES:
+            return self
+        extremes, integers = (self.minimum, self.maximum), counts_pairs(self.metric)
+        for tolerance in sorted({LARGEST_ERROR, max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)}):
+            binned = bin_scores(
+                self.support, self.probability, extremes, self.sd, integers=integers, tolerance=tolerance
+            )
+            if binned is not None:
+                return self.in_bins(binned)
+        return self
+
+    @property
+    def profile(self) -> Profile:
+        return Profile(self.n, self.p, self.grades)
+
+    def in_bins(self, binned: Binned) -> "ScoreDistribution":
+        return replace(
+            self,
+            support=binned.middles,
+            probability=binned.probability,
+            width=binned.width,
+            error=self.error + binned.error,
+        )
+
+    def edges(self) -> Floats:
+        """Where the bins end, one more than there are."""
+        return np.asarray(self.support[0] + self.width * (np.arange(len(self.support) + 1) - 0.5))
+
+
+def counts_pairs(metric: str) -> bool:
+    """Whether the text names the nRBP loss, whose scores are integers."""
+    return metric == "nRBP" or (metric.startswith("nRBP(rel=") and "," not in metric)

@@ -1,0 +1,229 @@
+"""The ways to a metric's distribution over the orders of a list, and which one is taken; see `bounds.distribution`."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import comb, expm1, inf, log, log1p
+from typing import Literal
+
+import numpy as np
+import torch
+
+from rankbound.bounds._any_metric import FEW_ORDERS, Orders
+from rankbound.bounds._atoms import enumerate_orders, merge_equal, merge_weighted
+from rankbound.bounds._closed_forms import Atoms, closed_form
+from rankbound.bounds._fourier import binned_distributions
+from rankbound.bounds._mann_whitney import rank_sum_distribution
+from rankbound.bounds._sampled import repeat_probability, sample_orders
+from rankbound.bounds._score_distribution import ScoreDistribution
+from rankbound.bounds._scores import Floats, Score, is_of_thesis, score_of
+from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
+from rankbound.bounds.profiles import Profile
+from rankbound.lists import Lists
+from rankbound.metrics import Metric
+
+Method = Literal["exact", "sampled", "auto"]
+METHODS: tuple[Method, ...] = ("exact", "sampled", "auto")
+
+ENUMERATED_ORDERS = 5_000_000
+"""Up to this many orders the sums over a list's relevant items are enumerated."""
+WORK_OF_SECONDS = 3e8
+"""What `auto` spends on the Fourier coefficients of one pass, in products of complex numbers."""
+NO_RANGE = 1e-12
+"""Scores that lie no further apart are one."""
+SAMPLING_CONFIDENCE = 0.95
+_ROUNDING = 1e-12
+
+
+def distributions(
+    metric: Metric,
+    profiles: Sequence[Profile],
+    method: Method,
+    samples: int,
+    seed: int,
+    done: Callable[[int], None] = lambda count: None,
+) -> Iterator[ScoreDistribution]:
+    """The distributions of lists, in their order; `done(k)` is told whenever k more are ready."""
+    score = score_of(metric)
+    long = [] if score is None or method == "sampled" else [one for one in profiles if _is_long(score, one)]
+    binned = {}
+    if score is not None and long:
+        work = inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
+        binned = binned_distributions(score, [(one.n, one.p) for one in long], done, work)
+    for profile in profiles:
+        # Only known of binary lists: their (n, p) are no graded list's.
+        if score is not None and profile.grades is None:
+            pair = (profile.n, profile.p)
+            if pair in binned:
+                empty = _of_formulas(metric, score, profile, samples)
+                yield _with_draws(empty.in_bins(binned[pair]), repeat_probability(score, *pair))
+                continue
+            found = _of_score(metric, score, profile, method, samples, seed)
+        else:
+            found = _of_any_metric(metric, profile, method, samples, seed)
+        yield found
+        done(1)
+
+
+def _is_long(score: Score, profile: Profile) -> bool:
+    if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
+        return False
+    return score.maximum(profile.n, profile.p) - score.minimum(profile.n, profile.p) > NO_RANGE
+
+
+def _of_score(
+    metric: Metric, score: Score, profile: Profile, method: Method, samples: int, seed: int
+) -> ScoreDistribution:
+    n, p = profile.n, profile.p
+    empty = _of_formulas(metric, score, profile, samples)
+    if p in (0, n) or empty.maximum - empty.minimum <= NO_RANGE:
+        return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=0.0)
+    if method != "sampled":
+        if score.name == "nRBP":
+            probability = rank_sum_distribution(n, p)
+            atoms = np.arange(len(probability), dtype=np.float64), probability
+            return _with_draws(_in_atoms(empty, atoms, _ROUNDING))
+        if comb(n, p) <= ENUMERATED_ORDERS:
+            return _with_draws(_in_atoms(empty, enumerate_orders(score, n, p), _ROUNDING))
+        if method == "exact":
+            raise _no_exact(metric, profile, "it is too rugged for Fourier coefficients")
+    return _of_draws(empty, sample_orders(score, n, p, samples, seed))
+
+
+def _of_any_metric(metric: Metric, profile: Profile, method: Method, samples: int, seed: int) -> ScoreDistribution:
+    orders = Orders(metric, profile)
+    if method != "sampled" or orders.number == 1:
+        # What takes longer than drawing is left to those who ask for it.
+        atoms = _exact_atoms(metric, profile, orders, most=FEW_ORDERS if method == "exact" else samples)
+        if atoms is not None:
+            return _of_atoms(metric, profile, atoms, samples)
+        if method == "exact":
+            raise _no_exact(metric, profile, "it has no formula and too many orders")
+    support, counts = _distinct(orders.random_values(samples, seed))
+    values = _extremes_and_mean(metric, profile)
+    minimum, maximum, mean = min(values[0], support[0]), max(values[1], support[-1]), values[2]
+    probability = counts / samples
+    variance = float(probability @ (support - probability @ support) ** 2)
+    empty = _empty(metric, profile, (minimum, maximum, mean, variance), samples)
+    return _of_draws(empty, (support, probability))
+
+
+def _exact_atoms(metric: Metric, profile: Profile, orders: Orders, most: int) -> Atoms | None:
+    if profile.grades is None and 0 < profile.p < profile.n:
+        atoms = closed_form(metric, profile.n, profile.p)
+        if atoms is not None:
+            return atoms
+    if orders.are_few(most):
+        support, counts = _distinct(orders.all_values())
+        return support, counts / orders.number
+    if orders.have_few_patterns(most):
+        values, chances = orders.values_of_patterns()
+        return _undefined(1.0) if np.isnan(values).any() else merge_weighted(values, chances)
+    return None
+
+
+def _distinct(values: Floats) -> Atoms:
+    """Distinct values and how often each occurs."""
+    if np.isnan(values).any():
+        return _undefined(float(len(values)))
+    support, counts = merge_equal(values)
+    return support, counts.astype(np.float64)
+
+
+def _undefined(weight: float) -> Atoms:
+    """A metric that is undefined for one order of a list is taken to be undefined for the list."""
+    return np.array([np.nan]), np.array([weight])
+
+
+def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> ScoreDistribution:
+    """From all scores that there are, with their probabilities."""
+    support, probability = atoms
+    mean = float(probability @ support)
+    variance = float(probability @ (support - mean) ** 2)
+    empty = _empty(metric, profile, (float(support[0]), float(support[-1]), mean, variance), samples)
+    if len(support) == 1:
+        return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0)
+    return _with_draws(_in_atoms(empty, atoms, _ROUNDING))
+
+
+def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
+    support, error = atoms[0], (log(2 / (1 - SAMPLING_CONFIDENCE)) / (2 * empty.samples)) ** 0.5
+    drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
+    # One score alone is no range: a score that is too rare to be drawn is another.
+    return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
+
+
+def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
+    return replace(empty, support=atoms[0], probability=atoms[1], error=error)
+
+
+def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
+    """Everything that closed forms give; no mass yet. NaN where the metric is undefined."""
+    n, p = profile.n, profile.p
+    if p == 0:
+        low, high = (float(value) for value in binary_extremes(metric, torch.tensor([n]), torch.tensor([p])))
+        return _empty(metric, profile, (low, high, high, 0.0 if high == low else float("nan")), samples)
+    values = tuple(form(n, p) for form in (score.minimum, score.maximum, score.mean, score.variance))
+    if p == n:
+        values = (values[1], values[1], values[1], 0.0)
+    return _empty(metric, profile, values, samples)
+
+
+def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples: int) -> ScoreDistribution:
+    """Smallest and largest value, mean and variance; no mass yet."""
+    minimum, maximum, mean, variance = values
+    return ScoreDistribution(
+        metric=str(metric),
+        n=profile.n,
+        p=profile.p,
+        support=np.empty(0),
+        probability=np.empty(0),
+        width=0.0,
+        minimum=minimum,
+        maximum=maximum,
+        expectation=mean,
+        sd=variance**0.5,
+        count=0.0,
+        low=minimum,
+        high=maximum,
+        error=0.0,
+        samples=samples,
+        grades=profile.grades,
+    )
+
+
+def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, float]:
+    if profile.grades is None:
+        counts = torch.tensor([profile.n]), torch.tensor([profile.p])
+        low, high = binary_extremes(metric, *counts)
+        return float(low), float(high), float(binary_expectation(metric, *counts))
+    relevance, lists = profile.relevance(metric), Lists(torch.tensor([0, profile.n]))
+    low, high = list_extremes(metric, relevance, lists)
+    return float(low), float(high), float(list_expectation(metric, relevance, lists))
+
+
+def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
+    """Fill in what `samples` random orders would show: distinct scores (mean), lowest and highest (medians).
+
+    `same`: the probability that two random orders score the same, where the scores are in bins.
+    """
+    draws = exact.samples
+    if exact.width == 0:
+        # A score of probability q is missed by all draws with probability (1 - q)^draws.
+        with np.errstate(divide="ignore"):
+            count = float(-np.expm1(draws * np.log1p(-exact.probability)).sum())
+    else:
+        # As if every score had the mean mass of a random order's score.
+        count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
+    tail = -expm1(-log(2) / draws)
+    below = np.cumsum(exact.probability)
+    if exact.width == 0:
+        low, high = exact.support[np.searchsorted(below, [tail, 1 - tail]).clip(max=len(below) - 1)]
+    else:
+        low, high = np.interp([tail, 1 - tail], np.concatenate([[0.0], below]), exact.edges())
+    return replace(exact, count=count, low=float(low), high=float(high))
+
+
+def _no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
+    return ValueError(
+        f"method: found exact for the distribution of {metric} over {profile}, but {why}; expected sampled, or auto"
+    )

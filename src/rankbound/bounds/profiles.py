@@ -1,0 +1,146 @@
+"""What a metric's distribution over the orders of a list depends on: how many items of each grade the list has.
+
+For binary relevance that is the pair (N, P). For grades it is all of them, in any order.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists, as_floating
+from rankbound.metrics import Metric
+
+# Grades among which the lowest one is looked for that a metric counts as relevant.
+_MOST_GRADES = 256
+# Odd numbers that scatter the bits of their multiples (Stafford's mix of 64 bits, written with signs).
+_SCATTER = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+_GRADED = torch.iinfo(torch.int64).min
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One list: `n` items, `p` of them relevant, and for graded relevance its `grades`, descending."""
+
+    n: int
+    p: int
+    grades: tuple[float, ...] | None = None
+
+    @classmethod
+    def of_relevance(cls, metric: Metric, relevance: Tensor) -> "Profile":
+        """The profile of one list's relevance."""
+        lists = Lists(torch.tensor([0, len(relevance)], device=relevance.device))
+        return Profiles.of_lists(metric, relevance, lists).distinct()[0][0]
+
+    def relevance(self, metric: Metric) -> Tensor:
+        """The list's grades, descending; those of a binary list are the lowest that the metric counts, and 0."""
+        if self.grades is None:
+            return counted_grade(metric) * (torch.arange(self.n) < self.p).to(torch.int64)
+        grades = torch.tensor(self.grades, dtype=torch.float64)
+        return grades.to(torch.int64) if bool((grades == grades.trunc()).all()) else grades
+
+    @property
+    def key(self) -> int:
+        """A number that no other profile has: `binary_keys` of a binary one."""
+        return self.n << 32 | self.p if self.grades is None else _graded_key(self.grades)
+
+    def __str__(self) -> str:
+        if self.grades is None:
+            return f"{self.n} items with {self.p} relevant"
+        kinds, counts = np.unique(self.grades, return_counts=True)
+        return f"{self.n} items with " + ", ".join(
+            f"{count} of grade {kind:g}" for kind, count in zip(kinds[::-1], counts[::-1], strict=True)
+        )
+
+
+class Profiles:
+    """The profiles of a batch of lists; `n` and `p` `(n_lists,)`.
+
+    `graded` are relevance and lists, where some list is graded; `which` `(n_lists,)` are then the lists in question,
+    all if it is not given.
+    """
+
+    def __init__(
+        self, n: Tensor, p: Tensor, graded: tuple[Tensor, Lists] | None = None, which: Tensor | None = None
+    ) -> None:
+        self.n, self.p, self.graded, self._which = n, p, graded, which
+
+    @classmethod
+    def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Profiles":
+        p = lists.sum(metric.relevant(relevance)).to(torch.int64)
+        binary = not metric.uses_grades or bool(((relevance == 0) | (relevance == 1)).all())
+        return cls(lists.sizes, p, None if binary else (relevance, lists))
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+    def keep(self, mask: Tensor) -> "Profiles":
+        """The profiles of the lists where `mask` `(n_lists,)` is true."""
+        which = torch.nonzero(mask).squeeze(1)
+        own = which if self._which is None else self._which[which]
+        return Profiles(self.n[which], self.p[which], self.graded, own)
+
+    @cached_property
+    def keys(self) -> Tensor:
+        """`Profile.key` of every list, int64, without a loop over them."""
+        keys = binary_keys(self.n, self.p)
+        if self.graded is None:
+            return keys
+        relevance, lists = self.graded
+        is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
+        graded_keys = _graded_keys(relevance, lists)
+        if self._which is not None:
+            is_graded, graded_keys = is_graded[self._which], graded_keys[self._which]
+        return torch.where(is_graded, graded_keys, keys)
+
+    def distinct(self) -> tuple[list[Profile], Tensor]:
+        """The different profiles among them, and which of these each list has `(n_lists,)`."""
+        keys, which = torch.unique(self.keys, return_inverse=True)
+        example = torch.empty_like(keys).scatter_(0, which, torch.arange(len(which), device=which.device))
+        return [self._of(index) for index in example.tolist()], which
+
+    def _of(self, index: int) -> Profile:
+        n, p = int(self.n[index]), int(self.p[index])
+        if self.graded is None or int(self.keys[index]) >= 0:
+            return Profile(n, p)
+        relevance, lists = self.graded
+        own = index if self._which is None else int(self._which[index])
+        start, stop = lists.offsets[own : own + 2].tolist()
+        return Profile(n, p, tuple(sorted(as_floating(relevance[start:stop]).tolist(), reverse=True)))
+
+
+def binary_keys(n: Tensor, p: Tensor) -> Tensor:
+    """Keys that ascend with (n, p), from 0."""
+    return n.to(torch.int64) << 32 | p
+
+
+@lru_cache(maxsize=4096)
+def _graded_key(grades: tuple[float, ...]) -> int:
+    lists = Lists(torch.tensor([0, len(grades)]))
+    return int(_graded_keys(torch.tensor(grades, dtype=torch.float64), lists)[0])
+
+
+def _graded_keys(relevance: Tensor, lists: Lists) -> Tensor:
+    """A negative number for the grades of each list in any order: the sum of their scattered bits, scattered again.
+
+    Among a million different lists two share one with a probability of 1e-7.
+    """
+    # Adding 0 turns -0.0 into 0.0.
+    bits = (relevance.to(torch.float64) + 0.0).view(torch.int64)
+    total = torch.zeros_like(lists.sizes).index_add(0, lists.segment, _scattered(bits))
+    return _scattered(total + lists.sizes) | _GRADED
+
+
+def _scattered(bits: Tensor) -> Tensor:
+    for odd in _SCATTER:
+        bits = (bits ^ (bits >> 30)) * odd
+    return bits ^ (bits >> 31)
+
+
+@lru_cache(maxsize=256)
+def counted_grade(metric: Metric) -> int:
+    """The lowest grade that the metric counts as relevant."""
+    counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))
+    return int(counted[0, 0]) + 1 if len(counted) else 1

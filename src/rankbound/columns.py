@@ -1,0 +1,143 @@
+"""Columns of NumPy, Arrow, polars and pandas as tensors over the same memory, without importing those libraries.
+
+A copy is made only where the layout asks for one: several chunks, bit-packed booleans, strides that go backwards.
+"""
+
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.dlpack import from_dlpack
+
+# What Arrow calls the types that NumPy knows by another name.
+_ARROW_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
+
+
+class Column(Protocol):
+    """A flat column of numbers: a polars or pandas Series, an Arrow Array or ChunkedArray."""
+
+    def __len__(self) -> int: ...
+
+    def to_numpy(self, *arguments: Any, **keywords: Any) -> Any: ...
+
+
+def column_tensor(values: Any, name: str) -> Tensor:
+    """The numbers of `values` as a tensor, which shares their memory where it can.
+
+    Args:
+        values: a NumPy array, Arrow array, polars or pandas Series, sequence of numbers, or anything with `__dlpack__`.
+        name: the argument that messages name.
+
+    Raises:
+        ValueError: for nulls, and for what is not numbers.
+    """
+    try:
+        if _is_arrow(values):
+            return _of_arrow(values, name)
+        if isinstance(values, np.ndarray):
+            return _of_numpy(values)
+        if hasattr(values, "to_numpy"):
+            return _of_series(values, name)
+        if hasattr(values, "__dlpack__"):
+            tensor: Tensor = from_dlpack(values)
+            return tensor
+        return _of_numpy(values)
+    except (TypeError, RuntimeError) as error:
+        kind = getattr(values, "dtype", getattr(values, "type", type(values).__name__))
+        raise ValueError(f"{name}: found {kind}, expected numbers ({error})") from None
+
+
+def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
+    """The flat values and the offsets of a column of lists, as this package's functions take them.
+
+    Args:
+        column: an Arrow `ListArray` or `LargeListArray` (or a `ChunkedArray` of one), or a polars or pandas Series of
+            such lists. Lists of fixed-size lists give a matrix.
+
+    Returns:
+        Values `(n_items,)`, or `(n_items, d)`, and offsets `(n_lists + 1,)` that start at 0: views of the column's
+        memory if it is one chunk (a slice of lists has its offsets copied, so that they start at 0).
+
+    Raises:
+        ValueError: for a column that holds no lists, and for nulls.
+    """
+    lists = _arrow_lists(column)
+    if not hasattr(lists, "flatten") or not hasattr(lists, "offsets"):
+        raise ValueError(f"column: found {getattr(lists, 'type', type(column).__name__)}, expected lists of numbers")
+    _require_no_nulls(lists.null_count, "column")
+    values, shape = lists.flatten(), [-1]
+    while hasattr(values.type, "list_size"):
+        _require_no_nulls(values.null_count, "column")
+        shape.append(values.type.list_size)
+        values = values.flatten()
+    offsets = column_tensor(lists.offsets, "column")
+    if len(offsets) == 0:
+        offsets = torch.zeros(1, dtype=torch.int64)
+    elif int(offsets[0]) != 0:
+        offsets = offsets - offsets[0]
+    flat = column_tensor(values, "column")
+    return flat.reshape(shape) if len(shape) > 1 else flat, offsets
+
+
+def _is_arrow(values: Any) -> bool:
+    return hasattr(values, "chunks") or hasattr(values, "buffers")
+
+
+def _of_numpy(values: Any) -> Tensor:
+    if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
+        values = values.copy()
+    with warnings.catch_warnings():
+        # Other libraries' arrays are often read-only, which torch warns of; nothing here writes to its arguments.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        try:
+            return torch.as_tensor(values)
+        except ValueError as error:
+            raise TypeError(str(error)) from None
+
+
+def _of_series(values: Any, name: str) -> Tensor:
+    """A polars or pandas Series; both have a view for `to_numpy` wherever there is one."""
+    nulls = values.null_count() if hasattr(values, "null_count") else int(values.isna().sum())
+    _require_no_nulls(nulls, name)
+    return _of_numpy(values.to_numpy())
+
+
+def _of_arrow(values: Any, name: str) -> Tensor:
+    # Not Arrow's own conversion, which imports pandas.
+    _require_no_nulls(values.null_count, name)
+    if hasattr(values, "chunks"):
+        views = [_of_arrow(chunk, name) for chunk in values.chunks if len(chunk)]
+        if len(views) > 1:
+            return torch.cat(views)
+        return views[0] if views else torch.empty(0, dtype=_of_numpy(np.empty(0, _numpy_type(values.type))).dtype)
+    if str(values.type) == "bool":
+        return _of_arrow(values.cast("int8"), name).to(torch.bool)
+    dtype = _numpy_type(values.type)
+    if len(values) == 0:
+        return _of_numpy(np.empty(0, dtype))
+    return _of_numpy(np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * dtype.itemsize))
+
+
+def _numpy_type(kind: Any) -> np.dtype[Any]:
+    dtype = np.dtype(_ARROW_NAMES.get(str(kind), str(kind)))
+    if dtype.kind not in "biuf":
+        raise TypeError(f"{kind} is no type of numbers")
+    return dtype
+
+
+def _arrow_lists(column: Any) -> Any:
+    """The column as one Arrow array of lists."""
+    if hasattr(column, "to_arrow"):
+        column = column.to_arrow()
+    elif hasattr(column, "array") and hasattr(column.array, "__arrow_array__"):
+        column = column.array.__arrow_array__()
+    if hasattr(column, "chunks"):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def _require_no_nulls(count: int, name: str) -> None:
+    if count:
+        raise ValueError(f"{name}: found {count} nulls, expected a number for every item")

@@ -1,0 +1,69 @@
+"""The pairs of items of a list whose gains differ, in chunks of bounded memory, without padding."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.ranks import tie_blocks
+
+# Bounds the memory of one chunk: some 20 tensors, of which a processor's cache holds a good part.
+PAIRS_PER_CHUNK = 1_000_000
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pair `k` compares the item `winner[k]` with the item `loser[k]` of its list."""
+
+    winner: Tensor
+    loser: Tensor
+
+
+def pairs_by_gain(
+    gains: Tensor, lists: Lists, *, winners: Tensor | None = None, losers: Tensor | None = None
+) -> Iterator[Pairs]:
+    """All pairs of a list's items in which the winner's gain is higher, in chunks.
+
+    `winners` and `losers` `(n_items,)`, boolean, leave pairs out.
+    """
+    blocks = tie_blocks(gains, lists)
+    # From the end of its own gain's block on, the sorted items of its list lose to an item.
+    owner = blocks.lists.segment
+    ends = lists.offsets.index_select(0, owner) + blocks.first - 1 + blocks.size
+    begin = ends.index_select(0, blocks.block)
+    end = lists.spread(lists.offsets[1:])
+    loser, winner = blocks.order, torch.arange(len(gains), device=gains.device)
+    if losers is not None:
+        kept = losers.index_select(0, blocks.order)
+        before = torch.cat([lists.offsets.new_zeros(1), kept.cumsum(0)])
+        loser, begin, end = blocks.order[kept], before.index_select(0, begin), before.index_select(0, end)
+    if winners is not None:
+        winner = torch.nonzero(winners.index_select(0, blocks.order)).squeeze(1)
+    return _chunks(blocks.order, loser, winner, begin.index_select(0, winner), end.index_select(0, winner))
+
+
+def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
+    """Each item of the boolean mask `winners` `(n_items,)` with every other item of its list, in chunks."""
+    items = torch.arange(lists.n_items, device=lists.device)
+    winner = torch.nonzero(winners).squeeze(1)
+    begin, end = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
+    for pairs in _chunks(items, items, winner, begin, end):
+        others = pairs.winner != pairs.loser
+        yield Pairs(pairs.winner[others], pairs.loser[others])
+
+
+def _chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:
+    """Each `items[winners[k]]` with `losers[begin[k]:end[k]]`."""
+    totals = (end - begin).cumsum(0)
+    start = 0
+    while start < len(winners):
+        done = int(totals[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(totals, done + PAIRS_PER_CHUNK, right=True)))
+        counts = (end - begin)[start:stop]
+        runs = Lists(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+        place = runs.position + runs.spread(begin[start:stop])
+        winner = items.index_select(0, runs.spread(winners[start:stop]))
+        yield Pairs(winner, losers.index_select(0, place))
+        start = stop

@@ -1,0 +1,66 @@
+"""The hinge loss of pairs of items with different grades, by sorting."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rankbound.losses.pairwise import PairLoss
+from rankbound.losses.preferences import Preferences
+from rankbound.losses.violations import Violations
+
+
+class HingeLoss(PairLoss):
+    r"""The pairwise hinge loss (seed 001, "Pair-wise ranking"): a pair is pushed until its scores are a margin apart.
+
+    $$\ell(d) = \max(0, m - d), \qquad d = s_i - s_j$$
+
+    O(N log N), times the number of grades. At exactly the margin the gradient is 0.
+
+    Args:
+        margin: $m \ge 0$.
+        reduction, weight: as in `PairLoss`.
+
+    >>> HingeLoss()(torch.tensor([0.5, 0.25, 3.0]), torch.tensor([1, 0, 2]), torch.tensor([0, 3]))
+    tensor([0.2500])
+    """
+
+    name = "hinge"
+
+    def __init__(self, *, margin: float = 1.0, reduction: str = "mean", weight: str = "uniform") -> None:
+        super().__init__(reduction=reduction, weight=weight)
+        if not margin >= 0:
+            raise ValueError(f"margin: found {margin}, expected a number from 0")
+        self.margin = margin
+
+    def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        totals: Tensor = _HingeTotals.apply(scores, pairs, self.margin)  # type: ignore[no-untyped-call]
+        return totals
+
+    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        return torch.zeros_like(scores)
+
+
+class _HingeTotals(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, pairs: Preferences, margin: float) -> Tensor:
+        violations = Violations(scores, pairs.lists, margin)
+        losses, gradient = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        grades = pairs.distinct.tolist()
+        for grade in grades:
+            items = pairs.of_grade(grade)
+            if grade > grades[0]:
+                losses[items], lost = violations.hinges_of(items, pairs.over(grade))
+                gradient[items] -= lost
+            if grade < grades[-1]:
+                gradient[items] += violations.by(items, pairs.under(grade))
+        ctx.save_for_backward(gradient)
+        ctx.lists = pairs.lists
+        return pairs.lists.sum(losses).to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = ctx.saved_tensors
+        return (ctx.lists.spread(upstream) * gradient).to(upstream.dtype), None, None

@@ -1,0 +1,101 @@
+r"""Sums of a smooth link over all pairs of items of a list with different grades.
+
+A pair $(i, j)$ with $y_i > y_j$ is right if item $i$ stands above item $j$; the link's kernel takes the gap
+$x = (s_j - s_i)/\tau$ by which it is wrong. Direct sums visit every pair. Interpolated sums go through the grades in
+turn: moments over all lower (higher) grades grow by one grade at a time, so that all pairs together cost
+O(items + grades x boxes).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from rankbound.interpolation import ORDER, Boxes
+from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
+from rankbound.kernels import Kernel
+from rankbound.losses.preferences import Preferences
+from rankbound.pairs import pair_chunks, pair_gaps
+
+
+@dataclass(frozen=True)
+class Link:
+    """A kernel of the gap of a pair, with its first and second derivatives."""
+
+    kernel: Kernel
+    slope: Kernel
+    curvature: Kernel
+
+
+class LinkSums:
+    """Sums of a link over the pairs that each item is in, in units of the temperature, `(n_items,)` each."""
+
+    def __init__(self, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> None:
+        self._scores, self._pairs, self._link, self._temperature = scores, pairs, link, temperature
+        self._method = chosen_method(method, temperature, pairs.lists, pairs.better)
+
+    def losses(self) -> Tensor:
+        """The kernel's sums, each pair counted at its better item."""
+        if self._method == "direct":
+            return self._direct((self._link.kernel,))[0]
+        return self._over_lower_grades(self._boxes(), (self._link.kernel,))[0]
+
+    def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
+        """The same, and the gradient of their total with respect to the scores over the temperature."""
+        kernels = self._link.kernel, self._link.slope
+        if self._method == "direct":
+            sums = self._direct(kernels, pushed=self._link.slope)
+        else:
+            boxes = self._boxes()
+            sums = torch.cat([self._over_lower_grades(boxes, kernels), self._over_higher_grades(boxes, kernels[1:])])
+        return sums[0], sums[2] - sums[1]
+
+    def curvature(self) -> Tensor:
+        """The second derivative of the total with respect to each item's score over the temperature."""
+        curvature = self._link.curvature
+        if self._method == "direct":
+            return self._direct((curvature,), pushed=curvature).sum(0)
+        boxes = self._boxes(PRECISE_ORDER)
+        return self._over_lower_grades(boxes, (curvature,))[0] + self._over_higher_grades(boxes, (curvature,))[0]
+
+    def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
+        """A row per kernel, summed at the better items; one more of `pushed`, summed at the worse ones."""
+        sums = self._scores.new_zeros(len(kernels) + (pushed is not None), len(self._scores))
+        better = self._pairs.better
+        for chunk in pair_chunks(self._pairs.lists, better):
+            targets = better[chunk.targets]
+            gaps = pair_gaps(self._scores, better, chunk, self._temperature)
+            weights = self._pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+            for kernel, own in zip(kernels, sums, strict=False):
+                values = kernel.at(gaps) * weights
+                own[targets] = chunk.per_target.sum(values)
+                if kernel is pushed:
+                    sums[-1].index_add_(0, chunk.item, values)
+        return sums
+
+    def _boxes(self, order: int = ORDER) -> Boxes:
+        return Boxes(self._scores, self._pairs.lists, self._temperature, order)
+
+    def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...]) -> Tensor:
+        return self._over_grades(boxes, kernels, self._pairs.distinct.tolist())
+
+    def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...]) -> Tensor:
+        mirrored = tuple(kernel.mirrored for kernel in kernels)
+        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist())
+
+    def _over_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], grades: list[float]) -> Tensor:
+        """A row per kernel: each item's sums over the items of all grades that come before its own in `grades`."""
+        sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
+        moments = weighted = sums.new_zeros(())
+        for place, grade in enumerate(grades):
+            items = self._pairs.of_grade(grade)
+            points = boxes.points(items)
+            if place:
+                # From one grade to the next, what an earlier item weighs grows by the same step.
+                step = abs(grade - grades[place - 1])
+                weighted = weighted + step * moments if self._pairs.weight == "difference" else moments
+                for kernel, row in zip(kernels, sums, strict=True):
+                    row[items] = boxes.at(points, kernel, weighted).squeeze(1)
+            if place + 1 < len(grades):
+                moments = moments + boxes.moments((None,), points)
+        return sums

@@ -1,0 +1,118 @@
+"""ListMLE: how likely the order by relevance is, when items are drawn one by one by their scores."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.losses.base import RankingLoss
+from rankbound.losses.gradients import with_gradient
+from rankbound.losses.log_sums import at_least_single, log_sum_exp, log_sum_exp_from
+from rankbound.ranks import TieBlocks, tie_blocks
+from rankbound.texts import text_of
+
+
+class ListMLELoss(RankingLoss):
+    r"""Negative log-likelihood of the order by relevance under Plackett and Luce's model (Xia et al. 2008; seed 001).
+
+    $$L = \sum_i w_i \left( \log \sum_{j: y_j \le y_i} e^{s_j} - s_i \right)$$
+
+    Items of one grade have no order among themselves. Each of them is drawn from all items of its grade and below, as
+    Breslow (1974) treats ties, so that the order of rows does not count; without ties it is the published sum.
+    $w_i = 1$ without a cut-off. With one, only the draws of the first $k$ ranks count: $w_i$ is the share of the ranks
+    of the item's grade that lie among the first $k$.
+
+    Time grows with $N$ (and the sort by relevance); the sums from every grade down are taken in $\log_2$(grades) passes
+    over the grades. 0 for a list without relevant items.
+
+    Args:
+        cutoff: k, none if not given.
+
+    Raises:
+        ValueError: for k below 1.
+    """
+
+    name: ClassVar[str] = "ListMLE"
+
+    def __init__(self, *, cutoff: int | None = None) -> None:
+        super().__init__()
+        if cutoff is not None and cutoff < 1:
+            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
+        self.cutoff = cutoff
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        single = at_least_single(scores)
+        with torch.no_grad():
+            draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists))
+            losses, slopes = draws.losses().to(single), draws.slopes().to(single)
+        return with_gradient(single, losses, slopes, lists)
+
+    @torch.no_grad()
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        informative = self.informative(relevance, lists)
+        draws = _Draws(scores, relevance, lists, self.cutoff, informative)
+        return draws.curvature().to(at_least_single(scores))
+
+    @property
+    def text(self) -> str:
+        return text_of(self)
+
+    def extra_repr(self) -> str:
+        return self.text
+
+
+class _Draws:
+    """The draws of all items of each grade, from what is left, whose log-sum is `left`; per block of a grade.
+
+    In double precision: of two items that stand far below a third, the difference must survive the sums.
+    """
+
+    def __init__(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, cutoff: int | None, informative: Tensor
+    ) -> None:
+        self._blocks, self._lists = _grades(relevance, lists), lists
+        self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
+        within = Lists(torch.cat([lists.offsets.new_zeros(1), self._blocks.size.cumsum(0)]))
+        self._left = log_sum_exp_from(log_sum_exp(self._scores, within), self._blocks.lists)
+        self._share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
+        self._log_weight = (self._share * self._blocks.size).log()
+
+    def losses(self) -> Tensor:
+        share, left = (values.index_select(0, self._blocks.block) for values in (self._share, self._left))
+        return self._lists.sum(share * (left - self._scores))
+
+    def slopes(self) -> Tensor:
+        """How often each item is expected to be drawn, less how often it is."""
+        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
+        return self._in_order_of_rows(drawn - self._share.index_select(0, self._blocks.block))
+
+    def curvature(self) -> Tensor:
+        """The variance of how often each item is drawn: the sum of p(1 - p) over the draws that it takes part in."""
+        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
+        twice = (2 * self._scores + self._log_sum_to(self._log_weight - 2 * self._left)).exp()
+        return self._in_order_of_rows((drawn - twice).clamp(min=0))
+
+    def _log_sum_to(self, values: Tensor) -> Tensor:
+        """Log-sum of the blocks' `values` from the highest grade down to each item's own, in the sorted order."""
+        turned = values.flip(0)
+        sizes = self._blocks.lists.sizes.flip(0)
+        sums = log_sum_exp_from(turned, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
+        return sums.flip(0).index_select(0, self._blocks.block)
+
+    def _in_order_of_rows(self, values: Tensor) -> Tensor:
+        return torch.empty_like(values).index_copy_(0, self._blocks.order, values)
+
+
+def _grades(relevance: Tensor, lists: Lists) -> TieBlocks:
+    """The items of each list by descending relevance, and the blocks of equal relevance."""
+    # Small integers are exact in single precision, which sorts fastest.
+    small = relevance.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
+    return tie_blocks(relevance.to(torch.float32) if small else relevance, lists)
+
+
+def _share_of_ranks(blocks: TieBlocks, cutoff: int | None) -> Tensor:
+    """How many of each block's ranks lie within the cut-off, as a share, `(n_blocks,)`."""
+    if cutoff is None:
+        return torch.ones(len(blocks.size), dtype=torch.float64, device=blocks.size.device)
+    return (cutoff + 1 - blocks.first).clamp(min=0).minimum(blocks.size) / blocks.size.to(torch.float64)

@@ -1,0 +1,104 @@
+"""Softmax losses: the scores of a list as the chances of its items, against those that their relevance gives."""
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.losses.base import RankingLoss
+from rankbound.losses.gradients import with_gradient
+from rankbound.losses.log_sums import at_least_single, log_softmax, precise_sum
+from rankbound.losses.pointwise import GAINS, gains_of, require_one_of
+from rankbound.texts import text_of
+
+
+class CrossEntropyLoss(RankingLoss):
+    r"""Cross-entropy $-\sum_i t_i \log p_i$ of $p = \mathrm{softmax}(s)$ against a target $t$ that sums to 1.
+
+    Linear time and memory. 0 for a list without relevant items.
+    """
+
+    name: ClassVar[str]
+
+    def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """The target share of each item, `(n_items,)`; all 0 in a list that counts for nothing."""
+        raise NotImplementedError
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        single = at_least_single(scores)
+        with torch.no_grad():
+            targets, log_chances = self.targets(relevance, lists).to(single), log_softmax(single, lists)
+            losses = precise_sum(targets * -log_chances, lists)
+            counted = self.informative(relevance, lists).to(single)
+            slopes = lists.spread(counted) * log_chances.exp() - targets
+        return with_gradient(single, losses, slopes, lists)
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """The chance of an item times that of all others, whatever the target."""
+        scores = at_least_single(scores.detach())
+        chance = log_softmax(scores, lists).exp()
+        return torch.where(lists.spread(self.informative(relevance, lists)), chance * (1 - chance), 0.0)
+
+    @property
+    def text(self) -> str:
+        return text_of(self)
+
+    def extra_repr(self) -> str:
+        return self.text
+
+
+class SoftmaxLoss(CrossEntropyLoss):
+    r"""Softmax cross-entropy: $-\sum_i \frac{g(y_i)}{\sum_j g(y_j)} \log \frac{e^{s_i}}{\sum_j e^{s_j}}$.
+
+    Several relevant items share the target in proportion to their gains; with one relevant item it is `multinomial`.
+
+    Args:
+        gain: `linear` is $y$, `exp2` is $2^y - 1$.
+    """
+
+    name = "softmax"
+
+    def __init__(self, *, gain: str = "linear") -> None:
+        super().__init__()
+        require_one_of("gain", gain, GAINS)
+        self.gain = gain
+
+    def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
+        gains = gains_of(relevance, self.gain)
+        total = lists.sum(gains)
+        return gains / lists.spread(torch.where(total > 0, total, 1.0))
+
+
+class MultinomialLoss(CrossEntropyLoss):
+    r"""Multinomial logistic regression with one relevant item $c$ per list (Murphy eq. 9.125): $-\log p_c$.
+
+    $$p_c = \frac{e^{s_c}}{\sum_{c'} e^{s_{c'}}}$$
+
+    Args:
+        rel: the lowest grade that counts as relevant.
+
+    Raises:
+        ValueError: when called with a list that has two or more relevant items, which `softmax` is made for.
+    """
+
+    name = "multinomial"
+
+    def __init__(self, *, rel: int = 1) -> None:
+        super().__init__()
+        self.rel = rel
+
+    def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = (relevance >= self.rel).to(torch.float64)
+        counts = lists.sum(relevant)
+        if bool((counts > 1).any()):
+            where = int(torch.nonzero(counts > 1)[0, 0])
+            raise ValueError(
+                f"relevance: found {int(counts[where])} relevant items in list {where}, expected at most one for the "
+                f"loss {self.text}; softmax takes several"
+            )
+        return relevant
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """The lists with a relevant item."""
+        return lists.sum((relevance >= self.rel).to(torch.float64)) > 0

@@ -1,0 +1,172 @@
+r"""Pointwise losses: every item is judged by its own score, and a list's loss is the mean (or sum) over its items.
+
+They know nothing of order, so that an item teaches as much in a list without relevant items as in any other: unlike
+the other losses, these count every list that has items. To leave out the lists without relevant items would let a
+model believe that items are relevant more often than they are.
+"""
+
+import math
+from abc import abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.lists import Lists
+from rankbound.losses.base import RankingLoss
+from rankbound.losses.log_sums import at_least_single, precise_sum
+from rankbound.texts import text_of
+
+REDUCTIONS = ("mean", "sum")
+GAINS = ("linear", "exp2")
+
+
+class PointwiseLoss(RankingLoss):
+    """A loss of single items, from their own scores and grades."""
+
+    name: ClassVar[str]
+
+    def __init__(self, reduction: str) -> None:
+        super().__init__()
+        require_one_of("reduction", reduction, REDUCTIONS)
+        self.reduction = reduction
+
+    @abstractmethod
+    def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        """The loss of each item, `(n_items,)`."""
+
+    @abstractmethod
+    def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        """The second derivative of each item's loss with respect to its score, `(n_items,)`."""
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        losses = precise_sum(self.of_items(at_least_single(scores), relevance), lists)
+        return losses / lists.sizes.clamp(min=1) if self.reduction == "mean" else losses
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        curvature = self.curvature_of_items(at_least_single(scores.detach()), relevance).detach()
+        return curvature / lists.spread(lists.sizes) if self.reduction == "mean" else curvature
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """All lists that have items."""
+        return lists.sizes > 0
+
+    @property
+    def text(self) -> str:
+        return text_of(self)
+
+    def extra_repr(self) -> str:
+        return self.text
+
+
+class SquaredLoss(PointwiseLoss):
+    r"""Squared error of the score as an estimate of the gain: $(s_i - g(y_i))^2$ (seed 000, sec. 3.2).
+
+    Args:
+        gain: `linear` is $y$, `exp2` is $2^y - 1$.
+        reduction: `mean` or `sum` over the list's items.
+    """
+
+    name = "squared"
+
+    def __init__(self, *, gain: str = "linear", reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        require_one_of("gain", gain, GAINS)
+        self.gain = gain
+
+    def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        return (scores - gains_of(relevance, self.gain).to(scores)).square()
+
+    def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        return torch.full_like(scores, 2.0)
+
+
+class LogisticLoss(PointwiseLoss):
+    r"""Logistic regression of relevance (seed 000, secs. 3.2, 4.2): $\log(1 + e^{s_i}) - s_i\, t_i$.
+
+    The cross-entropy of $\sigma(s_i)$, the probability that item $i$ is relevant, with $t_i = 1[y_i \ge \mathrm{rel}]$.
+
+    Args:
+        rel: the lowest grade that counts as relevant.
+        reduction: `mean` or `sum` over the list's items.
+    """
+
+    name = "logistic"
+
+    def __init__(self, *, rel: int = 1, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.rel = rel
+
+    def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        return softplus(torch.where(relevance >= self.rel, -scores, scores))
+
+    def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        return sigmoid_slope(scores)
+
+
+class OrdinalLoss(PointwiseLoss):
+    r"""Ordinal regression: a logistic loss for each threshold between two grades.
+
+    $$L_i = \sum_{k=1}^{K-1} \log\left(1 + e^{\pm(s_i - \theta_k)}\right)$$
+
+    with minus where $y_i \ge k$ and plus elsewhere: the cross-entropies of $P(y_i \ge k) = \sigma(s_i - \theta_k)$, the
+    proportional odds of McCullagh (1980), summed over all thresholds as Rennie and Srebro (2005) do. Convex, and finite
+    for any score.
+
+    Args:
+        grades: $K$, the number of grades 0 .. K-1, at least 2.
+        learn: whether the thresholds are learned. They start at $\theta_k = k - 1/2$, where they stay if not. Learned
+            ones are parameters of the loss, always in ascending order: hand `loss.parameters()` to the optimiser beside
+            the model's.
+        reduction: `mean` or `sum` over the list's items.
+    """
+
+    name = "ordinal"
+
+    def __init__(self, *, grades: int = 3, learn: bool = False, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        if grades < 2:
+            raise ValueError(f"grades: found {grades}, expected at least 2")
+        self.grades, self.learn = grades, learn
+        if learn:
+            self._first = nn.Parameter(torch.tensor(0.5))
+            # The softplus of these are the distances, 1 at the start.
+            self._distances = nn.Parameter(torch.full((grades - 2,), math.log(math.e - 1)))
+
+    @property
+    def thresholds(self) -> Tensor:
+        """Where the next grade begins, ascending, `(grades - 1,)`."""
+        if not self.learn:
+            return torch.arange(1, self.grades) - 0.5
+        distances = functional.softplus(self._distances).cumsum(0)
+        return self._first + torch.cat([distances.new_zeros(1), distances])
+
+    def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        if len(relevance) and not float(relevance.max()) <= self.grades - 1:
+            raise ValueError(
+                f"relevance: found {float(relevance.max()):g}, expected grades up to {self.grades - 1}; "
+                f"{self.name}(grades=...) says how many there are"
+            )
+        losses = torch.zeros_like(scores)
+        for grade, threshold in enumerate(self.thresholds.to(scores), start=1):
+            above = scores - threshold
+            losses = losses + softplus(torch.where(relevance >= grade, -above, above))
+        return losses
+
+    def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        curvatures = [sigmoid_slope(scores - threshold) for threshold in self.thresholds.to(scores)]
+        return torch.stack(curvatures).sum(0)
+
+
+def gains_of(relevance: Tensor, gain: str) -> Tensor:
+    """What each item is worth, float64 unless the relevance has another floating type."""
+    grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
+    return torch.exp2(grades) - 1 if gain == "exp2" else grades
+
+
+def require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Raise `ValueError` for a word that is none of the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")

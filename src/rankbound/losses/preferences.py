@@ -1,0 +1,84 @@
+"""The preferences of a batch: the pairs of items of one list with different grades, of which the better should win."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.ranks import tie_blocks
+
+PAIR_WEIGHTS = ("uniform", "difference")
+
+# Whole grades below this are looked up in a table, others found by sorting.
+TABLED_GRADES = 1024
+
+# A table of lists by grades may have this many cells per item before sorting is the better way to count.
+CELLS_PER_ITEM = 64
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """The pairs $(i, j)$ with $y_i > y_j$; they weigh 1 (`uniform`) or $y_i - y_j$ (`difference`)."""
+
+    relevance: Tensor
+    lists: Lists
+    weight: str = "uniform"
+
+    @cached_property
+    def grades(self) -> Tensor:
+        """`relevance` in double precision."""
+        return self.relevance.to(torch.float64)
+
+    @cached_property
+    def distinct(self) -> Tensor:
+        """The grades that occur in the batch, ascending."""
+        if len(self.grades) and float(self.grades.max()) < TABLED_GRADES:
+            whole = self.grades.to(torch.int64)
+            if torch.equal(whole.to(torch.float64), self.grades):
+                return torch.nonzero(torch.bincount(whole)).squeeze(1).to(torch.float64)
+        distinct: Tensor = torch.unique(self.grades)
+        return distinct
+
+    @cached_property
+    def some(self) -> Tensor:
+        """Which lists have a pair, `(n_lists,)`."""
+        return self.lists.max(self.grades) > self.lists.min(self.grades)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """The number of pairs of each list, `(n_lists,)`, double precision."""
+        n_cells = len(self.lists) * len(self.distinct)
+        if n_cells > CELLS_PER_ITEM * (len(self.grades) + len(self.lists)):
+            blocks = tie_blocks(self.grades, self.lists)
+            of_equals = blocks.lists.sum(blocks.size.to(torch.float64).square())
+        else:
+            cell = self.lists.segment * len(self.distinct) + torch.searchsorted(self.distinct, self.grades)
+            held = torch.bincount(cell, minlength=n_cells).view(len(self.lists), len(self.distinct))
+            of_equals = held.to(torch.float64).square().sum(1)
+        return (self.lists.sizes.to(torch.float64).square() - of_equals) / 2
+
+    @cached_property
+    def better(self) -> Tensor:
+        """The indices of the items that are better than some other one."""
+        return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
+
+    def of_grade(self, grade: float) -> Tensor:
+        """The indices of the items of this grade."""
+        return torch.nonzero(self.grades == grade).squeeze(1)
+
+    def between(self, better: Tensor, worse: Tensor) -> Tensor:
+        """The weight of pairs of items, given by index; 0 if their grades stand otherwise."""
+        return self._weight(self.grades.index_select(0, better) - self.grades.index_select(0, worse))
+
+    def over(self, grade: float) -> Tensor:
+        """The weight of an item of this grade over each item, `(n_items,)`; 0 for those that aren't lower."""
+        return self._weight(grade - self.grades)
+
+    def under(self, grade: float) -> Tensor:
+        """The weight of each item over one of this grade, `(n_items,)`; 0 for those that aren't higher."""
+        return self._weight(self.grades - grade)
+
+    def _weight(self, difference: Tensor) -> Tensor:
+        return difference.clamp(min=0) if self.weight == "difference" else (difference > 0).to(difference)

@@ -1,0 +1,65 @@
+"""Which items stand above another one's score less a margin: counts and sums over them by sorting, not by pairs."""
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.ranks import descending_order
+
+
+class Violations:
+    """Of each item `i`, the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
+
+    In ascending order of score they are the places from a first one up to the end of the list, so that sums over them
+    are differences of running totals. Sums are in float64.
+    """
+
+    def __init__(self, scores: Tensor, lists: Lists, margin: float) -> None:
+        # Counted from each list's top, so that large scores cost no digits of running totals.
+        top = lists.max(scores)
+        self._height = scores.to(torch.float64) - lists.spread(top).to(torch.float64)
+        self._lists, self._margin = lists, margin
+        self._order = descending_order(-scores, lists)
+        self._place = torch.empty_like(self._order)
+        self._place[self._order] = torch.arange(len(scores), device=scores.device)
+        self._first = torch.empty_like(self._order)
+        self._first[self._order] = self._search(self._height.index_select(0, self._order))
+
+    def of(self, targets: Tensor, weights: Tensor) -> Tensor:
+        """The weight of each target's violators, `(n_targets,)`, of items' `weights` `(n_items,)`."""
+        totals = _running_totals(weights.to(torch.float64).index_select(0, self._order))
+        ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
+        return totals.index_select(0, ends) - totals.index_select(0, self._first.index_select(0, targets))
+
+    def hinges_of(self, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The hinges of each target's violators, weighted and summed, and the violators' weight."""
+        weight = self.of(targets, weights)
+        height = self._height.index_select(0, targets)
+        return (self._margin - height) * weight + self.of(targets, weights * self._height), weight
+
+    def by(self, items: Tensor, weights: Tensor) -> Tensor:
+        """The weight of those that each of the `items` violates, `(n_items,)` of `weights` of all items."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        violated = self._first < ends
+        begun = torch.zeros_like(self._height)
+        begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
+        totals = _running_totals(begun)
+        starts = self._lists.offsets[:-1].index_select(0, self._lists.segment.index_select(0, items))
+        return totals.index_select(0, self._place.index_select(0, items) + 1) - totals.index_select(0, starts)
+
+    def _search(self, height: Tensor) -> Tensor:
+        """The first place of a violator of each sorted item, by bisection of its list: exact for any scores."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
+        longest = int(self._lists.sizes.max()) if len(self._lists) else 0
+        for power in reversed(range(longest.bit_length())):
+            probe = last + 2**power
+            there = height.index_select(0, probe.clamp(max=len(height) - 1))
+            violates = (there - height) + self._margin > 0
+            last = torch.where((probe >= ends) | violates, last, probe)
+        return last + 1
+
+
+def _running_totals(values: Tensor) -> Tensor:
+    """Sums of the values before each place, and of all: `(n + 1,)`."""
+    return torch.cat([values.new_zeros(1), values.cumsum(0)])

@@ -1,0 +1,205 @@
+r"""WARP, the weighted approximate-rank pairwise loss: the hinge of a relevant item, weighed by how deep it stands.
+
+Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.losses.base import RankingLoss
+from rankbound.losses.log_sums import at_least_single
+from rankbound.losses.pointwise import require_one_of
+from rankbound.losses.violations import Violations
+from rankbound.texts import text_of
+
+ALPHAS = ("harmonic", "constant")
+
+# Bounds the memory of the draws: items times samples.
+DRAWS_PER_CHUNK = 1_000_000
+
+
+class WARPLoss(RankingLoss):
+    r"""WARP loss of each list: the mean over its relevant items of
+
+    $$L(r_i)\, \frac{1}{r_i} \sum_{j \in V_i} (m - s_i + s_j), \qquad L(r) = \sum_{j=1}^{r} \alpha_j$$
+
+    $V_i$ are the violators of item $i$, the irrelevant items $j$ with $s_j > s_i - m$, and $r_i$ is their number; no
+    gradient flows through $L(r_i)$. That is what Weston's algorithm estimates by one random violator, with time
+    O(N log N) for all items instead.
+
+    With `samples` each relevant item draws irrelevant ones of its list, with replacement, until one is a violator, at
+    most `samples` times. If the `q`-th draw is the first violator, it stands for all of $V_i$, and $r_i$ is estimated
+    by $\lfloor n/q \rfloor$, `n` the number of irrelevant items; an item that finds none has loss 0.
+
+    Args:
+        alpha: `harmonic`: $\alpha_j = 1/j$; `constant`: $\alpha_j = 1$.
+        cutoff: written `@k`: $\alpha_j = 0$ for $j > k$. `WARP(alpha=constant)@1` is a surrogate of the error of the
+            top.
+        margin: $m > 0$.
+        rel: the lowest relevant grade.
+        samples: draws per relevant item and call; 0 sums over all violators.
+        seed: of the draws; a loss that is built again draws the same.
+
+    >>> WARPLoss(alpha="constant")(torch.tensor([0.0, 0.5, 2.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 3]))
+    tensor([4.5000])
+    """
+
+    name = "WARP"
+
+    def __init__(
+        self,
+        *,
+        alpha: str = "harmonic",
+        cutoff: int | None = None,
+        margin: float = 1.0,
+        rel: float = 1,
+        samples: int = 0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        require_one_of("alpha", alpha, ALPHAS)
+        if cutoff is not None and cutoff < 1:
+            raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
+        if not margin > 0:
+            raise ValueError(f"margin: found {margin}, expected a number above 0")
+        if not rel > 0:
+            raise ValueError(f"rel: found {rel}, expected a grade above 0")
+        if samples < 0:
+            raise ValueError(f"samples: found {samples}, expected 0 (all violators) or a number of draws")
+        self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
+        self.samples, self.seed = samples, seed
+        # On the CPU for all devices, so that they draw the same.
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = relevance >= self.rel
+        with torch.autocast(scores.device.type, enabled=False):
+            exact = at_least_single(scores)
+            losses = self._sampled(exact, relevant, lists) if self.samples else self._summed(exact, relevant, lists)
+            of_relevant = lists.keep(relevant)
+            mean = of_relevant.sum(losses) / of_relevant.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """0: the loss is linear between its kinks."""
+        return torch.zeros_like(scores)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Which lists have a relevant item and one that isn't."""
+        n_relevant = lists.keep(relevance >= self.rel).sizes
+        return (n_relevant > 0) & (n_relevant < lists.sizes)
+
+    @property
+    def text(self) -> str:
+        return text_of(self)
+
+    def extra_repr(self) -> str:
+        return self.text
+
+    def penalty(self, rank: Tensor) -> Tensor:
+        """L of each rank, double precision."""
+        return warp_penalty(rank, self.alpha, self.cutoff)
+
+    def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
+        """The loss of each relevant item, `(n_relevant,)`, from all of its violators."""
+        losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
+        return losses
+
+    def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
+        """The same from the first violator among random draws."""
+        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+        of_others = lists.keep(~relevant)
+        segment = lists.segment.index_select(0, items)
+        begin, count = of_others.offsets.index_select(0, segment), of_others.sizes.index_select(0, segment)
+        parts = torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples))
+        losses = scores.new_zeros(len(items))
+        for part in parts:
+            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64)
+            place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
+            hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
+            violates = hinge.detach() > 0
+            # `argmax` of booleans as integers is the first True.
+            first = violates.to(torch.int8).argmax(1)
+            weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
+            losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
+        return losses
+
+
+def warp_rank(scores: ArrayLike, true: int) -> int:
+    r"""The rank of the item `true` among `scores` `(n_items,)` from 0 (Murphy eq. 9.132): ties count against it.
+
+    $$\sum_{j \ne i} 1[s_j \ge s_i]$$
+
+    >>> warp_rank(torch.tensor([0.5, 2.0, 0.5, 1.0]), true=0)
+    3
+    """
+    values = as_tensor(scores, "scores")
+    if not 0 <= true < len(values):
+        raise ValueError(f"true: found {true}, expected an index below {len(values)}")
+    return int((values >= values[true]).sum()) - 1
+
+
+def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff: int | None = None) -> Tensor:
+    r"""$L(r) = \sum_{j=1}^{r} \alpha_j$ of ranks from 0 (Murphy eq. 9.133), double precision, in the shape of `rank`.
+
+    Args:
+        rank: whole numbers from 0.
+        alpha: `harmonic` ($1/j$), `constant` (1), or the $\alpha_1 \ge \alpha_2 \ge ... \ge 0$ themselves, with 0 for
+            those beyond the last.
+        cutoff: $\alpha_j = 0$ for $j$ beyond it.
+
+    Raises:
+        ValueError: for negative ranks, an unknown name, or weights that ascend or are negative.
+
+    >>> warp_penalty(torch.tensor([0, 1, 3]))
+    tensor([0.0000, 1.0000, 1.8333], dtype=torch.float64)
+    """
+    ranks = torch.as_tensor(rank)
+    if ranks.numel() and int(ranks.min()) < 0:
+        raise ValueError(f"rank: found {int(ranks.min())}, expected whole numbers from 0")
+    length = int(ranks.max()) if ranks.numel() else 0
+    length = length if cutoff is None else min(length, cutoff)
+    totals = _alphas(alpha, length, ranks.device).cumsum(0)
+    totals = torch.cat([totals.new_zeros(1), totals])
+    return totals[ranks.clamp(max=len(totals) - 1)]
+
+
+def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor:
+    """The first `length` weights, or fewer where all others are 0."""
+    if not isinstance(alpha, str):
+        given = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
+        if len(given) and (float(given[-1]) < 0 or bool((given[1:] > given[:-1]).any())):
+            raise ValueError(f"alpha: found {given.tolist()}, expected weights that never ascend nor fall below 0")
+        return given[:length].to(device)
+    require_one_of("alpha", alpha, ALPHAS)
+    weights = torch.ones(length, dtype=torch.float64, device=device)
+    return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
+
+
+class _WARP(torch.autograd.Function):
+    """The loss of each relevant item; its violators share the push that it gets."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:
+        items = torch.nonzero(relevant).squeeze(1)
+        violations = Violations(scores, lists, loss.margin)
+        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
+        share = loss.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
+        ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
+        ctx.save_for_backward(rank, share)
+        return (share * hinges).to(scores.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        rank, share = ctx.saved_tensors
+        pushed = share * upstream
+        others = torch.nonzero(~ctx.relevant).squeeze(1)
+        gradient = torch.zeros(len(ctx.relevant), dtype=torch.float64, device=upstream.device)
+        gradient[others] = ctx.violations.by(others, gradient.index_copy(0, ctx.items, pushed))
+        gradient[ctx.items] = -rank * pushed
+        return gradient.to(upstream.dtype), None, None, None

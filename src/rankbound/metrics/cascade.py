@@ -1,0 +1,151 @@
+"""Expected reciprocal rank: a user who goes down the list and stops, by chance, at an item that satisfies."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.metrics.base import Metric, require_cutoff
+from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_reciprocal, ragged_sums
+from rankbound.ranks import Ranks, TieBlocks
+
+# The chance to stop at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
+LARGEST_SCALE = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ERR(Metric):
+    r"""Expected reciprocal rank (Chapelle, Metzler, Zhang and Grinspan, CIKM 2009).
+
+    $$\mathrm{ERR@}k = \sum_{i: R_i \le k} \frac{S_i}{R_i} \prod_{j: R_j < R_i} (1 - S_j), \qquad
+      S_i = \frac{2^{y_i} - 1}{2^{\mathrm{max}}}$$
+
+    `max`: the highest grade of the scale, whether it occurs or not; a grade above it is an error. `cutoff`: k, none if
+    not given. 0 without relevant items.
+
+    As a function of ranks the product is $\exp$ of the rank weight $\ln(1 - S)$ above. In a block of $n$ ties after
+    rank $t$ the order of its $m$ graded items is independent of their places, and so the mean over its orders is
+    $\sum_{k=1}^m (\bar Q_{k-1} - \bar Q_k)\, E[1/(t + J_k)]$ times the product above the block, with $\bar Q_k$ the
+    mean product over $k$ of the graded items and $J_k$ the place of the k-th of them.
+    """
+
+    name: ClassVar[str] = "ERR"
+
+    max: int
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max <= LARGEST_SCALE:
+            raise ValueError(
+                f"metric {self.name}: found max={self.max}, expected the highest grade, 1 to {LARGEST_SCALE}"
+            )
+        require_cutoff(self.name, self.cutoff)
+
+    def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return (torch.log1p(-self._stops(relevance)),)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        (above,) = ranks.above
+        terms = self._stops(relevance).to(ranks.position) / ranks.position * torch.exp(above)
+        return lists.sum(terms * ranks.within(self.cutoff))
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        grades = torch.unique(relevance[relevance > 0])
+        log_goes_on = torch.log1p(-self._stops(grades))
+        held = [blocks.sum((relevance == grade).to(torch.float64)) for grade in grades]
+        # Whole numbers above each block, of each grade, so that a list never depends on the rounding of those before.
+        log_above = torch.zeros(len(blocks.first), dtype=torch.float64, device=lists.device)
+        for count, log in zip(held, log_goes_on, strict=True):
+            log_above += blocks.before(count) * log
+        stops = blocks.sum(self._stops(relevance))
+        means = stops / blocks.first
+        tied = torch.nonzero((blocks.size > 1) & (stops > 0)).squeeze(1)
+        if len(tied):
+            counts = torch.stack(held)[:, tied].to(torch.int64)
+            means[tied] = self._of_ties(counts, log_goes_on, blocks.size[tied], blocks.first[tied] - 1)
+        if self.cutoff is not None:
+            means = torch.where(blocks.first <= self.cutoff, means, 0.0)
+        return blocks.lists.sum(means * torch.exp(log_above))
+
+    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        return self._of_run(n - p, p), self._of_run(torch.zeros_like(p), p)
+
+    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+        return self._of_ties(p.unsqueeze(0), torch.log1p(-self._stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
+
+    def _stops(self, relevance: Tensor) -> Tensor:
+        """The chance to stop at each item, float64."""
+        grades = relevance.to(torch.float64)
+        if len(grades) and float(grades.max()) > self.max:
+            raise ValueError(
+                f"relevance: found grade {float(grades.max()):g}, expected grades up to {self.max}, the max of {self}"
+            )
+        return (torch.exp2(grades) - 1) / 2.0**self.max
+
+    def _of_run(self, above: Tensor, p: Tensor) -> Tensor:
+        """`p` items of grade 1 one after the other, below `above` others of grade 0."""
+        stop = 1 / 2.0**self.max
+        reached = p if self.cutoff is None else torch.minimum(p, (self.cutoff - above).clamp(min=0))
+
+        def terms(case: Tensor, place: Tensor) -> Tensor:
+            return stop * (1 - stop) ** place.to(torch.float64) / (above[case] + 1 + place)
+
+        return ragged_sums(reached, terms)
+
+    def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
+        """The mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
+        relevant = held.sum(0)
+        depth = torch.minimum(relevant, _depth(log_goes_on))
+        if self.cutoff is not None:
+            depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
+        survival = _mean_products(held, log_goes_on, depth)
+        case = Lists(torch.cat([depth.new_zeros(1), depth.cumsum(0)]))
+        block, which = case.segment, case.position + 1
+        # Of each block there is one product more than there are terms.
+        before = torch.arange(case.n_items, device=depth.device) + block
+        stopping = survival.index_select(0, before) - survival.index_select(0, before + 1)
+        return case.sum(stopping * mean_reciprocal(size[block], relevant[block], which, above[block], self.cutoff))
+
+
+def _depth(log_goes_on: Tensor) -> Tensor:
+    """From how many items on, each of one of these grades, nearly nobody goes on."""
+    if len(log_goes_on) == 0:
+        return torch.zeros((), dtype=torch.int64, device=log_goes_on.device)
+    return torch.ceil(math.log(NEGLIGIBLE) / log_goes_on.max()).to(torch.int64)
+
+
+def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
+    """The mean product of the chances to go on at k of a block's items, drawn at random, for k = 0 .. depth.
+
+    One block after the other, `(sum(depth + 1),)`. Grades join one by one: of k items, a hypergeometric number has the
+    new grade. All terms are positive and weighed by chances, so that nothing cancels.
+    """
+    products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
+    start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
+    for count, log in zip(held, log_goes_on, strict=True):
+        wider = Lists(torch.cat([depth.new_zeros(1), (torch.minimum(known + count, depth) + 1).cumsum(0)]))
+        products = _with_one_grade_more(products, start, known, count, log, wider)
+        start, known = wider.offsets[:-1], known + count
+    return products
+
+
+def _with_one_grade_more(
+    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, wider: Lists
+) -> Tensor:
+    """The mean products over k of the `known` and `count` items of the new grade, k as in the blocks of `wider`."""
+    old, new, k = known[wider.segment], count[wider.segment], wider.position
+    fewest = (k - old).clamp(min=0)
+    log_draws = log_binomial(old + new, k)
+
+    def terms(case: Tensor, place: Tensor) -> Tensor:
+        of_new = fewest[case] + place
+        of_old = k[case] - of_new
+        log_ways = log_binomial(new[case], of_new) + log_binomial(old[case], of_old)
+        return (
+            torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[wider.segment[case]] + of_old]
+        )
+
+    return ragged_sums(torch.minimum(k, new) - fewest + 1, terms)

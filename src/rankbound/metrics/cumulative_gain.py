@@ -1,0 +1,145 @@
+"""Cumulative gain and its discounted and normalised forms: CG, DCG and nDCG."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.base import require_cutoff
+from rankbound.ranks import Ranks, TieBlocks, descending_order
+
+GAINS = ("exp2", "linear")
+DISCOUNTS = ("log2(r+1)", "log2(r)")
+
+# Powers of 2 between the largest gain and the largest number, so that sums of a million gains still fit.
+ROOM_FOR_SUMS = 20
+
+
+# Up to this grade the ideal order of a list follows from how many items it has of each grade.
+MOST_COUNTED_GRADES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainMetric(AdditiveMetric):
+    """A sum of gains of grades, `exp2` ($2^y - 1$) or `linear` ($y$)."""
+
+    gain: str
+
+    def __post_init__(self) -> None:
+        if self.gain not in GAINS:
+            raise ValueError(f"metric {self.name}: found gain={self.gain}, expected one of {', '.join(GAINS)}")
+        require_cutoff(self.name, self._cutoff)
+
+    def gains(self, relevance: Tensor) -> Tensor:
+        grades = relevance.to(torch.float64)
+        return torch.exp2(grades) - 1 if self.gain == "exp2" else grades
+
+    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
+
+    def binary_normaliser(self, p: Tensor) -> Tensor:
+        return torch.ones_like(p)
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        self._require_gains_that_fit(relevance, ranks.position.dtype)
+        return super().of_ranks(ranks, relevance, lists)
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        self._require_gains_that_fit(relevance, torch.float64)
+        return super().of_blocks(blocks, relevance, lists)
+
+    def _require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+        if self.gain != "exp2" or len(relevance) == 0:
+            return
+        exponent = math.frexp(torch.finfo(dtype).max)[1]
+        largest, limit = float(relevance.max()), max(exponent - ROOM_FOR_SUMS, exponent // 2)
+        if largest > limit:
+            raise ValueError(
+                f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
+                f"expected grades up to {limit} for {self}, or gain=linear"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CG(GainMetric):
+    """Cumulative gain at k (seed 001): the sum of the gains of the first k ranks.
+
+    `gain`: `linear` is $y$, `exp2` is $2^y - 1$, for grades up to about 1,000 (with smooth ranks in single precision
+    100). Needs a cut-off: without one all orders have the same value.
+    """
+
+    name: ClassVar[str] = "CG"
+
+    gain: str = "linear"
+    cutoff: int
+
+    def discount_at(self, position: Tensor) -> Tensor:
+        return torch.ones_like(position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DCG(GainMetric):
+    r"""Discounted cumulative gain (thesis sec. 2.3; Murphy eqs. 9.128, 9.129).
+
+    $$\mathrm{DCG@}k = \sum_{i: R_i \le k} \frac{g(y_i)}{d(R_i)}$$
+
+    `gain`: `exp2` is $2^y - 1$, for grades up to about 1,000 (with smooth ranks in single precision 100), `linear` is
+    $y$. `discount`: `log2(r+1)`, or `log2(r)`, the original $\max(1, \log_2 r)$ that leaves the first two ranks alike.
+    `cutoff`: k, none if not given.
+    """
+
+    name: ClassVar[str] = "DCG"
+
+    gain: str = "exp2"
+    discount: str = "log2(r+1)"
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.discount not in DISCOUNTS:
+            raise ValueError(
+                f"metric {self.name}: found discount={self.discount}, expected one of {', '.join(DISCOUNTS)}"
+            )
+
+    def discount_at(self, position: Tensor) -> Tensor:
+        if self.discount == "log2(r)":
+            return 1 / torch.log2(position.clamp(min=2))
+        return 1 / torch.log2(position + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NDCG(DCG):
+    """DCG over the DCG of the ideal order, cut off alike (thesis eqs. 2.2, 2.3, 2.7); NaN without relevant items."""
+
+    name: ClassVar[str] = "nDCG"
+
+    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
+        if len(relevance) == 0:
+            return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
+        if not relevance.is_floating_point() and (highest := int(relevance.max())) <= MOST_COUNTED_GRADES:
+            return self._ideal_of_counts(_counts_from(relevance, highest, lists), lists)
+        gains = self.gains(relevance)
+        ideal = gains[descending_order(gains, lists)]
+        discounts = self._running_discounts(int(lists.sizes.max()), lists.device).diff()
+        return lists.sum(ideal * discounts[lists.position])
+
+    def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
+        """DCG of the ideal order, without a sort; `at_least[t, g]` items of list t have a grade above g, from 0."""
+        totals = self._running_discounts(int(lists.sizes.max()), lists.device)
+        steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
+        return (totals[at_least] * steps).sum(1)
+
+    def binary_normaliser(self, p: Tensor) -> Tensor:
+        counts = p.to(torch.int64)
+        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
+
+
+def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:
+    """How many items of each list have a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
+    width = highest + 1
+    counts = torch.bincount(lists.segment * width + grades, minlength=len(lists) * width).view(-1, width)
+    return counts.flip(1).cumsum(1).flip(1)[:, 1:]

@@ -1,0 +1,85 @@
+"""Metrics of the first relevant item: reciprocal rank, and whether it stands within a cut-off."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.metrics.base import Thresholded
+from rankbound.metrics.places import log_chance_of_none, mean_reciprocal
+from rankbound.ranks import Ranks, TieBlocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReciprocalRank(Thresholded):
+    r"""Reciprocal rank (Murphy, MRR): $1/\min\{R_i : y_i \ge \mathrm{rel}\}$; NaN without relevant items.
+
+    `cutoff`: 0 if the first relevant item stands below this rank.
+    """
+
+    name: ClassVar[str] = "RR"
+
+    cutoff: int | None = None
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        relevant = self.relevant(relevance)
+        best = lists.max(torch.where(relevant, ranks.within(self.cutoff) / ranks.position, -1.0))
+        return torch.where(best >= 0, best, torch.nan)
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        first, inside = _first_blocks(self.relevant(relevance), blocks)
+        value = torch.full((len(lists),), torch.nan, dtype=torch.float64, device=lists.device)
+        value[blocks.lists.segment[first]] = mean_reciprocal(
+            blocks.size[first], inside, torch.ones_like(inside), blocks.first[first] - 1, self.cutoff
+        )
+        return value
+
+    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        last = (n - p + 1).to(torch.float64)
+        lowest = 1 / last if self.cutoff is None else (last <= self.cutoff) / last
+        return torch.where(p == 0, torch.nan, lowest), torch.where(p == 0, torch.nan, torch.ones_like(lowest))
+
+    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+        mean = mean_reciprocal(n, p.clamp(min=1), torch.ones_like(n), torch.zeros_like(n), self.cutoff)
+        return torch.where(p == 0, torch.nan, mean)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit(Thresholded):
+    r"""Hit at k, also success or hit rate: 1 if a relevant item stands in the first k ranks, else 0.
+
+    With smooth ranks it is the membership of the best relevant item, $\sigma((k + \frac12 - \min \tilde R_i)/\tau)$.
+    """
+
+    name: ClassVar[str] = "Hit"
+
+    cutoff: int
+
+    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        return lists.max(torch.where(self.relevant(relevance), ranks.within(self.cutoff), 0.0)).clamp(min=0)
+
+    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        first, inside = _first_blocks(self.relevant(relevance), blocks)
+        value = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
+        value[blocks.lists.segment[first]] = self._chance(blocks.size[first], inside, blocks.first[first] - 1)
+        return value
+
+    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        return ((p > 0) & (n - p < self.cutoff)).to(torch.float64), (p > 0).to(torch.float64)
+
+    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+        return self._chance(n, p, torch.zeros_like(n))
+
+    def _chance(self, size: Tensor, relevant: Tensor, above: Tensor) -> Tensor:
+        """The chance that one of `relevant` items among `size`, which follow `above` others, is a hit."""
+        places = torch.minimum(size, (self.cutoff - above).clamp(min=0))
+        return -torch.expm1(log_chance_of_none(size, relevant, places))
+
+
+def _first_blocks(relevant: Tensor, blocks: TieBlocks) -> tuple[Tensor, Tensor]:
+    """The block that holds the first relevant items of each list that has any, and how many it holds."""
+    inside = blocks.sum(relevant.to(torch.float64))
+    first = torch.nonzero((inside > 0) & (blocks.before(inside) == 0)).squeeze(1)
+    return first, inside[first].to(torch.int64)

@@ -1,0 +1,87 @@
+"""The measure texts of the library ir_measures, as metrics of this one; what has no counterpart here is refused.
+
+Its names don't always mean what they mean here: its nDCG has linear gain, its ERR a scale up to grade 4 (gdeval), its
+Success is `Hit`. Where documents are missing from a run, or not judged, see `rankbound.interchange`.
+"""
+
+from collections.abc import Mapping
+
+from rankbound.metrics.average_precision import AveragePrecision
+from rankbound.metrics.base import Metric
+from rankbound.metrics.cascade import ERR
+from rankbound.metrics.cumulative_gain import NDCG
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.shares import RBP, Precision, Recall
+from rankbound.texts import build, split_text, unknown_name
+
+# The highest grade of gdeval, which computes that library's ERR.
+GDEVAL_SCALE = "4"
+
+DCG_GAINS = {"log2": "linear", "exp-log2": "exp2"}
+
+KINDS: dict[str, type[Metric]] = {
+    **dict.fromkeys(("nDCG", "NDCG"), NDCG),
+    **dict.fromkeys(("AP", "MAP"), AveragePrecision),
+    **dict.fromkeys(("RR", "MRR"), ReciprocalRank),
+    **dict.fromkeys(("P", "Precision"), Precision),
+    **dict.fromkeys(("R", "Recall"), Recall),
+    "Success": Hit,
+    "RBP": RBP,
+    "ERR": ERR,
+}
+
+WITHOUT_COUNTERPART = {
+    "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
+    "Judged": "it counts judgements, and every item here is judged",
+    **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
+    **dict.fromkeys(
+        ("alpha_DCG", "alpha_nDCG", "AP_IA", "ERR_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
+        "it judges intents, and relevance here has one dimension",
+    ),
+    **dict.fromkeys(
+        ("Rprec", "RPrec", "IPrec", "SetAP", "SetF", "SetP", "SetR", "SetRelP"), "no metric here computes it"
+    ),
+    **dict.fromkeys(("Bpref", "BPref", "infAP", "Compat"), "no metric here computes it"),
+    **dict.fromkeys(("BPM", "INSQ", "INST", "SDCG"), "no metric here computes it"),
+    **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "no metric here computes it"),
+}
+
+
+def metric_of_ir_measures(text: str) -> Metric:
+    """The metric that means what the measure `text` means there: `nDCG@10` is `nDCG(gain=linear)@10` here.
+
+    Raises:
+        ValueError: for an unknown measure, or one that no metric here computes, with the reason.
+    """
+    name, given, cutoff = split_text(text)
+    if name in WITHOUT_COUNTERPART:
+        raise ValueError(f"metric {text!r} of ir_measures: found no counterpart: {WITHOUT_COUNTERPART[name]}")
+    if name not in KINDS:
+        raise unknown_name("metric", text, name, KINDS)
+    parameters = {key: value.strip("'\"") for key, value in given.items()}
+    if "cutoff" in parameters:
+        _, _, cutoff = split_text(f"{name}@{parameters.pop('cutoff')}")
+    if parameters.pop("judged_only", "False") != "False":
+        raise ValueError(f"metric {text!r} of ir_measures: found judged_only, but every item here is judged")
+    return build(KINDS[name], text, _translated(KINDS[name], text, parameters), cutoff)
+
+
+def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) -> Mapping[str, str]:
+    """The same parameters under the names and defaults of this library."""
+    if kind is NDCG:
+        if "gains" in parameters or parameters.get("dcg", "log2") not in DCG_GAINS:
+            raise ValueError(
+                f"metric {text!r} of ir_measures: expected dcg='log2' or dcg='exp-log2' and no other gains"
+            )
+        rest = {key: value for key, value in parameters.items() if key != "dcg"}
+        return {**rest, "gain": DCG_GAINS[parameters.get("dcg", "log2")]}
+    if kind is ERR:
+        return {**parameters, "max": GDEVAL_SCALE}
+    if kind is RBP:
+        if "rel" not in parameters:
+            raise ValueError(
+                f"metric {text!r} of ir_measures: without rel it has graded gains, which no metric here has; "
+                "expected a threshold, as in RBP(p=0.8,rel=1)"
+            )
+        return {"p": "0.8", **parameters}
+    return parameters

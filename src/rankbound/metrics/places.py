@@ -1,0 +1,86 @@
+r"""Where the k-th relevant item of a block of ties stands: $J_k$ has a negative hypergeometric distribution.
+
+With $m$ relevant items among $n$ in random order,
+$P(J_k = j) = \binom{j-1}{k-1} \binom{n-j}{m-k} / \binom{n}{m}$. What metrics need are sums over j; many sums of
+different length are taken together, a bounded number of terms at a time.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+
+# Terms of sums that are in memory together, about 200 bytes each.
+TERMS_AT_ONCE = 500_000
+
+# Places less likely than this, all together, are left out.
+NEGLIGIBLE = 1e-18
+
+
+def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """The sum over place = 0 .. lengths[case] - 1 of `terms(case, place)`, float64 `(n_cases,)`.
+
+    `terms` gets indices of cases and places, both `(n_terms,)`, and gives the terms.
+    """
+    chunks = torch.div(lengths.cumsum(0), TERMS_AT_ONCE, rounding_mode="floor")
+    first, sums = 0, []
+    for n_cases in torch.unique_consecutive(chunks, return_counts=True)[1].tolist():
+        part = lengths[first : first + n_cases]
+        places = Lists(torch.cat([part.new_zeros(1), part.cumsum(0)]))
+        sums.append(places.sum(terms(first + places.segment, places.position)))
+        first += n_cases
+    return torch.cat(sums) if sums else lengths.new_zeros(0, dtype=torch.float64)
+
+
+def mean_reciprocal(size: Tensor, relevant: Tensor, which: Tensor, above: Tensor, cutoff: int | None) -> Tensor:
+    """The mean of 1/(above + J), 0 beyond the cut-off, J the place of the `which`-th of `relevant` items among `size`.
+
+    All arguments are integers of shape `(n_cases,)` with 1 <= which <= relevant <= size.
+    """
+    others = size - relevant
+    lengths = torch.minimum(others, _likely_others(size, relevant, which)) + 1
+    if cutoff is not None:
+        lengths = torch.minimum(lengths, cutoff - above - which + 1).clamp(min=0)
+    log_orders = log_binomial(size, relevant)
+
+    def terms(case: Tensor, others_above: Tensor) -> Tensor:
+        k, m, rest = which[case], relevant[case], others[case] - others_above
+        log_ways = log_binomial(k - 1 + others_above, k - 1) + log_binomial(m - k + rest, m - k)
+        return torch.exp(log_ways - log_orders[case]) / (above[case] + k + others_above)
+
+    return ragged_sums(lengths, terms)
+
+
+def log_chance_of_none(size: Tensor, relevant: Tensor, places: Tensor) -> Tensor:
+    r"""The logarithm of the chance that none of `relevant` items among `size` is in the first `places`, `(n_cases,)`.
+
+    $\binom{n-m}{c} / \binom{n}{c} = \prod_{i<c} (1 - \frac{m}{n-i})$, and the same with m and c exchanged.
+    """
+    fewer, more = torch.minimum(relevant, places), torch.maximum(relevant, places).to(torch.float64)
+    # Where too few places are left for all, a factor is 0 and those after it are below.
+    return ragged_sums(fewer, lambda case, i: torch.log1p((-more[case] / (size[case] - i)).clamp(min=-1)))
+
+
+def log_binomial(n: Tensor, k: Tensor) -> Tensor:
+    """The logarithm of n over k, for integers 0 <= k <= n."""
+    table = _log_factorials(1 << (int(n.max()) if len(n) else 0).bit_length(), n.device)
+    return table.index_select(0, n) - table.index_select(0, k) - table.index_select(0, n - k)
+
+
+def _likely_others(size: Tensor, relevant: Tensor, which: Tensor) -> Tensor:
+    """How many other items stand above the `which`-th relevant one, except with a negligible chance.
+
+    More than j - k do if fewer than k of the first j items are relevant, with a mean of M = j m / n; by Chernoff's
+    bound that is less likely than exp(-(M - k)^2 / (2 M)).
+    """
+    surprise = -torch.log(torch.tensor(NEGLIGIBLE, dtype=torch.float64))
+    mean = which + surprise + torch.sqrt(surprise * (surprise + 2 * which))
+    return torch.ceil(mean * size / relevant).to(torch.int64) - which
+
+
+@lru_cache(maxsize=8)
+def _log_factorials(size: int, device: torch.device) -> Tensor:
+    return torch.lgamma(torch.arange(1, size + 1, dtype=torch.float64, device=device))

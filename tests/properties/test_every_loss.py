@@ -1,0 +1,384 @@
+"""Every loss that is not a metric's has every property: losses x what a training run relies on.
+
+A loss joins by being listed, by its text, with its arithmetic written out. The losses of metrics have a matrix of their
+own (`test_loss_matrix`).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import loss_arithmetic as by_hand
+import numpy as np
+import pytest
+import torch
+from loss_arithmetic import Arithmetic
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.lists import Lists
+from rankbound.losses import KINDS
+from rankbound.texts import split_text
+
+LOSSES: dict[str, Arithmetic] = {
+    "squared": by_hand.squared(),
+    "squared(gain=exp2,reduction=sum)": by_hand.squared("exp2", "sum"),
+    "logistic": by_hand.logistic(),
+    "logistic(rel=2,reduction=sum)": by_hand.logistic(2, "sum"),
+    "ordinal": by_hand.ordinal(3),
+    "ordinal(grades=5,reduction=sum)": by_hand.ordinal(5, "sum"),
+    "ordinal(grades=5,learn=true)": by_hand.ordinal(5),
+    "RankNet": by_hand.pair_loss(by_hand.ranknet()),
+    "RankNet(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.ranknet(), "sum", "difference"),
+    "RankNet(weight=difference,temperature=0.5)": by_hand.pair_loss(by_hand.ranknet(0.5), weight="difference"),
+    "RankNet(method=interpolated)": by_hand.pair_loss(by_hand.ranknet()),
+    "DirectRanker": by_hand.pair_loss(by_hand.direct_ranker()),
+    "DirectRanker(method=interpolated)": by_hand.pair_loss(by_hand.direct_ranker()),
+    "DirectRanker(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.direct_ranker(), "sum", "difference"),
+    "hinge": by_hand.pair_loss(by_hand.hinge()),
+    "hinge(margin=2,reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.hinge(2), "sum", "difference"),
+    "WARP": by_hand.warp(),
+    "WARP(alpha=constant)@1": by_hand.warp(lambda j: 1, 1),
+    "WARP(margin=0.5,rel=2)@2": by_hand.warp(k=2, margin=0.5, rel=2),
+    "ListNet@1": by_hand.list_net(),
+    "ListNet@2": by_hand.list_net(2),
+    "ListNet@9": by_hand.list_net(9),
+    "ListMLE": by_hand.list_mle(),
+    "ListMLE@2": by_hand.list_mle(2),
+    "softmax": by_hand.softmax(),
+    "softmax(gain=exp2)": by_hand.softmax("exp2"),
+    "multinomial": by_hand.multinomial(),
+    "multinomial(rel=2)": by_hand.multinomial(2),
+    "LambdaRank": by_hand.lambda_loss(),
+    **{f"LambdaRank(metric={metric})": by_hand.lambda_loss(metric) for metric in by_hand.SWAPPED if metric != "nDCG"},
+    "LambdaRank(temperature=0.5)": by_hand.lambda_loss(temperature=0.5),
+    "LambdaLoss": by_hand.lambda_loss(scheme="ndcg-loss2++"),
+    "LambdaLoss(mu=2.5)": by_hand.lambda_loss(scheme="ndcg-loss2++", mu=2.5),
+    "LambdaLoss(scheme=lambdarank)": by_hand.lambda_loss(),
+    "LambdaLoss(scheme=ndcg-loss1)": by_hand.lambda_loss(scheme="ndcg-loss1"),
+    "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss1)": by_hand.lambda_loss("nDCG@3", "ndcg-loss1"),
+    "LambdaLoss(scheme=ndcg-loss2)": by_hand.lambda_loss(scheme="ndcg-loss2"),
+    "LambdaLoss(metric=nDCG@3,scheme=ndcg-loss2)": by_hand.lambda_loss("nDCG@3", "ndcg-loss2"),
+    "LambdaLoss(metric=RBP(p=0.8),temperature=2)": by_hand.lambda_loss("RBP(p=0.8)", "ndcg-loss2++", temperature=2),
+}
+"""Text to arithmetic."""
+
+POINTWISE = ("squared", "logistic", "ordinal")
+"""Losses that know nothing of order: no shift of all scores leaves them as they are, and they count every list."""
+
+ONE_GRADE_SAYS_NOTHING = ("LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
+"""Losses of pairs, for which a list needs two grades."""
+
+Row = tuple[list[float], list[int]]
+"""Scores and grades of one list."""
+
+# No two scores are a margin apart, where hinges have a kink.
+GENERIC: list[Row] = [
+    ([0.3, -1.2, 2.0, 0.9], [1, 0, 0, 1]),
+    ([-0.7, 0.2, 0.25, 3.0, -2.0, 0.0], [0, 0, 1, 0, 0, 0]),
+    ([0.3, -1.2, 2.0, 0.9], [2, 0, 1, 0]),
+    ([1.0, 0.1, -0.35, 0.2, 0.75], [0, 0, 1, 4, 2]),
+    ([0.0, 2.0, 1.0], [2, 0, 0]),
+    ([1.5, -0.5, 0.4, 2.2, 0.95], [1, 2, 0, 2, 2]),
+]
+ONE_GRADE: list[Row] = [([0.7], [1]), ([0.3, -0.2, 5.0], [1, 1, 1]), ([1.0, 1.0], [2, 2]), ([0.1], [2])]
+WITHOUT_RELEVANT: list[Row] = [([1.0, 2.0, 3.0], [0, 0, 0]), ([0.5], [0]), ([0.0, 0.0], [0, 0])]
+EMPTY: list[Row] = [([], [])]
+TIED: list[Row] = [
+    ([0.0, 0.0, 0.0, 0.0], [1, 0, 0, 2]),
+    ([1.0, 1.0], [0, 1]),
+    ([2.0, 0.5, 0.5, 0.5, 2.0, 0.1], [0, 0, 1, 0, 0, 0]),
+    ([0.5, 2.0, 0.5, 2.0, 0.5], [2, 0, 1, 1, 0]),
+]
+FAR: list[Row] = [
+    ([1e4, 0.0, -1e4, 3.0], [1, 0, 2, 0]),
+    ([-1e4, 1e4, 0.0], [1, 0, 0]),
+    ([1e4, 1e4, 0.0, 0.1], [0, 2, 0, 0]),
+    ([0.0, 1e4, 1e4 + 1], [2, 1, 0]),
+]
+DEGENERATE = [*EMPTY, *WITHOUT_RELEVANT, *GENERIC[:1], *ONE_GRADE, *TIED, *EMPTY, *FAR, *EMPTY]
+
+
+def fitting(text: str, rows: Sequence[Row]) -> list[Row]:
+    """The rows whose relevance the loss is made for."""
+    name, parameters, _ = split_text(text, "loss")
+    if name == "multinomial":
+        return [row for row in rows if sum(grade >= int(parameters.get("rel", 1)) for grade in row[1]) <= 1]
+    if name == "ordinal":
+        return [row for row in rows if max(row[1], default=0) < int(parameters.get("grades", 3))]
+    return list(rows)
+
+
+def flat(rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    scores = torch.tensor([score for row, _ in rows for score in row], dtype=dtype, requires_grad=True)
+    relevance = torch.tensor([grade for _, row in rows for grade in row], dtype=torch.int64)
+    return scores, relevance, torch.tensor([0, *(len(row) for row, _ in rows)]).cumsum(0)
+
+
+def loss_and_gradient(loss: Callable[..., Tensor], rows: Sequence[Row], dtype: torch.dtype = torch.float64) -> Any:
+    scores, relevance, offsets = flat(rows, dtype)
+    values = loss(scores, relevance, offsets)
+    (gradient,) = torch.autograd.grad(values.sum(), scores)
+    return values.detach(), gradient
+
+
+def differences(arithmetic: Arithmetic, row: Row, step: float, order: int) -> list[float]:
+    """First or second central differences of the written-out loss, the ranks in its weights held."""
+    scores, grades = np.array(row[0]), row[1]
+    found = []
+    for move in step * np.eye(len(scores)):
+        up, here, down = (arithmetic(list(scores + way * move), grades, row[0]) for way in (1, 0, -1))
+        found.append((up - down) / (2 * step) if order == 1 else (up - 2 * here + down) / step**2)
+    return found
+
+
+def slack(text: str) -> float:
+    """How much less than the others an interpolated sum promises."""
+    return 100 if "interpolated" in text else 1
+
+
+every_loss = pytest.mark.parametrize("text", LOSSES)
+one_of_each_kind = pytest.mark.parametrize(
+    "text", [next(text for text in LOSSES if split_text(text, "loss")[0] == name) for name in KINDS]
+)
+
+
+def test_every_kind_of_loss_is_listed() -> None:
+    assert {split_text(text, "loss")[0] for text in LOSSES} == set(KINDS)
+
+
+@every_loss
+def test_value_is_the_written_out_arithmetic(text: str) -> None:
+    rows = fitting(text, [*GENERIC, *ONE_GRADE, *WITHOUT_RELEVANT, *TIED, *FAR])
+    values, _ = loss_and_gradient(rb.loss(text), rows)
+    expected = [LOSSES[text](scores, grades, scores) for scores, grades in rows]
+    np.testing.assert_allclose(values, expected, rtol=1e-9 * slack(text), atol=1e-12)
+
+
+@every_loss
+def test_gradient_is_that_of_the_written_out_arithmetic(text: str) -> None:
+    rows = fitting(text, [*GENERIC, *ONE_GRADE, *TIED])
+    _, gradient = loss_and_gradient(rb.loss(text), rows)
+    expected = [slope for row in rows for slope in differences(LOSSES[text], row, 1e-5, order=1)]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-7 * slack(text), atol=1e-8 * slack(text))
+
+
+@every_loss
+def test_curvature_is_that_of_the_written_out_arithmetic(text: str) -> None:
+    rows = fitting(text, [*GENERIC, *ONE_GRADE, *WITHOUT_RELEVANT, *TIED])
+    scores, relevance, offsets = flat(rows)
+    curvature = rb.loss(text).curvature(scores, relevance, Lists(offsets))
+    expected = [bend for row in rows for bend in differences(LOSSES[text], row, 1e-3, order=2)]
+    assert not curvature.requires_grad
+    np.testing.assert_allclose(curvature, expected, rtol=1e-5, atol=1e-6 * slack(text))
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_always_finite(text: str, dtype: torch.dtype) -> None:
+    loss, rows = rb.loss(text), fitting(text, DEGENERATE)
+    values, gradient = loss_and_gradient(loss, rows, dtype)
+    assert values.dtype == gradient.dtype == dtype
+    assert values.shape == (len(rows),)
+    scores, relevance, offsets = flat(rows, dtype)
+    curvature = loss.curvature(scores, relevance, Lists(offsets))
+    for found in (values, gradient, curvature):
+        assert torch.isfinite(found).all(), found
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_scores_train(text: str, dtype: torch.dtype) -> None:
+    """What a layer under autocast hands over."""
+    values, gradient = loss_and_gradient(rb.loss(text), fitting(text, DEGENERATE), dtype)
+    assert gradient.dtype == dtype
+    assert torch.isfinite(values).all(), values
+    assert torch.isfinite(gradient).all(), gradient
+
+
+@every_loss
+def test_single_precision_is_as_good_as_it_can_be(text: str) -> None:
+    """Gaps of 1e4 must not cost the digits of the small ones beside them."""
+    rows = fitting(text, [*GENERIC, *TIED, *FAR])
+    (values, gradient), (exact, slopes) = (
+        loss_and_gradient(rb.loss(text), rows, d) for d in (torch.float32, torch.float64)
+    )
+    torch.testing.assert_close(values.double(), exact, rtol=1e-5, atol=3e-6)
+    torch.testing.assert_close(gradient.double(), slopes, rtol=1e-5, atol=3e-6)
+
+
+@every_loss
+def test_a_list_without_information_is_0_with_no_gradient(text: str) -> None:
+    loss, rows = rb.loss(text), fitting(text, DEGENERATE)
+    _, relevance, offsets = flat(rows)
+    lists = Lists(offsets)
+    silent = ~loss.informative(relevance, lists)
+    values, gradient = loss_and_gradient(loss, rows)
+    assert not values[silent].any()
+    assert not gradient[lists.spread(silent)].any()
+    assert silent[[not row for row, _ in rows]].all()
+
+
+@every_loss
+def test_which_lists_carry_information(text: str) -> None:
+    name = split_text(text, "loss")[0]
+
+    def informative(rows: list[Row]) -> list[bool]:
+        _, relevance, offsets = flat(fitting(text, rows))
+        found: list[bool] = rb.loss(text).informative(relevance, Lists(offsets)).tolist()
+        return found
+
+    assert not any(informative(EMPTY * 3))
+    assert all(one == (name in POINTWISE) for one in informative(WITHOUT_RELEVANT))
+    if name in ONE_GRADE_SAYS_NOTHING and "ndcg-loss1" not in text:
+        assert not any(informative(ONE_GRADE))
+    assert all(informative([([0.0, 1.0, 2.0], [0, 2, 0])]))
+
+
+@every_loss
+def test_relevant_items_are_pulled_up(text: str) -> None:
+    """From the middle of the list, and where all scores are equal, as a fresh model may give them."""
+    tied, ranked = ([0.25] * 4, [0, 2, 0, 0]), ([1.0, 0.2, 0.6, -0.3], [0, 2, 0, 0])
+    _, gradient = loss_and_gradient(rb.loss(text), [tied, ranked])
+    assert gradient[1] < 0
+    assert gradient[5] < 0
+    assert gradient[0] == gradient[2] == gradient[3]
+    if split_text(text, "loss")[0] not in POINTWISE:
+        assert gradient[0] > 0
+        assert gradient.view(2, 4).sum(1).tolist() == pytest.approx([0, 0], abs=1e-12)
+
+
+@every_loss
+def test_the_order_of_items_does_not_count(text: str) -> None:
+    loss = rb.loss(text)
+    for scores, grades in fitting(text, [*GENERIC, *TIED, *FAR]):
+        order = torch.arange(len(scores)).flip(0).roll(1)
+        shuffled = ([scores[i] for i in order], [grades[i] for i in order])
+        (value, gradient), (other, moved) = (loss_and_gradient(loss, [row]) for row in ((scores, grades), shuffled))
+        torch.testing.assert_close(other, value, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(moved, gradient[order], rtol=1e-9, atol=1e-9)
+
+
+@every_loss
+def test_a_shift_of_all_scores_counts_for_pointwise_losses_only(text: str) -> None:
+    rows = fitting(text, [*GENERIC, *TIED])
+    shifted = [([score + 8.0 for score in scores], grades) for scores, grades in rows]
+    (values, gradient), (others, moved) = (loss_and_gradient(rb.loss(text), some) for some in (rows, shifted))
+    if split_text(text, "loss")[0] in POINTWISE:
+        assert (others != values).all()
+        return
+    torch.testing.assert_close(others, values, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(moved, gradient, rtol=1e-9, atol=1e-9)
+
+
+@every_loss
+def test_a_batch_is_its_lists_one_by_one(text: str) -> None:
+    loss, rows = rb.loss(text), fitting(text, [*GENERIC, *DEGENERATE, *TIED])
+    values, gradient = loss_and_gradient(loss, rows)
+    alone = [loss_and_gradient(loss, [row]) for row in rows]
+    torch.testing.assert_close(values, torch.cat([value for value, _ in alone]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(gradient, torch.cat([own for _, own in alone]), rtol=1e-9, atol=1e-12)
+
+
+@every_loss
+def test_upstream_gradients_weigh_the_lists(text: str) -> None:
+    scores, relevance, offsets = flat(fitting(text, [*GENERIC, *TIED]))
+    weights = torch.arange(1.0, len(offsets), dtype=torch.float64)
+    loss = rb.loss(text)
+    (plain,) = torch.autograd.grad(loss(scores, relevance, offsets).sum(), scores)
+    (weighted,) = torch.autograd.grad((weights * loss(scores, relevance, offsets)).sum(), scores)
+    torch.testing.assert_close(weighted, plain * Lists(offsets).spread(weights), rtol=1e-12, atol=1e-12)
+
+
+@every_loss
+def test_autocast_does_not_change_the_loss(text: str) -> None:
+    loss, rows = rb.loss(text), fitting(text, [*GENERIC, *DEGENERATE])
+    values, gradient = loss_and_gradient(loss, rows, torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        others, moved = loss_and_gradient(loss, rows, torch.float32)
+    torch.testing.assert_close(others, values, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(moved, gradient, rtol=1e-6, atol=1e-6)
+
+
+# PyTorch's own, where a graph breaks between two tensors that have a gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@one_of_each_kind
+def test_compiled_steps_call_the_loss(text: str) -> None:
+    """Alone, and in the middle of a step whose other operations are compiled."""
+    loss = rb.loss(text)
+    scores, relevance, offsets = flat(fitting(text, [*GENERIC, *TIED]))
+    torch._dynamo.reset()
+
+    def step(scale: Tensor) -> Tensor:
+        return 2 * loss(scores.detach() * scale, relevance, offsets).sum()
+
+    (gradient,) = torch.autograd.grad(loss(scores, relevance, offsets).sum(), scores)
+    (compiled,) = torch.autograd.grad(torch.compile(loss, backend="eager")(scores, relevance, offsets).sum(), scores)
+    torch.testing.assert_close(compiled, gradient, rtol=0, atol=0)
+    scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+    (of_scale,) = torch.autograd.grad(torch.compile(step, backend="eager")(scale), scale)
+    torch.testing.assert_close(of_scale, 2 * gradient @ scores.detach())
+
+
+@every_loss
+def test_relevance_may_be_any_number(text: str) -> None:
+    scores, relevance, offsets = flat(fitting(text, GENERIC))
+    expected = rb.loss(text)(scores, relevance, offsets)
+    for dtype in (torch.int8, torch.uint8, torch.float32):
+        torch.testing.assert_close(rb.loss(text)(scores, relevance.to(dtype), offsets), expected, rtol=1e-6, atol=1e-6)
+
+
+@every_loss
+def test_a_batch_without_items_has_a_loss(text: str) -> None:
+    for sizes in ([], [0], [0, 0]):
+        scores = torch.zeros(0, requires_grad=True)
+        values = rb.loss(text)(scores, torch.zeros(0), torch.tensor([0, *sizes]))
+        assert values.tolist() == [0] * len(sizes)
+        values.sum().backward()
+
+
+@every_loss
+def test_no_gradient_is_needed(text: str) -> None:
+    scores, relevance, offsets = flat(fitting(text, GENERIC))
+    expected = rb.loss(text)(scores, relevance, offsets)
+    found = rb.loss(text)(scores.detach(), relevance, offsets)
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(rb.loss(text)(scores, relevance, offsets), found, rtol=0, atol=0)
+
+
+@every_loss
+def test_a_loss_has_no_parameters_unless_it_learns(text: str) -> None:
+    assert bool(list(rb.loss(text).parameters())) == ("learn=true" in text)
+
+
+@every_loss
+def test_the_text_builds_the_loss_again(text: str) -> None:
+    loss = rb.loss(text)
+    assert loss.text == text
+    assert repr(loss) == f"{type(loss).__name__}({text})"
+    assert rb.loss(loss.text).text == text
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"scores": torch.tensor([0.0, math.nan, 1.0])}, "^scores: found nan at item 1"),
+        ({"scores": torch.tensor([0.0, 1.0, math.inf])}, "^scores: found inf at item 2"),
+        ({"scores": torch.tensor([0, 1, 2])}, "^scores: "),
+        ({"scores": torch.zeros(3, 1)}, "^scores: found shape"),
+        ({"relevance": torch.tensor([1, 0])}, "^relevance: found 2 values, expected 3"),
+        ({"relevance": torch.tensor([1, 0, -1])}, "^relevance: found -1.0, expected grades from 0"),
+        ({"relevance": torch.tensor([1, 0, math.nan])}, "^relevance: found nan, expected grades from 0"),
+        ({"offsets": torch.tensor([0, 2])}, "^offsets: found 0 .. 2, expected 0 .. 3"),
+        ({"offsets": torch.tensor([0, 2, 1, 3])}, "^offsets: entry 2"),
+        ({"offsets": torch.tensor([0.0, 3.0])}, "^offsets: found dtype"),
+        ({"relevance": torch.zeros(3, device="meta")}, "^relevance: found on meta, expected on cpu beside the scores"),
+        ({"offsets": torch.zeros(2, device="meta")}, "^offsets: found "),
+    ],
+)
+@one_of_each_kind
+def test_bad_arguments_are_named(changed: dict[str, Tensor], message: str, text: str) -> None:
+    arguments = {"scores": torch.zeros(3), "relevance": torch.tensor([1, 0, 0]), "offsets": torch.tensor([0, 3])}
+    with pytest.raises(ValueError, match=message):
+        rb.loss(text)(**(arguments | changed))

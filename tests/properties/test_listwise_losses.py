@@ -1,0 +1,273 @@
+"""Pointwise and listwise losses against what they are said to be: probabilities, bounds, swaps of two items."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+import rankbound as rb
+from rankbound.lists import Lists
+from rankbound.losses import KINDS, gain_pairs, lambda_loss
+from rankbound.losses.listnet import MOST_PERMUTATIONS, n_top_k_permutations
+from rankbound.losses.log_sums import log_sum_exp_from
+from rankbound.losses.pointwise import OrdinalLoss
+from rankbound.losses.swap_weights import SwapWeights
+from rankbound.metrics import metric
+from rankbound.metrics.additive import AdditiveMetric
+
+SWAPPED = ("nDCG", "nDCG@3", "nDCG(gain=linear)@2", "DCG", "RBP(p=0.8)", "P@2", "nRBP(p=0.5)")
+
+scores_of_a_list = st.lists(st.integers(-40, 40), min_size=2, max_size=7, unique=True).map(
+    lambda values: [value / 8 for value in values]
+)
+
+
+def whole(n_items: int) -> Tensor:
+    return torch.tensor([0, n_items])
+
+
+def loss_of(text: str, scores: list[float], relevance: list[int]) -> float:
+    values = rb.loss(text)(torch.tensor(scores, dtype=torch.float64), torch.tensor(relevance), whole(len(scores)))
+    return float(values[0])
+
+
+def gradient_of(text: str, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
+    leaf = scores.detach().clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(rb.loss(text)(leaf, relevance, offsets).sum(), leaf)
+    return gradient
+
+
+@given(scores_of_a_list)
+def test_list_mle_is_minus_the_log_of_a_probability(scores: list[float]) -> None:
+    """Over all orders of the items, the chances that they are drawn in add up to 1."""
+    if len(scores) > 5:
+        scores = scores[:5]
+    orders = [list(order) for order in permutations(range(1, len(scores) + 1))]
+    assert math.fsum(math.exp(-loss_of("ListMLE", scores, order)) for order in orders) == pytest.approx(1, abs=1e-12)
+
+
+@given(scores_of_a_list)
+def test_list_mle_up_to_k_is_the_chance_of_the_first_k(scores: list[float]) -> None:
+    """The first one is drawn with the chance of its softmax; all that is left goes in any order."""
+    best = [len(scores), *range(1, len(scores))]
+    expected = math.exp(scores[0]) / math.fsum(map(math.exp, scores))
+    assert math.exp(-loss_of("ListMLE@1", scores, best)) == pytest.approx(expected, rel=1e-12)
+    for k in (len(scores), len(scores) + 3):
+        assert loss_of(f"ListMLE@{k}", scores, best) == loss_of("ListMLE", scores, best)
+
+
+def test_list_mle_of_long_lists_of_many_grades() -> None:
+    """Against PyTorch's own running log-sum, list by list."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = [700, 0, 1, 33, 4096]
+    offsets = torch.tensor([0, *sizes]).cumsum(0)
+    scores = torch.randn(int(offsets[-1]), generator=generator, dtype=torch.float64) * 5
+    relevance = torch.rand(len(scores), generator=generator, dtype=torch.float64)
+    expected = []
+    for items in Lists(offsets).each():
+        ranked = scores[items][torch.argsort(relevance[items], descending=True)]
+        expected.append(float((ranked.flip(0).logcumsumexp(0).flip(0) - ranked).sum()))
+    found = rb.loss("ListMLE")(scores, relevance, offsets)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    slopes = torch.autograd.functional.jacobian(
+        lambda leaf: (leaf[items].flip(0).logcumsumexp(0).flip(0) - leaf[items]).sum(), scores
+    )
+    ranked_last = gradient_of("ListMLE", scores[items], -torch.arange(sizes[-1]) + sizes[-1], whole(sizes[-1]))
+    torch.testing.assert_close(ranked_last, slopes[items], rtol=1e-9, atol=1e-12)
+
+
+@given(st.lists(st.integers(0, 6), max_size=5), st.sampled_from([1.0, 3e3, 1e4]))
+def test_running_log_sums(sizes: list[int], width: float) -> None:
+    lists = Lists(torch.tensor([0, *sizes]).cumsum(0))
+    values = width * torch.sin(torch.arange(lists.n_items, dtype=torch.float64))
+    found = log_sum_exp_from(values, lists)
+    expected = [float(values[item : items.stop].logsumexp(0)) for items in lists.each() for item in _range(items)]
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+
+
+def _range(items: slice) -> range:
+    return range(items.start, items.stop)
+
+
+@pytest.mark.parametrize("text", [name for name in KINDS if name not in ("multinomial", "LambdaRank", "LambdaLoss")])
+def test_long_lists_keep_their_digits_in_single_precision(text: str) -> None:
+    """Added up one by one, 300,000 terms lose three; a gradient is a small difference of such sums."""
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(300_000, generator=generator)
+    relevance = (torch.rand(300_000, generator=generator) < 0.1).to(torch.int8)
+    exact = gradient_of(text, scores.double(), relevance, whole(300_000))
+    found = gradient_of(text, scores, relevance, whole(300_000))
+    assert float((found - exact).norm() / exact.norm()) < 3e-6
+    losses = [float(rb.loss(text)(some, relevance, whole(300_000))) for some in (scores, scores.double())]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+@given(scores_of_a_list, st.integers(0, 6))
+def test_one_relevant_item_makes_three_losses_one(scores: list[float], place: int) -> None:
+    """Multinomial regression is softmax cross-entropy is the first draw of ListMLE."""
+    place %= len(scores)
+    relevance = [int(item == place) for item in range(len(scores))]
+    expected = float(functional.cross_entropy(torch.tensor(scores, dtype=torch.float64), torch.tensor(place)))
+    for text in ("multinomial", "softmax", "softmax(gain=exp2)", "ListMLE@1"):
+        assert loss_of(text, scores, relevance) == pytest.approx(expected, rel=1e-12, abs=1e-14)
+
+
+@given(scores_of_a_list)
+def test_the_last_rank_of_a_list_leaves_no_choice(scores: list[float]) -> None:
+    if len(scores) > 6:
+        scores = scores[:6]
+    relevance = [item % 3 for item in range(len(scores))]
+    full = loss_of(f"ListNet@{len(scores)}", scores, relevance)
+    assert loss_of(f"ListNet@{len(scores) - 1}", scores, relevance) == pytest.approx(full, rel=1e-12)
+    assert loss_of("ListNet@1", scores, relevance) <= full
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 7])
+def test_list_net_is_least_where_scores_are_the_relevance(k: int) -> None:
+    """A cross-entropy is least, and its gradient 0, where the two distributions are one, up to a shift of all."""
+    relevance = torch.tensor([2, 0, 1, 1, 3])
+    gradient = gradient_of(f"ListNet@{k}", relevance.double() + 4, relevance, whole(5))
+    torch.testing.assert_close(gradient, torch.zeros(5, dtype=torch.float64), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("m", "k"), [(5, 2), (5, 1), (4, 4), (3, 7), (1, 1), (0, 2)])
+def test_number_of_top_k_permutations(m: int, k: int) -> None:
+    assert n_top_k_permutations(m, k) == len(list(permutations(range(m), min(m, k))))
+
+
+def test_list_net_refuses_more_permutations_than_it_can_hold() -> None:
+    scores, relevance = torch.zeros(1001), torch.ones(1001)
+    assert n_top_k_permutations(1001, 2) > MOST_PERMUTATIONS > n_top_k_permutations(1000, 2)
+    assert rb.loss("ListNet@2")(scores[:1000], relevance[:1000], whole(1000)) == pytest.approx(
+        math.log(1000) + math.log(999)
+    )
+    with pytest.raises(ValueError, match=r"^cutoff: found 2 for lists of up to 1001 items.*ListNet@1 takes"):
+        rb.loss("ListNet@2")(scores, relevance, whole(1001))
+    with pytest.raises(ValueError, match=r"^cutoff: found 900 .* 10\^\d+"):
+        rb.loss("ListNet@900")(scores, relevance, whole(1001))
+
+
+def test_multinomial_names_the_list_with_two_relevant_items() -> None:
+    scores, relevance, offsets = torch.zeros(6), torch.tensor([0, 1, 1, 0, 2, 1]), torch.tensor([0, 2, 4, 6])
+    assert rb.loss("multinomial(rel=2)")(scores, relevance, offsets).tolist() == pytest.approx([0, 0, math.log(2)])
+    with pytest.raises(ValueError, match=r"^relevance: found 2 relevant items in list 2, expected at most one"):
+        rb.loss("multinomial")(scores, relevance, offsets)
+
+
+def test_pointwise_losses_learn_the_share_of_relevant_items_from_all_lists() -> None:
+    """Two of eight items are relevant, none of them in the second list: one score for all must say a quarter."""
+    relevance, offsets = torch.tensor([1, 0, 0, 1, 0, 0, 0, 0]), torch.tensor([0, 4, 8])
+    for text, score in (("logistic", math.log(1 / 3)), ("squared", 1 / 4)):
+        gradient = gradient_of(text, torch.full((8,), score, dtype=torch.float64), relevance, offsets)
+        assert float(gradient.sum()) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("grades", [2, 3, 6])
+def test_ordinal_thresholds_are_learned_in_order(grades: int) -> None:
+    loss = OrdinalLoss(grades=grades, learn=True)
+    assert loss.thresholds.tolist() == pytest.approx([grade - 0.5 for grade in range(1, grades)])
+    assert sum(parameter.numel() for parameter in loss.parameters()) == grades - 1
+    scores, relevance = torch.linspace(-3, 3, 12), torch.arange(12) * grades // 12
+    before = loss(scores, relevance, whole(12)).item()
+    optimiser = torch.optim.SGD(loss.parameters(), lr=0.5)
+    for _ in range(50):
+        optimiser.zero_grad()
+        loss(scores, relevance, whole(12)).sum().backward()
+        optimiser.step()
+    assert loss(scores, relevance, whole(12)).item() < before
+    with torch.no_grad():
+        for parameter in loss.parameters():
+            parameter.copy_(torch.linspace(-30, 5, parameter.numel()).view_as(parameter))
+    assert (loss.thresholds.diff() >= 0).all()
+
+
+def test_ordinal_refuses_grades_that_it_has_no_threshold_for() -> None:
+    with pytest.raises(ValueError, match=r"^relevance: found 3, expected grades up to 2; ordinal\(grades=...\)"):
+        rb.loss("ordinal")(torch.zeros(2), torch.tensor([3, 0]), whole(2))
+
+
+@given(scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7), st.sampled_from(SWAPPED))
+def test_lambdarank_gradients_are_burges_lambdas(scores: list[float], grades: list[int], text: str) -> None:
+    """With the change of the metric measured by swapping the two items and evaluating again."""
+    of, n = metric(text), len(scores)
+    assert isinstance(of, AdditiveMetric)
+    relevance, sigma = torch.tensor(grades[:n]), 2.0
+    values = torch.tensor(scores, dtype=torch.float64)
+    gains, before = of.gains(relevance), of(values, relevance, whole(n))
+    expected = torch.zeros(n, dtype=torch.float64)
+    for i, j in permutations(range(n), 2):
+        if gains[i] > gains[j]:
+            swapped = values.clone()
+            swapped[[i, j]] = values[[j, i]]
+            change = abs(float(of(swapped, relevance, whole(n)) - before))
+            pull = -sigma / (1 + math.exp(sigma * float(values[i] - values[j]))) * change
+            expected[i] += pull
+            expected[j] -= pull
+    found = gradient_of(f"LambdaRank(metric={text},temperature=0.5)", values, relevance, whole(n))
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@given(scores_of_a_list, st.lists(st.integers(0, 3), min_size=7, max_size=7))
+def test_ndcg_loss1_is_above_the_cost(scores: list[float], grades: list[int]) -> None:
+    """In logarithms to base 2 it bounds what nDCG falls short of 1 by (Wang et al. 2018)."""
+    relevance = grades[: len(scores)]
+    if max(relevance) > 0:
+        ndcg = rb.metric("nDCG")(np.array(scores), np.array(relevance), np.array([0, len(scores)]))[0]
+        assert loss_of("LambdaLoss(scheme=ndcg-loss1)", scores, relevance) / math.log(2) >= 1 - ndcg - 1e-12
+
+
+@pytest.mark.parametrize(
+    "text", ["LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"]
+)
+@pytest.mark.parametrize("n_pairs", [1, 7, 100])
+def test_chunks_of_pairs_change_nothing(text: str, n_pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    offsets = torch.tensor([0, 17, 17, 18, 43])
+    scores = torch.randint(-9, 9, (43,), generator=generator).double() / 4
+    relevance = torch.randint(0, 4, (43,), generator=generator)
+    loss = rb.loss(text)
+    expected, slopes = loss(scores, relevance, offsets), gradient_of(text, scores, relevance, offsets)
+    monkeypatch.setattr(gain_pairs, "PAIRS_PER_CHUNK", n_pairs)
+    torch.testing.assert_close(loss(scores, relevance, offsets), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(gradient_of(text, scores, relevance, offsets), slopes, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@3"])
+def test_each_pair_that_can_count_is_formed_once(text: str) -> None:
+    """All pairs of different gain, and with a cut-off those of them that have an item above it."""
+    generator = torch.Generator().manual_seed(2)
+    lists = Lists(torch.tensor([0, 30, 30, 75]))
+    scores, relevance = torch.randn(75, generator=generator), torch.randint(0, 3, (75,), generator=generator)
+    of = metric(text)
+    assert isinstance(of, AdditiveMetric)
+    weights = SwapWeights(of, scores, relevance, lists)
+    found = [
+        pair
+        for pairs in lambda_loss._pairs_with_a_discount(weights, lists)
+        for pair in zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True)
+    ]
+    counts = (weights.discount > 0).tolist()
+    expected = {
+        (i, j)
+        for items in lists.each()
+        for i, j in permutations(_range(items), 2)
+        if relevance[i] > relevance[j] and (counts[i] or counts[j])
+    }
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
+    """The weight of a pair is its mean over all orders, one for all pairs: relevant items share one pull."""
+    relevance = torch.tensor([1, 0, 0, 1, 0, 0])
+    gradient = gradient_of("LambdaRank", torch.zeros(6, dtype=torch.float64), relevance, whole(6))
+    discounts = 1 / np.log2(np.arange(2, 8))
+    apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
+    expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
+    np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)

@@ -1,0 +1,63 @@
+"""Texts of ir_measures as metrics of this library; their values side by side are in `test_metric_peers.py`."""
+
+import pytest
+
+import rankbound as rb
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("nDCG", "nDCG(gain=linear)"),
+        ("nDCG@10", "nDCG(gain=linear)@10"),
+        ("NDCG(cutoff=10)", "nDCG(gain=linear)@10"),
+        ("nDCG(dcg='log2')@10", "nDCG(gain=linear)@10"),
+        ("nDCG(dcg='exp-log2')@10", "nDCG@10"),
+        ('nDCG(dcg="exp-log2")', "nDCG"),
+        ("AP", "AP"),
+        ("MAP(rel=2)@10", "AP(rel=2)@10"),
+        ("RR", "RR"),
+        ("MRR@10", "RR@10"),
+        ("P@5", "P@5"),
+        ("Precision(rel=2)@5", "P(rel=2)@5"),
+        ("P(rel=2,judged_only=False)@5", "P(rel=2)@5"),
+        ("R@10", "Recall@10"),
+        ("Recall(rel=2)@10", "Recall(rel=2)@10"),
+        ("Success@5", "Hit@5"),
+        ("RBP(rel=1)", "RBP(p=0.8)"),
+        ("RBP(p=0.5,rel=2)", "RBP(rel=2,p=0.5)"),
+        ("ERR@20", "ERR(max=4)@20"),
+    ],
+)
+def test_what_they_mean_here(theirs: str, ours: str) -> None:
+    assert str(rb.metric(theirs, names="ir_measures")) == ours
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        ("Judged@10", "no counterpart: it counts judgements"),
+        ("Rprec", "no counterpart"),
+        ("alpha_nDCG@10", "no counterpart: it judges intents"),
+        ("Accuracy", "PairAccuracy compares grades"),
+        ("RBP(p=0.8)", "without rel it has graded gains"),
+        ("RBP(p=0.8,rel=1)@10", "takes no cut-off"),
+        ("nDCG(gains={0:1})@10", "no other gains"),
+        ("nDCG(dcg='ln')@10", "expected dcg='log2' or dcg='exp-log2'"),
+        ("P(judged_only=True)@5", "found judged_only"),
+        ("P", "needs a cut-off"),
+        ("P@0", "cut-off 0, expected at least 1"),
+        ("nDCG(cutoff=0)", "cut-off 0, expected at least 1"),
+        ("NDGC@10", "Did you mean nDCG"),
+        ("AP(gain=2)", "unknown parameter 'gain'"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused(theirs: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rb.metric(theirs, names="ir_measures")
+
+
+def test_only_known_names_are_read() -> None:
+    with pytest.raises(ValueError, match=r"^names: found 'trec_eval', expected one of rankbound, ir_measures"):
+        rb.metric("AP", names="trec_eval")
+    assert rb.metric(rb.metric("nDCG"), names="ir_measures") == rb.metric("nDCG")

@@ -1,0 +1,43 @@
+"""The pages about metrics run from top to bottom, and give what they say."""
+
+import ast
+import re
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = ("add_a_metric.md", "ways_to_use_a_metric.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_page_is_true(page: str) -> None:
+    names: dict[str, Any] = {}
+    compared = 0
+    for block in re.findall(r"^ *```python\n(.*?)^ *```", (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        code = dedent(block)
+        lines = code.splitlines()
+        for statement in ast.parse(code).body:
+            source = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
+            shown = re.search(r"# = (.*)$", source)
+            if isinstance(statement, ast.Expr) and shown:
+                values = as_tuple(eval(source, names))
+                found = np.concatenate([np.ravel(value) for value in values])
+                expected = [float(number) for number in shown[1].split(",")]
+                np.testing.assert_allclose(found, expected, atol=0.51 * 10.0 ** -digits(shown[1]), err_msg=source)
+                compared += 1
+            else:
+                exec(compile(ast.Module([statement], []), page, "exec"), names)
+    assert compared
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def digits(text: str) -> int:
+    """The fewest digits behind the point among the numbers shown."""
+    return min(len(number.partition(".")[2]) for number in text.replace("nan", "0.0000").split(","))
