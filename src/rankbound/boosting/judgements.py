@@ -1,0 +1,72 @@
+"""Labels, groups and weights as LightGBM and XGBoost hand them to functions of the user's."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankbound.lists import ArrayLike, Lists, as_tensor, require_finite, require_grades
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """What is known of the rows that a model scores: relevance and, if given, weights `(n_items,)`, and the lists."""
+
+    relevance: Tensor
+    lists: Lists
+    weight: Tensor | None = None
+
+    @classmethod
+    def of(cls, labels: ArrayLike, sizes: ArrayLike | None, weights: ArrayLike | None = None) -> "Judgements":
+        """From labels `(n_items,)`, the sizes of the groups `(n_lists,)`, and weights of rows or of groups.
+
+        Raises:
+            ValueError: for groups that are missing or don't add up to the rows, labels below 0, or weights of another
+                number.
+        """
+        grades = _whole(as_tensor(labels, "label"))
+        require_grades(grades)
+        if sizes is None or len(sizes) == 0:
+            raise ValueError("group: found none, expected the number of rows of each topic, in the rows' order")
+        counts = as_tensor(sizes, "group").to(torch.int64)
+        if int(counts.min()) < 0 or int(counts.sum()) != len(grades):
+            raise ValueError(f"group: found sizes that add up to {int(counts.sum())}, expected {len(grades)} rows")
+        lists = Lists(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+        return cls(grades, lists, _per_item(weights, lists))
+
+    @classmethod
+    def of_data(cls, data: Any) -> "Judgements":
+        """From a LightGBM `Dataset` or an XGBoost `DMatrix`."""
+        if hasattr(data, "get_uint_info"):
+            sizes: Any = np.diff(data.get_uint_info("group_ptr").astype(np.int64))
+        else:
+            sizes = data.get_group()
+        return cls.of(data.get_label(), sizes, data.get_weight())
+
+    def scores(self, predictions: ArrayLike) -> Tensor:
+        """The model's raw scores, one per row, checked."""
+        scores = as_tensor(predictions, "preds", len(self.relevance))
+        require_finite(scores)
+        return scores
+
+
+def _whole(labels: Tensor) -> Tensor:
+    """Both libraries keep labels as floats; whole ones become integers, others double precision."""
+    whole = labels.to(torch.int64)
+    return whole if bool((whole == labels).all()) else labels.to(torch.float64)
+
+
+def _per_item(weights: ArrayLike | None, lists: Lists) -> Tensor | None:
+    if weights is None or len(weights) == 0:
+        return None
+    given = as_tensor(weights, "weight")
+    if len(given) == lists.n_items:
+        return given
+    # XGBoost's weights for ranking are the groups'.
+    if len(given) == len(lists):
+        return lists.spread(given)
+    raise ValueError(
+        f"weight: found {len(given)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per group"
+    )
