@@ -38,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rankbound {_version.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
-    for name in sorted(module.name for module in iter_modules(commands.__path__)):
+    for name in sorted(one.name for one in iter_modules(commands.__path__) if not one.name.startswith("_")):
         module = import_module(f"rankbound.commands.{name}")
         subparser = subcommands.add_parser(
             name.replace("_", "-"),

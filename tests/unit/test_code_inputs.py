@@ -100,7 +100,7 @@ def subcommands() -> list[str]:
     return sorted(file.stem for file in (module.ROOT / "commands").glob("*.py") if file.stem != "__init__")
 
 
-@pytest.mark.parametrize("name", ["convert", "distributions", "train", "table", "document", "settle"])
+@pytest.mark.parametrize("name", ["convert", "distributions", "job", "table", "document", "settle"])
 def test_code_inputs_are_what_python_loads(name: str) -> None:
     """Import every file that is claimed, in an interpreter of its own: nothing of the package comes that was not."""
     claimed = files_behind([f"rankbound.commands.{name}"])
@@ -126,8 +126,8 @@ def test_importing_subcommands_is_light() -> None:
 
 def test_steps_do_not_depend_on_what_only_others_use() -> None:
     assert not any("losses" in file or "paper" in file for file in files_behind(["rankbound.commands.convert"]))
-    assert not any("paper" in file for file in files_behind(["rankbound.commands.train"]))
-    assert "losses/smooth.py" in files_behind(["rankbound.commands.train"])
+    assert not any("paper" in file for file in files_behind(["rankbound.commands.job"]))
+    assert "losses/smooth.py" in files_behind(["rankbound.commands.job"])
     assert "reference/thesis_table_5_1.csv" in files_behind(["rankbound.commands.table"])
 
 

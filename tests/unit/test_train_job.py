@@ -43,7 +43,7 @@ def options(**changes: Any) -> dict[str, Any]:
 def train(folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, **changes: Any) -> Path:
     out = folder / f"{name}.parquet"
     extra = ["--lists", str(lists)] if lists else []
-    arguments = ["train", "--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
+    arguments = ["job", "--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
     assert cli.main([*arguments, *extra, "--device", "cpu"]) == 0
     return out
 
@@ -129,7 +129,7 @@ def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tu
 def test_a_model_that_reads_features_says_that_it_has_none(instances: Path, tmp_path: Path, capsys: Any) -> None:
     text = json.dumps(options(model={"name": "mlp", "hidden": [5]}))
     out = tmp_path / "runs.parquet"
-    assert cli.main(["train", "--instances", str(instances), "--out", str(out), "--options", text]) == 2
+    assert cli.main(["job", "--instances", str(instances), "--out", str(out), "--options", text]) == 2
     assert "give the judged lists with --lists" in capsys.readouterr().err
     assert not out.exists()
 

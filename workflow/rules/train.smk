@@ -5,7 +5,7 @@
 rule train:
     input:
         unpack(steps.trained_from),
-        code=code_inputs("train"),
+        code=code_inputs("job"),
     output:
         runs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet",
         epochs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.epochs.parquet",
@@ -26,7 +26,7 @@ rule train:
         files=steps.train_flags,
         options=steps.train_options,
     shell:
-        "rankbound train --instances {input.instances:q} {params.files} --out {output.runs:q}"
+        "rankbound job --instances {input.instances:q} {params.files} --out {output.runs:q}"
         " --device {resources.device} --options {params.options:q} > {log:q} 2>&1"
 
 

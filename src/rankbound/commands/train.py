@@ -1,35 +1,90 @@
-"""`rankbound train`: one training job, all its folds and seeds."""
+"""`rankbound train`: a ranker from one's own judged lists."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SUMMARY = "Train one model with one loss and bound on all folds and seeds, resuming what was finished before."
+from rankbound.commands._flags import add_column_flags, names, plain_errors, read_named, widths
 
+if TYPE_CHECKING:
+    from rankbound.ranker import Ranker
+
+SUMMARY = "Train a ranker on your own judged lists: LETOR text, CSV or parquet"
 EXAMPLES = """\
-  rankbound train --instances data/instances/movielens-nsr1.parquet --out results/runs/min-max.parquet \\
-      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
-                  "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
-                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "learning_rate": 0.001, "epochs": 30, "batch_size": 32,
-                  "temperature": 1.0}'
-"""
+  rankbound train lists.csv --loss nDCG --bound min-max --out model.safetensors
+  rankbound train train.letor --validation vali.letor --model mlp --hidden 64,32 --out model.safetensors
+  rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
+
+A CSV or parquet file has a row per item with the columns topic and relevance, perhaps item, and features: all other
+columns that hold numbers. Rows of a topic need not stand together. `rankbound score` reads the model, and so does
+`rankbound.load` in Python."""
+
+# What is not given keeps the default of `rankbound.ranker.Recipe`, which the help repeats.
+_NUMBERS = {
+    "temperature": (float, "T", "of smooth ranks, in units of the scores (default: 1.0)"),
+    "epochs": (int, "N", "passes over the training topics (default: 100)"),
+    "learning_rate": (float, "RATE", "of Adam (default: 0.01)"),
+    "batch_size": (int, "N", "topics in a step (default: 16)"),
+    "seed": (int, "N", "of initial weights, order of topics and validation topics (default: 0)"),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
-    parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for models that read features")
-    parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
-    parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
-    parser.add_argument("--options", required=True, help="JSON object: the job")
+    """Declare the arguments."""
+    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the model to write (.safetensors)")
+    parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
+    parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
+    parser.add_argument("--model", help="linear (default) or mlp")
+    parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="of the mlp's layers (default: 64,32)")
+    parser.add_argument("--scale", help="of features: standard (default), query (within each list) or none")
+    parser.add_argument("--features", type=names, metavar="NAMES", help="their columns, as in a,b (default: all)")
+    parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists that pick the epoch")
+    parser.add_argument(
+        "--validation-share", type=float, metavar="SHARE", help="of the topics, without such a file (default: 0.2)"
+    )
+    parser.add_argument("--metric", metavar="METRIC", help="that picks the epoch (default: nDCG@10)")
+    for name, (kind, shown, meaning) in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
+    add_column_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import torch
+    """Train, save, and say what came of it."""
+    from dataclasses import fields
 
-    from rankbound.study.job import TrainingJob
-    from rankbound.study.train_job import Inputs, run_job
+    from rankbound.interchange.files import needs_extra
+    from rankbound.ranker import Recipe
+    from rankbound.ranker_training import train_ranker
 
-    # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
-    torch.set_num_threads(1)
-    inputs = Inputs(arguments.instances, arguments.lists, arguments.distributions)
-    run_job(TrainingJob.from_json(arguments.options), inputs, arguments.out, arguments.device)
+    with needs_extra("data"):
+        from tqdm import tqdm
+
+    given = {one.name: getattr(arguments, one.name, None) for one in fields(Recipe)}
+    recipe = {name: value for name, value in given.items() if value is not None}
+    with plain_errors():
+        epochs = Recipe(**recipe).epochs
+    lists = read_named(arguments.lists, arguments, arguments.features)
+    others = arguments.validation
+    validation = None if others is None else read_named(others, arguments, lists.feature_names)
+    with plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
+        ranker = train_ranker(
+            lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
+        )
+    ranker.save(arguments.out)
+    _report(ranker, lists.left_out, arguments.out)
+
+
+def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
+    recipe, record = ranker.recipe, ranker.record
+    print(
+        f"trained on {record['training_topics']} topics, {record['training_items']} items, "
+        f"{len(ranker.feature_names)} features" + (f" (text left out: {', '.join(left_out)})" if left_out else "")
+    )
+    bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
+    print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
+    if record["validation"] is not None:
+        print(f"{recipe.metric} on {record['validation_topics']} validation topics: {record['validation']:.4f}")
+    print(f"wrote {out}")

@@ -34,7 +34,7 @@ HONEST = "honest"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """What `rankbound train` is asked to do, from its options."""
+    """What `rankbound job` is asked to do, from its options."""
 
     study: str
     protocol: str

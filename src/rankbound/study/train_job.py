@@ -50,7 +50,7 @@ def run_job(job: TrainingJob, inputs: Inputs, out: Path, device: str = "auto") -
     Folds that an earlier, interrupted run finished with the same options, data and code are taken from its shards.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    shards = Shards(out, json.dumps(asdict(job), sort_keys=True), [*inputs.paths(), *code_inputs("train")])
+    shards = Shards(out, json.dumps(asdict(job), sort_keys=True), [*inputs.paths(), *code_inputs("job")])
     waiting = [pair for pair in itertools.product(job.folds, job.seeds) if not shards.has_all(_shard_names(*pair))]
     if waiting:
         data = StudyData.read(inputs.instances, inputs.lists, where)

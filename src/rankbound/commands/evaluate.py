@@ -1,0 +1,114 @@
+"""`rankbound evaluate`: metrics of a run."""
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rankbound.commands._flags import add_column_flags, plain_errors
+
+if TYPE_CHECKING:
+    from rankbound.interchange.evaluation import Evaluation
+
+SUMMARY = "Evaluate a run by qrels, with trec_eval's rules and exact ties"
+EXAMPLES = """\
+  rankbound evaluate run.txt qrels.txt -m nDCG@10 -m AP
+  rankbound evaluate run.txt lists.csv -m P@5 --per-topic
+  rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
+
+RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists themselves.
+Items without a judgement count as not relevant; relevant items that the run does not have count in what was possible.
+Ties count by the mean over their orders. A topic without relevant items has no nDCG or AP: the mean leaves it out."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .csv, .tsv or .parquet")
+    parser.add_argument("qrels", type=Path, metavar="QRELS", help="TREC qrels, LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument(
+        "-m", "--metric", dest="metrics", action="append", required=True, metavar="METRIC", help="may be repeated"
+    )
+    parser.add_argument(
+        "--names", default="rankbound", metavar="LIBRARY", help="whose names the metrics have: rankbound, ir_measures"
+    )
+    parser.add_argument(
+        "--missing",
+        default="skip",
+        choices=("skip", "zero"),
+        help="topics of QRELS that RUN does not have: left out (default), or counted as nothing retrieved",
+    )
+    parser.add_argument("--per-topic", action="store_true", help="show every topic's values, too")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_column_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Evaluate and print."""
+    from rankbound.interchange.evaluation import evaluate_run
+    from rankbound.interchange.files import read_qrels, read_run
+    from rankbound.metrics import metric
+
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+    with plain_errors():
+        metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
+        evaluation = evaluate_run(
+            read_run(arguments.run_file),
+            read_qrels(arguments.qrels, **columns),
+            metrics,
+            missing=arguments.missing,
+        )
+    print(_as_json(evaluation, arguments.per_topic) if arguments.json else _as_text(evaluation, arguments.per_topic))
+
+
+def _as_json(evaluation: "Evaluation", per_topic: bool) -> str:
+    found: dict[str, Any] = {
+        "topics": {
+            "evaluated": len(evaluation.topics),
+            "missing_in_run": len(evaluation.missing),
+            "not_in_qrels": len(evaluation.unjudged),
+        },
+        "means": {name: _or_null(mean) for name, mean in evaluation.means().items()},
+        "undefined": evaluation.undefined(),
+    }
+    if per_topic:
+        columns = {name: [_or_null(value) for value in values.tolist()] for name, values in evaluation.values.items()}
+        rows = zip(*columns.values(), strict=True)
+        found["per_topic"] = {
+            topic: dict(zip(columns, row, strict=True)) for topic, row in zip(evaluation.topics, rows, strict=True)
+        }
+    return json.dumps(found, indent=2, ensure_ascii=False)
+
+
+def _or_null(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
+    means, undefined, count = evaluation.means(), evaluation.undefined(), len(evaluation.topics)
+    rows = [["metric", "mean", "topics", "undefined"]]
+    rows += [[name, _shown(means[name]), str(count - undefined[name]), str(undefined[name])] for name in means]
+    text = _aligned(rows)
+    if per_topic:
+        values = [evaluation.values[name].tolist() for name in means]
+        each = zip(evaluation.topics, *values, strict=True)
+        lines = [[topic, *map(_shown, found)] for topic, *found in each]
+        text = _aligned([["topic", *means], *lines]) + "\n\n" + text
+    notes = [
+        f"{len(evaluation.missing)} topics of the qrels are not in the run" if evaluation.missing else "",
+        f"{len(evaluation.unjudged)} topics of the run are not in the qrels" if evaluation.unjudged else "",
+    ]
+    return "\n".join([text, *filter(None, notes)])
+
+
+def _shown(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4f}"
+
+
+def _aligned(rows: list[list[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
+    return "\n".join(lines)

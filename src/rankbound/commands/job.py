@@ -1,0 +1,35 @@
+"""`rankbound job`: one training job, all its folds and seeds."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Train one model with one loss and bound on all folds and seeds, resuming what was finished before."
+
+EXAMPLES = """\
+  rankbound job --instances data/instances/movielens-nsr1.parquet --out results/runs/min-max.parquet \\
+      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
+                  "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
+                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "learning_rate": 0.001, "epochs": 30, "batch_size": 32,
+                  "temperature": 1.0}'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
+    parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for models that read features")
+    parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
+    parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
+    parser.add_argument("--options", required=True, help="JSON object: the job")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import torch
+
+    from rankbound.study.job import TrainingJob
+    from rankbound.study.train_job import Inputs, run_job
+
+    # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
+    torch.set_num_threads(1)
+    inputs = Inputs(arguments.instances, arguments.lists, arguments.distributions)
+    run_job(TrainingJob.from_json(arguments.options), inputs, arguments.out, arguments.device)

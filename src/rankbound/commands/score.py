@@ -1,0 +1,37 @@
+"""`rankbound score`: a trained ranker's scores of one's own lists."""
+
+import argparse
+from pathlib import Path
+
+from rankbound.commands._flags import add_column_flags, plain_errors, read_named
+
+SUMMARY = "Score your own lists with a trained ranker: a TREC run, or a table"
+EXAMPLES = """\
+  rankbound score model.safetensors lists.csv --out run.txt
+  rankbound score model.safetensors test.letor --out scores.parquet
+
+The ranker's features are found by their names; the file needs no relevance. `rankbound evaluate` reads the result."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="what `rankbound train` wrote")
+    parser.add_argument("lists", type=Path, metavar="FILE", help="lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", required=True, help="a table for .csv, .tsv and .parquet, else a TREC run"
+    )
+    parser.add_argument("--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run")
+    add_column_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Score and write."""
+    from rankbound.interchange.files import write_run
+    from rankbound.ranker import load
+
+    ranker = load(arguments.model)
+    lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False)
+    with plain_errors():
+        scored = ranker.score_lists(lists)
+    write_run(arguments.out, scored, tag=arguments.tag)
+    print(f"scored {len(scored.items)} items of {len(scored.topics)} topics\nwrote {arguments.out}")

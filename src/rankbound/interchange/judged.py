@@ -1,0 +1,85 @@
+"""What files of rankings hold, in memory: flat columns plus offsets, one list for each topic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.lists import Lists, as_tensor
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Names = Sequence[str] | pl.Series
+else:
+    Names = Sequence
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a ranker made of each topic: its items with their scores, in any order.
+
+    List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. `items` and `scores`
+    `(n_items,)`, `offsets` `(n_lists + 1,)`; arrays, tensors and columns of other libraries come out as NumPy arrays.
+
+    Raises:
+        ValueError: for columns that don't fit each other.
+    """
+
+    topics: Sequence[str]
+    items: Names
+    scores: Any
+    offsets: Any
+
+    def __post_init__(self) -> None:
+        _settle(self, "scores")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qrels:
+    """What is known of each topic: its judged items with their relevance, laid out as in `Run`."""
+
+    topics: Sequence[str]
+    items: Names
+    relevance: Any
+    offsets: Any
+
+    def __post_init__(self) -> None:
+        _settle(self, "relevance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedLists(Qrels):
+    """Judged lists whose items have features, `(n_items, d)` float32; `left_out` names columns that are text."""
+
+    features: npt.NDArray[np.float32]
+    feature_names: Sequence[str]
+    left_out: Sequence[str] = field(default=())
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expected = (len(self.items), len(self.feature_names))
+        if self.features.shape != expected:
+            raise ValueError(f"features: found shape {self.features.shape}, expected {expected}: items, feature names")
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+
+def _settle(lists: Any, column: str) -> None:
+    """Check that the columns fit, and keep them as NumPy arrays; topics that are numbers become text, as in files."""
+    n_items = len(lists.items)
+    object.__setattr__(lists, "topics", [str(topic) for topic in lists.topics])
+    values = as_tensor(getattr(lists, column), column, n_items).detach().cpu()
+    offsets = Lists.checked(lists.offsets, n_items).offsets.cpu()
+    if len(lists.topics) != len(offsets) - 1:
+        raise ValueError(f"topics: found {len(lists.topics)} names, expected {len(offsets) - 1}, one per list")
+    if len(set(lists.topics)) != len(lists.topics):
+        twice = next(name for index, name in enumerate(lists.topics) if name in lists.topics[:index])
+        raise ValueError(f"topics: found {twice!r} twice, expected one list per topic")
+    object.__setattr__(lists, column, values.numpy())
+    object.__setattr__(lists, "offsets", offsets.numpy())

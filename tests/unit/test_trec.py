@@ -1,0 +1,351 @@
+"""TREC files in and out, and trec_eval's own numbers for a run judged by qrels."""
+
+import gzip
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+import pytrec_eval
+import torch
+
+from rankbound.errors import DataError
+from rankbound.interchange.evaluation import evaluate_run
+from rankbound.interchange.files import read_qrels, read_run, write_qrels, write_run
+from rankbound.interchange.judged import Qrels, Run
+from rankbound.lists import Lists
+from rankbound.metrics import Metric, metric
+from rankbound.ranks import Ranks
+
+Table = Mapping[str, Mapping[str, float]]
+
+# Ours, and what pytrec_eval calls it.
+SHARED = {
+    "AP": "map",
+    "nDCG(gain=linear)": "ndcg",
+    "nDCG(gain=linear)@10": "ndcg_cut_10",
+    "P@10": "P_10",
+    "RR": "recip_rank",
+    "AP@10": "map_cut_10",
+    "Recall@10": "recall_10",
+    "Hit@10": "success_10",
+}
+
+MEASURES = {"map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success"}
+
+
+def run_of(table: Table) -> Run:
+    scores = [score for items in table.values() for score in items.values()]
+    return Run(topics=list(table), items=_items(table), scores=np.array(scores, float), offsets=_offsets(table))
+
+
+def qrels_of(table: Table) -> Qrels:
+    grades = [int(grade) for items in table.values() for grade in items.values()]
+    return Qrels(topics=list(table), items=_items(table), relevance=np.array(grades, int), offsets=_offsets(table))
+
+
+def _items(table: Table) -> list[str]:
+    return [item for items in table.values() for item in items]
+
+
+def _offsets(table: Table) -> np.ndarray[Any, Any]:
+    return np.cumsum([0, *(len(items) for items in table.values())])
+
+
+def table_of(run: Run) -> dict[str, dict[str, float]]:
+    scores = run.scores.tolist()
+    return {
+        topic: dict(zip(list(run.items)[start:stop], scores[start:stop], strict=True))
+        for topic, (start, stop) in zip(run.topics, itertools.pairwise(run.offsets.tolist()), strict=True)
+    }
+
+
+def random_tables(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, int]]]:
+    """Topics with retrieved and unretrieved, judged and unjudged items; some in the run alone, some in the qrels."""
+    generator = np.random.default_rng(seed)
+    run, qrels = {}, {}
+    for topic in range(40):
+        pool = [f"d{item}" for item in range(60)]
+        retrieved = generator.permutation(pool)[: generator.integers(1, 50)]
+        judged = generator.permutation(pool)[: generator.integers(1, 40)]
+        if topic % 7 != 3:
+            run[f"q{topic}"] = dict(zip(map(str, retrieved), generator.permutation(len(retrieved)) / 4, strict=True))
+        if topic % 11 != 5:
+            grades = generator.integers(-1, 4, len(judged)) * (generator.random(len(judged)) < 0.5)
+            qrels[f"q{topic}"] = dict(zip(map(str, judged), grades.tolist(), strict=True))
+    return run, qrels
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
+    run, qrels = random_tables(seed)
+    write_run(tmp_path / "run.txt", run_of(run))
+    write_qrels(tmp_path / "qrels.txt", qrels_of(qrels))
+    found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", list(SHARED))
+    expected = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
+    assert set(found.topics) == set(expected)
+    for ours, theirs in SHARED.items():
+        values = np.array([expected[topic][theirs] for topic in found.topics])
+        np.testing.assert_allclose(np.nan_to_num(found.values[ours]), values, atol=1e-9, err_msg=ours)
+        # They count a topic without relevant items as 0; ours is undefined, and left out of the mean.
+        relevant = np.array([max(qrels[topic].values()) > 0 for topic in found.topics])
+        if ours not in ("P@10", "Hit@10"):
+            np.testing.assert_array_equal(np.isnan(found.values[ours]), ~relevant)
+
+
+@pytest.mark.parametrize("name", ["AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)"])
+def test_ties_count_by_the_mean_over_their_orders(name: str) -> None:
+    """Beside items that were not retrieved, which stand below all of them in every order."""
+    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1}
+    items = [f"d{index}" for index in range(len(scores))]
+    qrels = qrels_of({"q": dict(zip(items, grades, strict=True)) | lost})
+    values = []
+    for first, second in itertools.product(itertools.permutations((1, 2, 3)), itertools.permutations((4, 5))):
+        order = [0, *first, *second]
+        strict = {"q": {items[item]: -float(rank) for rank, item in enumerate(order)}}
+        values.append(evaluate_run(run_of(strict), qrels, [name]).values[name][0])
+    tied = evaluate_run(run_of({"q": dict(zip(items, scores, strict=True))}), qrels, [name])
+    assert tied.values[name][0] == pytest.approx(np.mean(values), abs=1e-12)
+
+
+def test_an_item_that_is_missing_adds_nothing_and_counts_in_what_was_possible() -> None:
+    run = run_of({"q": {"a": 3.0, "b": 2.0, "c": 1.0}})
+    qrels = qrels_of({"q": {"a": 1, "c": 1, "x": 1, "y": 0}})
+    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@2"]).values
+    assert found["AP"][0] == pytest.approx((1 + 2 / 3) / 3, abs=1e-15)
+    assert found["nDCG"][0] == pytest.approx((1 + 1 / 2) / (1 + 1 / np.log2(3) + 1 / 2), abs=1e-15)
+    assert found["RR"][0] == 1
+    assert found["P@2"][0] == 0.5
+
+
+def test_nothing_relevant_retrieved_is_zero_and_nothing_relevant_at_all_is_undefined() -> None:
+    run = run_of({"none": {"a": 1.0}, "empty": {"a": 1.0}, "clean": {"a": 1.0}})
+    qrels = qrels_of({"none": {"b": 2}, "empty": {"a": 0}, "clean": {"a": 3}})
+    found = evaluate_run(run, qrels, ["AP", "nDCG", "RR", "P@5"])
+    for name in ("AP", "nDCG", "RR"):
+        np.testing.assert_array_equal(found.values[name], [0, np.nan, 1])
+    np.testing.assert_array_equal(found.values["P@5"], [0, 0, 0.2])
+    assert found.undefined() == {"AP": 1, "nDCG": 1, "RR": 1, "P@5": 0}
+    assert found.means()["AP"] == 0.5
+
+
+def test_topics_that_are_missing_are_skipped_or_count_zero() -> None:
+    run = run_of({"b": {"x": 1.0}, "only-run": {"x": 1.0}})
+    qrels = qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
+    skipped = evaluate_run(run, qrels, ["AP", "P@2"])
+    assert (skipped.topics, skipped.missing, skipped.unjudged) == (["b"], ["a", "c"], ["only-run"])
+    assert skipped.means() == {"AP": 1.0, "P@2": 0.5}
+    zero = evaluate_run(run, qrels, ["AP", "P@2"], missing="zero")
+    assert list(zero.topics) == ["a", "b", "c"]
+    np.testing.assert_array_equal(zero.values["AP"], [0, 1, np.nan])
+    np.testing.assert_array_equal(zero.values["P@2"], [0, 0.5, 0])
+    with pytest.raises(ValueError, match=r"^missing: found 'drop', expected one of skip, zero"):
+        evaluate_run(run, qrels, ["AP"], missing="drop")
+
+
+def test_a_run_without_common_topics_has_no_mean() -> None:
+    found = evaluate_run(run_of({"b": {"x": 1.0}}), qrels_of({"a": {"x": 1}}), ["AP"])
+    assert len(found.values["AP"]) == 0
+    assert np.isnan(found.means()["AP"])
+
+
+def test_complete_lists_are_plain_metrics() -> None:
+    generator = np.random.default_rng(0)
+    scores, grades = generator.integers(0, 5, 30).astype(float), generator.integers(0, 3, 30)
+    items = [f"d{index}" for index in range(10)] * 3
+    offsets = np.array([0, 10, 20, 30])
+    run = Run(topics=list("abc"), items=items, scores=scores, offsets=offsets)
+    qrels = Qrels(topics=list("abc"), items=items, relevance=grades, offsets=offsets)
+    found = evaluate_run(run, qrels, ["nDCG@3", "AP", "nRBP"])
+    for name, values in found.values.items():
+        np.testing.assert_array_equal(values, metric(name)(scores, grades, offsets))
+
+
+@pytest.mark.parametrize("name", ["nRBP", "LinearDCG", "LinearNDCG", "PairError"])
+def test_sums_of_ranks_have_no_value_for_a_missing_item(name: str) -> None:
+    qrels = qrels_of({"q": {"a": 1, "b": 1, "c": 0}})
+    with pytest.raises(ValueError, match=rf"^metric {name}: has no value where a relevant item was not retrieved"):
+        evaluate_run(run_of({"q": {"a": 1.0, "c": 2.0}}), qrels, [name])
+
+
+def test_a_metric_that_does_not_notice_rank_infinity_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Found(Metric):
+        """How many relevant items there are, wherever they stand."""
+
+        name: ClassVar[str] = "Found"
+
+        def of_ranks(self, ranks: Ranks, relevance: torch.Tensor, lists: Lists) -> torch.Tensor:
+            return lists.sum(relevance > 0)
+
+    complete = qrels_of({"q": {"a": 1}})
+    assert evaluate_run(run_of({"q": {"a": 1.0}}), complete, [Found()]).values["Found"].tolist() == [1]
+    with pytest.raises(ValueError, match=r"^metric Found: has no value where a relevant item was not retrieved"):
+        evaluate_run(run_of({"q": {"b": 1.0}}), complete, [Found()])
+
+
+def test_a_score_that_is_not_finite_is_refused_with_its_topic() -> None:
+    run = run_of({"p": {"a": 1.0}, "q": {"a": 1.0, "b": float("nan")}})
+    with pytest.raises(ValueError, match=r"^scores: found nan in topic q, expected finite numbers"):
+        evaluate_run(run, qrels_of({"p": {"a": 1}, "q": {"a": 1}}), ["AP"])
+
+
+# Files
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.csv", "run.tsv", "run.parquet"])
+def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Path, name: str, dtype: Any) -> None:
+    generator = np.random.default_rng(1)
+    # Neighbours in their own precision, at all magnitudes.
+    base = (10.0 ** generator.uniform(-30, 30, 200)).astype(dtype)
+    scores = np.concatenate([base, np.nextafter(base, dtype(np.inf)), -base]).astype(dtype)
+    generator.shuffle(scores)
+    offsets = np.array([0, 250, 250, 600])
+    items = [f"d{index}" for index in range(600)]
+    run = Run(topics=["q1", "empty", "q2"], items=items, scores=torch.from_numpy(scores), offsets=offsets)
+    write_run(tmp_path / name, run)
+    back = read_run(tmp_path / name)
+    expected = {topic: found for topic, found in table_of(run).items() if found}
+    assert {t: {i: dtype(s) for i, s in found.items()} for t, found in table_of(back).items()} == expected
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    if "txt" in name:
+        lines = (gzip.decompress if name.endswith("gz") else bytes)((tmp_path / name).read_bytes()).decode().split("\n")
+        assert lines[0].split()[::3] == ["q1", "1"]
+        assert all(a >= b for a, b in itertools.pairwise(back.scores[:250]))
+
+
+def test_written_qrels_are_read_back(tmp_path: Path) -> None:
+    qrels = qrels_of({"q1": {"a": 2, "b": 0}, "q2": {"a": 1}})
+    write_qrels(tmp_path / "qrels", qrels)
+    assert (tmp_path / "qrels").read_text() == "q1 0 a 2\nq1 0 b 0\nq2 0 a 1\n"
+    back = read_qrels(tmp_path / "qrels")
+    assert (list(back.topics), list(back.items), back.relevance.tolist(), back.offsets.tolist()) == (
+        ["q1", "q2"],
+        ["a", "b", "a"],
+        [2, 0, 1],
+        [0, 2, 3],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q1 0 a 1\nq2 0 b -2\nq1 0 c 3\n",
+        "q1\t0\ta\t1\nq2\t0\tb\t-2\nq1\t0\tc\t3",
+        " q1  0 a   1 \r\n\r\nq2 0\tb -2\r\nq1 0 c 3\r\n",
+        "q1 0 a 1\n\n\nq2 0 b -2\nq1 0 c +3\n",
+    ],
+    ids=["plain", "tabs", "untidy", "signs"],
+)
+def test_white_space_and_order_of_qrels_are_free(tmp_path: Path, text: str) -> None:
+    """Rows of a topic come together, in the order of their first; negative relevance is 0."""
+    (tmp_path / "qrels").write_bytes(text.encode())
+    qrels = read_qrels(tmp_path / "qrels")
+    assert (list(qrels.topics), list(qrels.items)) == (["q1", "q2"], ["a", "c", "b"])
+    assert qrels.relevance.tolist() == [1, 3, 0]
+
+
+RUN_LINE = "q1 Q0 a 1 0.5 x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            RUN_LINE + "q1 Q0 b 2 0.4\n",
+            r"line 2: found 5 fields, expected topic Q0 item rank score tag: 'q1 Q0 b 2 0.4'",
+        ),
+        ("\n" + RUN_LINE + "q1 Q0 b 2 high x\n", r"line 3: found score 'high', expected a finite number"),
+        (RUN_LINE + "q1 Q0 b 2 nan x\n", r"line 2: found score 'nan', expected a finite number"),
+        (RUN_LINE + "q1 Q0 b 2 1 x y\n", r"line 2: found 7 fields"),
+        (RUN_LINE * 2, r"item 'a' occurs more than once in topic 'q1'"),
+        ("", r"there are no lines in it; expected lines of `topic Q0 item rank score tag`"),
+    ],
+)
+def test_a_malformed_run_is_refused_by_line_and_token(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "run.txt").write_text(text)
+    with pytest.raises(DataError, match=rf"run\.txt.*{message}"):
+        read_run(tmp_path / "run.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q1 0 a 1\nq1 0 b 1.5\n", r"line 2: found relevance '1\.5', expected a whole number"),
+        ("q1 0 a\n", r"line 1: found 3 fields, expected topic iteration item relevance: 'q1 0 a'"),
+    ],
+)
+def test_malformed_qrels_are_refused_by_line_and_token(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "qrels").write_text(text)
+    with pytest.raises(DataError, match=rf"qrels, {message}"):
+        read_qrels(tmp_path / "qrels")
+
+
+def test_files_that_are_not_there_or_damaged_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.txt: cannot be read \(No such file"):
+        read_run(tmp_path / "nowhere.txt")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(RUN_LINE.encode() * 100)[:30])
+    with pytest.raises(DataError, match=r"cut\.gz: cannot be read"):
+        read_run(tmp_path / "cut.gz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"items": ["a b"]}, "items holds 'a b'; a name in a TREC file has no white space"),
+        ({"topics": [""]}, "topics holds ''"),
+        ({"scores": np.array([np.inf])}, "found the score inf, expected finite numbers"),
+    ],
+)
+def test_what_a_run_cannot_hold_is_not_written(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    run = Run(**{"topics": ["q"], "items": ["a"], "scores": np.array([1.0]), "offsets": [0, 1], **change})
+    with pytest.raises(DataError, match=message):
+        write_run(tmp_path / "run.txt", run)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_qrels_hold_whole_numbers(tmp_path: Path) -> None:
+    qrels = Qrels(topics=["q"], items=["a", "b"], relevance=np.array([1.0, 0.5]), offsets=[0, 2])
+    with pytest.raises(DataError, match=r"found relevance 0\.5, expected whole numbers"):
+        write_qrels(tmp_path / "qrels", qrels)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": [1.0]}, r"^scores: found 1 values, expected 2"),
+        ({"offsets": [0, 1]}, r"^offsets: found 0 .. 1, expected 0 .. 2"),
+        ({"topics": ["a"]}, r"^topics: found 1 names, expected 2"),
+        ({"topics": ["a", "a"]}, r"^topics: found 'a' twice"),
+    ],
+)
+def test_a_run_whose_columns_do_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Run(**{"topics": ["a", "b"], "items": ["x", "y"], "scores": [1.0, 2.0], "offsets": [0, 1, 2], **change})
+
+
+def test_columns_of_other_libraries_make_a_run() -> None:
+    run = Run(topics=["a"], items=pl.Series(["x", "y"]), scores=pl.Series([1.0, 2.0]), offsets=pl.Series([0, 2]))
+    assert table_of(run) == {"a": {"x": 1.0, "y": 2.0}}
+
+
+def test_numbers_are_names_too(tmp_path: Path) -> None:
+    run = Run(topics=[7, 8], items=np.array([3, 4, 3]), scores=[1.0, 2.0, 3.0], offsets=[0, 2, 3])
+    write_run(tmp_path / "run.txt", run)
+    assert table_of(read_run(tmp_path / "run.txt")) == {"7": {"4": 2.0, "3": 1.0}, "8": {"3": 3.0}}
+    found = evaluate_run(run, qrels_of({"7": {"3": 1}, "8": {"3": 1}}), ["RR"])
+    assert found.values["RR"].tolist() == [0.5, 1]
+
+
+def test_an_item_that_a_topic_has_twice_is_refused() -> None:
+    twice: dict[str, Any] = {"topics": ["p", "q"], "items": ["a", "b", "b"], "offsets": [0, 1, 3]}
+    run, qrels = run_of({"q": {"b": 1.0}}), qrels_of({"q": {"b": 1}})
+    with pytest.raises(DataError, match=r"^scores: item 'b' occurs more than once in topic 'q'"):
+        evaluate_run(Run(**twice, scores=[1.0, 2.0, 3.0]), qrels, ["AP"])
+    with pytest.raises(DataError, match=r"^relevance: item 'b' occurs more than once in topic 'q'"):
+        evaluate_run(run, Qrels(**twice, relevance=[1, 1, 1]), ["AP"])
