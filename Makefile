@@ -1,6 +1,8 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the real thing: fetches MovieLens and MQ2008, trains 375 models, draws every table and figure
 # make test    format, types, and all tests
+# make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
+#              BENCH="--quick" and the like are handed on: docs/benchmarks.md
 # Each sets up what it needs in .venv first. Needs make and Python 3.11 or newer, nothing else.
 #
 # PYTHON=python3.12                     another interpreter
@@ -14,11 +16,12 @@ TORCH_INDEX ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-CODE := src tests
+PEERS := .venv-bench
+CODE := src tests benchmarks
 RULES := Snakefile workflow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test lint format check clean setup
+.PHONY: help demo paper test bench lint format check clean setup
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +36,9 @@ paper: $(READY)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
 test: lint check
+
+bench: $(PEERS)/ready
+	$(PEERS)/bin/python -m benchmarks $(BENCH)
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)
@@ -53,7 +59,7 @@ setup: $(READY)
 
 # Results and raw archives stay: what took long to make or to fetch is removed by hand.
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Torch first and alone, so that nothing after it asks for another build.
 $(READY): pyproject.toml envs/cpu.txt envs/torch.txt
@@ -63,4 +69,17 @@ $(READY): pyproject.toml envs/cpu.txt envs/torch.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
 	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[dev]"
+	@touch $@
+
+# pytorchltr's reader of files is C code that no longer compiles, but its losses are plain Python: unpacked, not built.
+PYTORCHLTR := pytorchltr-0.2.1
+$(PEERS)/ready: pyproject.toml envs/cpu.txt envs/peers.txt envs/torch.txt
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
+	$(PEERS)/bin/python -m pip install --quiet -c envs/peers.txt -e ".[peers]"
+	$(PEERS)/bin/python -m pip download --quiet --no-deps --no-binary pytorchltr -d $(PEERS)/unbuilt $(subst -,==,$(PYTORCHLTR)) \
+	  && tar -xzf $(PEERS)/unbuilt/$(PYTORCHLTR).tar.gz --strip-components=1 \
+	    -C "$$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
+	    $(PYTORCHLTR)/pytorchltr $(PYTORCHLTR)/pytorchltr.egg-info \
+	  || echo "make: pytorchltr could not be unpacked; the benchmarks leave it out" >&2
 	@touch $@

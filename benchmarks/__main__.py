@@ -1,0 +1,113 @@
+"""`python -m benchmarks`: run the questions, each under its allocator settings, and write tables and the figure."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.machine import BUSY_CORES, cores_in_use, describe, usable_cores
+from benchmarks.plot import draw
+from benchmarks.questions import ALLOCATORS, NAMES, question
+from benchmarks.report import FIGURE, MACHINES, read_results, summary
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
+
+EXAMPLES = """\
+examples:
+  python -m benchmarks --quick                  does everything work? a minute or two, small sizes
+  python -m benchmarks                          all questions, about a quarter of an hour on two cores
+  python -m benchmarks --only loss evaluation   two of them; the tables of the others stay as they are
+  python -m benchmarks --report --write-docs    no measuring: docs/ from what earlier runs left
+Libraries that are not installed are named and left out; `make bench` installs them all. Let nothing else run meanwhile.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, and print the page; the status is 1 if a question failed."""
+    chosen = _parser().parse_args(arguments)
+    folder = chosen.out / "quick" if chosen.quick else chosen.out
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = [] if chosen.report else _run_all(chosen, folder)
+    if not read_results(folder):
+        print(f"benchmarks: there are no results in {folder}; run without --report first", file=sys.stderr)
+        return 1
+    drawn = draw(read_results(folder), folder / FIGURE)
+    page = folder / "summary.md"
+    page.write_text(summary(folder, FIGURE, chosen.quick), encoding="utf-8")
+    if chosen.write_docs:
+        (DOCS / PAGE).write_text(summary(folder, PAGE_FIGURE, chosen.quick), encoding="utf-8")
+        if drawn:
+            shutil.copyfile(folder / FIGURE, DOCS / PAGE_FIGURE)
+    print(page.read_text("utf-8"))
+    for name in failed:
+        print(f"benchmarks: {name} failed; its table is missing or old", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Time and memory side by side with public libraries.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="QUESTION", help=", ".join(NAMES))
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, into a folder of their own")
+    parser.add_argument("--no-peers", action="store_true", help="ours alone")
+    parser.add_argument("--threads", type=int, metavar="N", default=usable_cores(), help="for everybody (all cores)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "benchmarks" / "results", help="results")
+    parser.add_argument("--report", action="store_true", help="measure nothing, write tables and figure only")
+    parser.add_argument("--write-docs", action="store_true", help=f"write docs/{PAGE} and docs/{PAGE_FIGURE}, too")
+    return parser
+
+
+def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
+    """Each question under each of its settings, in a fresh process; the names of those that failed."""
+    machines_path = folder / MACHINES
+    machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
+    failed = []
+    for name in chosen.only:
+        for setting in question(name).SETTINGS:
+            key, busy = f"{name}-{setting}", cores_in_use()
+            if busy > BUSY_CORES:
+                print(f"benchmarks: {key}: others are using {busy:.1f} cores of this machine", file=sys.stderr)
+            if not _run_one(chosen, name, setting, folder / f"{key}.csv"):
+                failed.append(key)
+                continue
+            machines[key] = {"machine": describe(chosen.threads), "cores used by others": round(busy, 2)}
+            machines_path.write_text(json.dumps(machines, indent=2) + "\n", encoding="utf-8")
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    return failed
+
+
+def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> bool:
+    threads = str(chosen.threads)
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")},
+        **ALLOCATORS[setting],
+        "OMP_NUM_THREADS": threads,
+        "NUMBA_NUM_THREADS": threads,
+        "JAX_PLATFORMS": "cpu",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
+    }
+    flags = [flag for flag, given in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if given]
+    command = [sys.executable, "-m", "benchmarks.worker", name, str(out), *flags]
+    return subprocess.run(_on_cores(chosen.threads) + command, env=environment, check=False).returncode == 0
+
+
+def _on_cores(threads: int) -> list[str]:
+    """XLA and Arrow go by the cores that they may use, so with fewer threads there are fewer cores."""
+    if threads >= usable_cores() or shutil.which("taskset") is None:
+        return []
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    return ["taskset", "--cpu-list", ",".join(map(str, cores))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""Generated lists: scores and relevance as flat tensors with offsets, and the same padded for who needs it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+RELEVANT_SHARE = 0.1
+"""Share of relevant items in single lists."""
+
+MOVIELENS_RELEVANT = {
+    0.0: 25,
+    0.1: 29,
+    0.25: 39,
+    0.5: 65.5,
+    0.75: 137,
+    0.9: 245,
+    0.95: 304,
+    0.99: 607,
+    1.0: 1227,
+}
+"""Quantile -> relevant movies per user of MovieLens latest-small, the 412 users with at least 25 (counted)."""
+
+NEGATIVES_PER_RELEVANT = (1, 2, 3)
+"""The thesis' negative sampling ratios: a list has 2, 3 or 4 times as many items as relevant ones."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Lists one after the other: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
+
+    scores: Tensor
+    relevance: Tensor
+    sizes: list[int]
+
+    @property
+    def offsets(self) -> Tensor:
+        return torch.tensor([0, *np.cumsum(self.sizes)])
+
+    @property
+    def relevant(self) -> tuple[int, ...]:
+        """Relevant items of each list."""
+        return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
+
+    def padded(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores, relevance and which places hold an item, each `(n_lists, longest)`; pads are 0."""
+        mask = torch.arange(max(self.sizes)) < torch.tensor(self.sizes)[:, None]
+        scores, relevance = (
+            torch.zeros(mask.shape, dtype=values.dtype).masked_scatter(mask, values)
+            for values in (self.scores, self.relevance)
+        )
+        return scores, relevance, mask
+
+
+def one_list(n: int, seed: int = 0) -> Batch:
+    """A list of `n` items with standard normal scores, a tenth of them relevant."""
+    return _batch([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
+
+
+def movielens_lists(count: int, seed: int = 0) -> Batch:
+    """`count` lists at equally spaced quantiles of MovieLens' sizes, the negative sampling ratios in turn."""
+    return _batch(movielens_sizes(count), seed)
+
+
+def movielens_sizes(count: int) -> list[tuple[int, int]]:
+    """Items and relevant items of `count` lists; quantiles between those in the table follow a straight line."""
+    quantiles = (np.arange(count) + 0.5) / count
+    relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
+    ratios = np.resize(NEGATIVES_PER_RELEVANT, count)
+    return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
+
+
+def _batch(sizes: list[tuple[int, int]], seed: int) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
+    relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])
+    return Batch(scores, relevance, [n for n, _ in sizes])

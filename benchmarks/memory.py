@@ -1,0 +1,107 @@
+"""Question 3: how much memory does one step of the loss need on one list of N items?
+
+`python -m benchmarks.memory CONTENDER N` is the probe: a process of its own, since memory that was ever used may stay.
+"""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+from benchmarks.batches import one_list
+from benchmarks.loss_contenders import ALL, OWN, LossContender
+from benchmarks.rows import Row
+from benchmarks.run import Run
+
+TITLE = "Memory of the loss"
+ABOUT = """\
+The same step on one list in a process of its own: the highest resident memory during the step, less that before it,
+when the libraries are loaded, the loss is compiled, a short list has been through it and the long list lies ready."""
+SETTINGS = ("default", "kept")
+
+SIZES = (8_000, 20_000, 100_000, 1_000_000)
+_QUICK_SIZES = (1_000,)
+_SHORT_LIST = 100
+_ROOT = Path(__file__).resolve().parents[1]
+_PATIENCE = 40.0
+"""Seconds for a probe, start included."""
+_TOO_LONG = f"takes over {_PATIENCE:.0f} s"
+
+
+def measure(run: Run) -> list[Row]:
+    """A probe per contender and size; who takes too long at one is not tried at the next."""
+    rows: list[Row] = []
+    tired: set[str] = set()
+    for n in _QUICK_SIZES if run.quick else SIZES:
+        found = []
+        for contender in ALL if run.peers else OWN:
+            run.tell(f"N = {n:,}, {contender.name}")
+            found.append(_row(contender, n) if contender.name not in tired else _left_out(contender, n, _TOO_LONG))
+        tired |= {row.contender for row in found if row.note == _TOO_LONG}
+        rows += [_compared(row, found[0]) for row in found]
+    return rows
+
+
+def _row(contender: LossContender, n: int) -> Row:
+    note = contender.obstacle(one_list(n))
+    if note is None:
+        command = [sys.executable, "-m", "benchmarks.memory", contender.name, str(n)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=True, cwd=_ROOT)
+            return Row(f"{n:,}", n, contender.name, float(done.stdout) / 1e6, "MB", rounds=1)
+        except subprocess.TimeoutExpired:
+            note = _TOO_LONG
+        except subprocess.CalledProcessError as error:
+            note = f"failed: {(error.stderr.strip() or 'killed').splitlines()[-1]}"
+    return _left_out(contender, n, note)
+
+
+def _left_out(contender: LossContender, n: int, note: str) -> Row:
+    return Row(f"{n:,}", n, contender.name, unit="MB", note=note)
+
+
+def _compared(row: Row, ours: Row) -> Row:
+    ratio = row.value / max(ours.value, 1.0)
+    return Row(row.size, row.n, row.contender, row.value, row.unit, ratio, ratio, ratio, row.rounds, row.note)
+
+
+def _probe(name: str, n: int) -> float:
+    """Bytes that one step adds to the process."""
+    (contender,) = [contender for contender in ALL if contender.name == name]
+    contender.step(one_list(_SHORT_LIST))()
+    step = contender.step(one_list(n))
+    before = _start_of_peak()
+    step()
+    return _peak() - before
+
+
+def _start_of_peak() -> float:
+    """Forget the highest memory so far (Linux; elsewhere it counts from the start), and give that of now in bytes."""
+    marks = Path("/proc/self/clear_refs")
+    if not marks.exists():
+        return _peak()
+    marks.write_text("5", encoding="ascii")
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    if Path("/proc/self/status").exists():
+        return _status("VmHWM")
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+def _status(key: str) -> float:
+    # Not ru_maxrss: a process starts with that of the one that started it.
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    (line,) = [line for line in lines if line.startswith(f"{key}:")]
+    return float(line.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    print(_probe(sys.argv[1], int(sys.argv[2])))

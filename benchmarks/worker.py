@@ -1,0 +1,24 @@
+"""One question in a process of its own: `python -m benchmarks.worker QUESTION OUT.csv [--quick] [--no-peers]`.
+
+The allocator and the number of threads come from the environment, which has to stand before the process starts.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+from benchmarks.questions import question
+from benchmarks.rows import write_rows
+from benchmarks.run import Run
+
+
+def main(name: str, out: str, *flags: str) -> None:
+    """Measure, and write the rows."""
+    # Peers warn about their own past.
+    warnings.simplefilter("ignore")
+    run = Run(quick="--quick" in flags, peers="--no-peers" not in flags, label=Path(out).stem)
+    write_rows(Path(out), question(name).measure(run))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

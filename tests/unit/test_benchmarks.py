@@ -1,0 +1,198 @@
+"""The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, pages. No peers needed."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import __main__ as program
+from benchmarks import distributions, evaluation, loss, loss_contenders, memory, ragged, timing
+from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
+from benchmarks.goals import GOALS, outcomes
+from benchmarks.loss_contenders import DIRECT_TORCH, OWN, PADDED_TORCH, LossContender, check_agreement
+from benchmarks.questions import ALLOCATORS, NAMES, question
+from benchmarks.report import read_results, summary
+from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
+from benchmarks.run import Run
+from benchmarks.timing import Contender, Pace, race
+
+NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
+
+
+class Clock:
+    """Time that passes only where a contender says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.calls: list[str] = []
+        monkeypatch.setattr(timing.time, "perf_counter", lambda: self.now)
+
+    def contender(self, name: str, seconds: list[float], scale: float = 1.0) -> Contender:
+        """Takes these seconds, call after call; the last one again and again."""
+        left = iter(seconds)
+
+        def call() -> None:
+            self.calls.append(name)
+            self.now += next(left, seconds[-1])
+
+        return Contender(name, call, scale)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_contenders_take_turns_after_two_calls_to_warm_up(clock: Clock) -> None:
+    race([clock.contender("long", [5.0]), clock.contender("short", [0.5])], NO_TURNS)
+    assert clock.calls == ["long", "long", "short", "short"] + ["long", "short", "short"] * 3
+
+
+def test_ratios_are_taken_within_rounds(clock: Clock) -> None:
+    first = clock.contender("a", [9, 9, 2, 4, 8])
+    second = clock.contender("b", [9, 9, 20, 20, 24])
+    (ours, peer) = race([first, second], NO_TURNS).timings
+    assert (ours.seconds, ours.ratio, ours.ratio_low, ours.ratio_high) == (4, 1, 1, 1)
+    assert (peer.seconds, peer.ratio, peer.ratio_low, peer.ratio_high, peer.rounds) == (20, 5, 3, 10, 3)
+
+
+def test_a_turn_is_the_median_of_its_calls_after_the_first(clock: Clock) -> None:
+    pace = Pace(fewest=1, most=1, seconds=0.0, turn=5.5)
+    (ours,) = race([clock.contender("a", [1, 1, 0.9, 1, 3, 2])], pace).timings
+    assert ours.seconds == 2
+
+
+def test_a_part_of_the_work_counts_as_the_whole(clock: Clock) -> None:
+    (_, peer) = race([clock.contender("a", [2.0]), clock.contender("b", [3.0], scale=100)], NO_TURNS).timings
+    assert (peer.seconds, peer.ratio) == (300, 150)
+
+
+def test_the_slow_are_left_out_but_never_the_first(clock: Clock) -> None:
+    slow = [clock.contender("a", [20.0]), clock.contender("b", [30.0]), clock.contender("c", [1.0])]
+    result = race(slow, NO_TURNS)
+    assert [found.name for found in result.timings] == ["a", "c"]
+    assert result.too_slow == {"b": 30}
+    assert rows_of(result, "5", 5)[-1].left_out
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.1, 30), (2.0, 15), (9.0, 5)])
+def test_rounds_follow_from_the_time_they_take(clock: Clock, seconds: float, rounds: int) -> None:
+    (ours,) = race([clock.contender("a", [seconds])], timing.FULL).timings
+    assert ours.rounds == rounds
+
+
+def test_rows_survive_their_file(tmp_path: Path) -> None:
+    rows = [
+        Row("1,000", 1000, "a, b", 0.25, "s", 2.0, 1.5, 2.5, 7, "a note"),
+        Row("1,000", 1000, "c", note="too large"),
+    ]
+    write_rows(tmp_path / "rows.csv", rows)
+    found = read_rows(tmp_path / "rows.csv")
+    assert found[0] == rows[0]
+    assert found[1].left_out
+    assert found[1].note == "too large"
+
+
+def test_movielens_sizes_are_those_of_the_table() -> None:
+    sizes = movielens_sizes(4000)
+    relevant = torch.tensor([p for _, p in sizes], dtype=torch.float64)
+    assert {n / p for n, p in sizes} == {2, 3, 4}
+    assert int(relevant.min()) == 25
+    assert 1200 < int(relevant.max()) <= 1227
+    assert float(relevant.quantile(0.5)) == pytest.approx(MOVIELENS_RELEVANT[0.5], abs=1)
+
+
+def test_padding_holds_every_item_once() -> None:
+    batch = movielens_lists(4)
+    scores, relevance, mask = batch.padded()
+    assert mask.sum(1).tolist() == batch.sizes
+    assert torch.equal(scores[mask], batch.scores)
+    assert torch.equal(relevance[mask], batch.relevance)
+    assert not scores[~mask].any()
+    assert not relevance[~mask].any()
+
+
+@pytest.mark.parametrize("batch", [one_list(40), movielens_lists(3)], ids=["one list", "ragged"])
+def test_formulations_agree(batch: loss_contenders.Batch) -> None:
+    contenders = [*OWN, DIRECT_TORCH, PADDED_TORCH]
+    check_agreement([contender.step(batch) for contender in contenders], contenders)
+
+
+def test_a_contender_with_another_loss_is_found_out() -> None:
+    def other(batch: loss_contenders.Batch) -> loss_contenders.Step:
+        return lambda: (torch.tensor(-0.5), torch.zeros(len(batch.scores)))
+
+    contenders = [OWN[0], LossContender("other", other, lambda n, p: n, 0)]
+    with pytest.raises(ArithmeticError, match="other"):
+        check_agreement([contender.step(one_list(40)) for contender in contenders], contenders)
+
+
+def test_who_cannot_take_part_says_why() -> None:
+    batch = movielens_lists(2)
+    longest = max(batch.sizes)
+    assert PADDED_TORCH.n_pairs(batch) == 2 * longest**2
+    assert DIRECT_TORCH.n_pairs(batch) == sum(n * p for n, p in zip(batch.sizes, batch.relevant, strict=True))
+    assert PADDED_TORCH.obstacle(batch) is None
+    assert PADDED_TORCH.obstacle(one_list(100_000)) == "would need 180 GB"
+    absent = LossContender("absent", OWN[0].step, lambda n, p: n, 0, package="no_such_package")
+    assert absent.obstacle(batch) == "no_such_package is not installed"
+
+
+def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    raced: list[int] = []
+
+    def pretend(contenders: list[Contender], pace: Pace) -> timing.Race:
+        raced.append(len(contenders))
+        return timing.Race(tuple(timing.Timing(c.name, 4.0, 1.0, 1.0, 1.0, 1) for c in contenders), {})
+
+    monkeypatch.setattr(loss, "race", pretend)
+    monkeypatch.setattr(loss, "QUICK_SIZES", (50, 100))
+    rows = loss.measure(Run(quick=True, peers=False))
+    assert raced == [2, 1]
+    assert rows[-1].note == "would take about 16 s"
+
+
+def test_every_goal_is_measured_by_its_question() -> None:
+    sizes = {"loss": loss.SIZES, "memory": memory.SIZES, "letor": [None]}
+    sizes |= {module.__name__.split(".")[1]: [module.LISTS] for module in (ragged, evaluation, distributions)}
+    assert all(goal.n in sizes[goal.question] for goal in GOALS)
+    results = {(goal.question, "default"): [] for goal in GOALS}
+    for goal in GOALS:
+        names = (OURS, *(c.name for c in loss_contenders.ALL), "ranx", "sampled", "scikit-learn, reading only")
+        results[goal.question, "default"] += [Row("", goal.n or 1, name, 0.1, "s", 5.0, 4.0, 6.0) for name in names]
+    assert [outcome.goal for outcome in outcomes(results)] == list(GOALS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_question_runs(name: str) -> None:
+    rows = question(name).measure(Run(quick=True, peers=False))
+    assert rows[0].contender == OURS
+    assert all(row.value > 0 for row in rows)
+    assert set(question(name).SETTINGS) <= set(ALLOCATORS)
+
+
+def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--quick", "--no-peers", "--threads", "1", "--out", str(tmp_path), "--only"]
+    assert program.main([*arguments, "evaluation"]) == 0
+    page = capsys.readouterr().out
+    assert list(read_results(tmp_path / "quick")) == [("evaluation", "default")]
+    assert page.strip() == summary(tmp_path / "quick", "loss.svg", quick=True).strip()
+    assert "`python -m benchmarks --only evaluation`" in page
+    assert f"| {OURS} |" in page
+    write_rows(tmp_path / "quick" / "loss-kept.csv", [Row("100", 100, OURS, 1e-3), Row("300", 300, OURS, 2e-3)])
+    assert program.main([*arguments, "loss", "--report"]) == 0
+    assert (tmp_path / "quick" / "loss.svg").read_text("utf-8").startswith("<?xml")
+    assert "| 300 | 2.00 ms |" in capsys.readouterr().out
+
+
+def test_a_question_that_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(tmp_path / "loss-kept.csv", [Row("100", 100, OURS, 1e-3)])
+    (tmp_path / "machine.json").write_text("{}", "utf-8")
+    monkeypatch.setattr(program, "_run_one", lambda *arguments: False)
+    monkeypatch.setattr(program, "cores_in_use", lambda: 2.0)
+    assert program.main(["--only", "letor", "--out", str(tmp_path)]) == 1
+    errors = capsys.readouterr().err
+    assert "letor-default: others are using 2.0 cores" in errors
+    assert "letor-default failed" in errors
