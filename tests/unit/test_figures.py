@@ -48,8 +48,8 @@ def svg_of(name: str, runs: Path | None, folder: Path) -> str:
     return path.read_text("utf-8")
 
 
-def test_the_figures_are_those_of_the_thesis() -> None:
-    expected = ["1_1", *(f"3_{k}" for k in range(1, 8)), *(f"5_{k}" for k in range(1, 11))]
+def test_the_figures_are_those_of_the_thesis_and_of_the_linear_ndcg() -> None:
+    expected = ["1_1", *(f"3_{k}" for k in range(1, 8)), *(f"5_{k}" for k in range(1, 11)), "linear_2", "linear_3"]
     assert sorted(figures.FIGURES) == sorted(f"figure_{name}" for name in expected)
 
 

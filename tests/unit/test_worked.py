@@ -1,4 +1,4 @@
-"""The worked tables of the thesis: the library's numbers round to the printed ones."""
+"""The worked tables: the library's numbers round to the printed ones, but for the misprints that are known."""
 
 from math import log2
 
@@ -8,11 +8,14 @@ import pytest
 from rankbound.errors import ConfigError
 from rankbound.paper import worked
 
+MISPRINTED = {"table_murphy_9_3": {"1.887", "0.772", "8.09", "0.9306"}}
+"""Table 9.3 rounds log2(i) to two decimals first; 3 / 1.59 = 1.887, where 3 / log2(3) = 1.893."""
+
 
 @pytest.mark.parametrize("name", list(worked.WORKED_TABLES))
-def test_every_printed_value_holds(name: str) -> None:
+def test_every_other_printed_value_holds(name: str) -> None:
     table = worked.worked_table(name)
-    assert table["holds"].drop_nulls().all(), table.filter(~pl.col("holds"))
+    assert set(table.filter(~pl.col("holds"))["printed"]) == MISPRINTED.get(name, set())
     assert table.select(pl.col("holds").is_null() == (pl.col("printed") == "")).to_series().all()
 
 

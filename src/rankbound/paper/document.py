@@ -145,6 +145,7 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
         "results": ("Figures of the results", ("figure_5_",)),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
+        "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
     }
     for anchor, (title, prefixes) in groups.items():
         names = [name for name in FIGURES if name.startswith(prefixes)]
@@ -157,12 +158,12 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
 def _figure(name: str, *, synthetic: bool) -> FigureBlock:
     spec = FIGURES[name]
     label = "Synthetic data. " if synthetic and spec.needs_runs else ""
-    title = name.replace("figure_", "Figure ").replace("_", ".")
+    title = spec.title or name.replace("figure_", "Figure ").replace("_", ".")
     return FigureBlock(name, title, label + spec.caption)
 
 
 def _worked_section(folder: Path) -> Section:
-    from rankbound.paper.worked import CAPTIONS
+    from rankbound.paper.worked import CAPTIONS, title
 
     blocks, held, printed = [], 0, 0
     for name, caption in CAPTIONS.items():
@@ -183,9 +184,8 @@ def _worked_section(folder: Path) -> Section:
             )
             for row in table.iter_rows(named=True)
         )
-        title = name.replace("table_", "Table ").replace("_", ".")
         header = ("list", "row", "quantity", "ours", "printed", "holds")
-        blocks.append(TableBlock(title, caption, header, rows, labels=3))
+        blocks.append(TableBlock(title(name), caption, header, rows, labels=3))
     text = (
         f"{held} of {printed} printed values hold: ours rounds to them. A dash marks what cannot be read in the text."
         if blocks

@@ -1,4 +1,4 @@
-"""The worked examples of the thesis (tables 1.1, 2.2 to 2.4, 3.1 to 3.3), by the library and as printed.
+"""The worked examples of the thesis (tables 1.1, 2.2 to 2.4, 3.1 to 3.3) and of Murphy, by the library and as printed.
 
 Every value comes from the library's metrics on lists whose order is the ranking; a rank's own share of a sum is the
 metric of the list in which only that rank is relevant. `holds` says whether ours rounds to what is printed; it is empty
@@ -22,6 +22,12 @@ PERSISTENCE = 0.7
 
 ITEMS, RELEVANT = 9, 3
 """Of the ideal and the worst order in tables 2.2 to 2.4."""
+
+GRADES = (3, 2, 3, 0, 1, 2)
+"""The list of Murphy's Table 9.3, from rank 1 down."""
+
+RELEVANCE = (1, 0, 1, 0, 1)
+"""Murphy's example of average precision (after eq. 9.127)."""
 
 EXACT = 1e-12
 """How near a printed fraction must be."""
@@ -78,7 +84,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def _printed(name: str) -> dict[tuple[str, str, str], str]:
-    resource = files("rankbound.reference").joinpath("thesis_worked_tables.csv")
+    resource = files("rankbound.reference").joinpath("worked_tables.csv")
     table = pl.read_csv(resource.read_bytes(), infer_schema=False)
     rows = table.filter(pl.col("table") == name.removeprefix("table_")).rows()
     return {(part, row, quantity): printed for _, part, row, quantity, printed in rows}
@@ -166,6 +172,19 @@ def _expected_ap() -> Iterator[Entry]:
     return _over_orders("AP", lambda order: _score("AP", order), total=True)
 
 
+def _murphy() -> Iterator[Entry]:
+    """Linear gain over log2(i), the first item undiscounted (eq. 9.128): printed from rounded terms."""
+    variant = "(gain=linear,discount=log2(r))"
+    for rank, grade in enumerate(GRADES, start=1):
+        only = [grade if place == rank else 0 for place in range(1, len(GRADES) + 1)]
+        yield "9.3", f"rank {rank}", "discounted gain", _score(f"DCG{variant}", only)
+    value = _score(f"DCG{variant}@6", GRADES)
+    yield "9.3", "sum", "DCG@6", value
+    yield "9.3", "ideal", "DCG@6", _score(f"DCG{variant}@6", sorted(GRADES, reverse=True))
+    yield "9.3", "normalised", "nDCG@6", _score(f"nDCG{variant}@6", GRADES)
+    yield "9.127", " ".join(map(str, RELEVANCE)), "AP", _score("AP", RELEVANCE)
+
+
 WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
     "table_1_1": _two_instances,
     "table_2_2": _dcg,
@@ -174,6 +193,7 @@ WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
     "table_3_1": _expected_dcg,
     "table_3_2": _expected_rank_sum,
     "table_3_3": _expected_ap,
+    "table_murphy_9_3": _murphy,
 }
 
 CAPTIONS: dict[str, str] = {
@@ -184,4 +204,13 @@ CAPTIONS: dict[str, str] = {
     "table_3_1": "DCG of all orders of X(2,1) and X(3,2), and its expectation.",
     "table_3_2": "First term of the nRBP loss of all orders of X(2,1) and X(3,2), and its expectation.",
     "table_3_3": "AP of all orders of X(2,1) and X(3,2), and its expectation.",
+    "table_murphy_9_3": "Murphy's Table 9.3 (linear gain, first two ranks undiscounted) and his example of AP. The book"
+    " adds up rounded terms, and carries its DCG into the nDCG.",
 }
+
+
+def title(name: str) -> str:
+    """What people call the table: `table_2_2` is Table 2.2."""
+    if name == "table_murphy_9_3":
+        return "Murphy, Table 9.3"
+    return name.replace("table_", "Table ").replace("_", ".")

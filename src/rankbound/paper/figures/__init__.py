@@ -1,4 +1,4 @@
-"""The figures of the thesis by name: which module draws each, with which arguments, and what its caption says.
+"""The figures by name: which module draws each, with which arguments, and what its caption says.
 
 Importing this module is light: a figure's own module (and matplotlib) is imported when it is drawn.
 """
@@ -20,6 +20,7 @@ class FigureSpec:
     caption: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     needs_runs: bool = False
+    title: str = ""
 
 
 _BOUNDED_LOSS = (
@@ -53,7 +54,18 @@ _DIFFERENCES = (
     "hold 50 and 90 percent of the topics; the line joins the means of up to eight groups of topics of about equal "
     "size, ordered by their number of relevant items."
 )
+_LINEAR = (
+    "A ranked list above its ideal order: ratings in boxes, below each the share of DCG, rating times the number of "
+    "items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where it exceeds 1; "
+    "their sum is the DCG error. The drawing is lost in the text; this list is one of those that give the printed "
+    "numbers."
+)
 _LOSSES = (("nDCG", "nDCG"), ("AP", "AP"), ("nRBP", "nRBP(p=0.95)"))
+
+
+def _linear(figure: int, *ratings: int) -> FigureSpec:
+    return FigureSpec("linear_ndcg", _LINEAR, {"ratings": ratings}, title=f"Jin and Geng, Figure {figure}")
+
 
 FIGURES: dict[str, FigureSpec] = {
     "figure_1_1": FigureSpec(
@@ -92,6 +104,8 @@ FIGURES: dict[str, FigureSpec] = {
         )
         for position, (loss, metric) in enumerate(_LOSSES)
     },
+    "figure_linear_2": _linear(2, 1, 0, 1, 0, 0, 1),
+    "figure_linear_3": _linear(3, 2, 1, 0, 2, 0, 0),
 }
 
 
