@@ -85,11 +85,11 @@ def answer_with(data: bytes, length: int | None = None, status: int = 200) -> An
 def test_the_table_of_sources_is_complete() -> None:
     for name, source in SOURCES.items():
         assert source.name == name
-        assert all(file_name.endswith((".zip", ".rar")) for file_name in source.file_names)
+        assert all(file_name.endswith((".zip", ".rar", ".pth")) for file_name in source.file_names)
         assert all(address.startswith("https://") for address in source.addresses)
         length = hashlib.new(source.algorithm).digest_size * 2
         assert all(len(checksum) == length for checksum in source.members.values())
-        assert source.members
+        assert source.members or source.folder or source.checksum
         assert source.terms
         assert source.citation
     with pytest.raises(ConfigError, match=r"no source 'movielen'; known are movielens, mq2008"):

@@ -11,14 +11,15 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("dataset", metavar="DATASET", help="synthetic-movielens or synthetic-mq2008")
+    parser.add_argument("dataset", metavar="DATASET", help="synthetic-movielens, synthetic-mq2008 or synthetic-aaf")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="what differs between stand-ins (default 0)")
     parser.add_argument(
         "--size",
         default="demo",
         metavar="N",
-        help="number of topics, or `demo` (60 users, 120 queries; the default) or `full` (as the real data set)",
+        help="number of topics or faces, or `demo` (60 users, 120 queries, 240 faces; the default) or `full` (as the "
+        "real data set)",
     )
 
 

@@ -4,18 +4,27 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "Make training instances: sampled negatives (interactions) or a relevance threshold (judged lists)"
+SUMMARY = "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)"
 EXAMPLES = """\
   rankbound sample movielens --in data/interactions/movielens.parquet --folds data/folds/movielens.parquet \\
       --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
   rankbound sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
-      --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'"""
+      --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
+  rankbound sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
+      --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'"""
 INTERACTION_OPTIONS: dict[str, Any] = {
     "min_relevant": 25,
     "nsr": 1,
     "seed": 0,
     "threshold": 4.0,
     "validation_share": 0.1,
+}
+IMAGE_OPTIONS: dict[str, Any] = {
+    "above": 5,
+    "seed": 0,
+    "test_pairs": 2400,
+    "train_pairs": 7200,
+    "validation_pairs": 2400,
 }
 LIST_OPTIONS: dict[str, Any] = {"threshold": 1}
 
@@ -24,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("dataset", metavar="DATASET", help="its name (of lists: with or without `-label<threshold>`)")
     parser.add_argument(
-        "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions or judged lists"
+        "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
     )
     parser.add_argument("--folds", type=Path, metavar="FILE", required=True, help="what `rankbound split` wrote")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
@@ -32,19 +41,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--options",
         default="{}",
         metavar="JSON",
-        help="interactions: min_relevant, nsr, seed, threshold, validation_share; lists: threshold",
+        help="interactions: min_relevant, nsr, seed, threshold, validation_share; lists: threshold; "
+        "images: above, seed, test_pairs, train_pairs, validation_pairs",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the instances."""
     from rankbound.data.contracts import contract_of
+    from rankbound.data.face_pairs import PairDrawing, sample_pairs
+    from rankbound.data.instances import SPLITS
     from rankbound.data.negatives import Drawing
     from rankbound.data.sampling import label_dataset, sample_interactions, sample_lists
     from rankbound.options import read_options
 
     files = (arguments.data, arguments.folds, arguments.out)
-    if contract_of(arguments.data, ("interactions", "lists")) == "lists":
+    contract = contract_of(arguments.data, ("interactions", "lists", "images"))
+    if contract == "images":
+        options = read_options(arguments.options, IMAGE_OPTIONS)
+        pairs = {split: options[f"{split}_pairs"] for split in SPLITS}
+        sample_pairs(*files, PairDrawing(arguments.dataset, pairs, options["above"], options["seed"]))
+        return
+    if contract == "lists":
         threshold = read_options(arguments.options, LIST_OPTIONS)["threshold"]
         sample_lists(*files, dataset=label_dataset(arguments.dataset, threshold), threshold=threshold)
         return

@@ -10,9 +10,10 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -79,10 +80,25 @@ def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None =
     sizes = {member.name: member.size for member in list_members(path, limits)}
     if name not in sizes:
         raise DataError(f"{path}: there is no member {name!r}")
-    opened = _open_zip(path, name) if _is_zip(path) else rar.open_member(path, name)
-    with opened as read:
+    with _open_archive(path) as open_one, open_one(name) as read:
         stream = _CheckedStream(read, f"{path}: member {name!r}", sizes[name])
         yield io.BufferedReader(stream, _BUFFER_BYTES)
+
+
+def read_members(
+    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Each of these members with its whole content, in that order; the archive is listed and checked once.
+
+    Raises DataError as `open_member` does.
+    """
+    sizes = {member.name: member.size for member in list_members(path, limits)}
+    with _open_archive(path) as open_one:
+        for name in names:
+            if name not in sizes:
+                raise DataError(f"{path}: there is no member {name!r}")
+            with open_one(name) as read:
+                yield name, _CheckedStream(read, f"{path}: member {name!r}", sizes[name]).readall()
 
 
 def _is_zip(path: str | os.PathLike[str]) -> bool:
@@ -135,20 +151,34 @@ def _zip_member(info: zipfile.ZipInfo) -> Member:
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
+_Opener = Callable[[str], AbstractContextManager[Callable[[int], bytes]]]
+
+
 @contextmanager
-def _open_zip(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
+def _open_archive(path: str | os.PathLike[str]) -> Iterator[_Opener]:
+    """Yield a function that opens the member of a name, to read so many bytes."""
+    if not _is_zip(path):
+        yield partial(rar.open_member, path)
+        return
     try:
         archive = zipfile.ZipFile(path)
     except _DAMAGE as error:
         raise rar.damaged(path, error) from error
     with archive:
-        info = next(info for info in archive.infolist() if _zip_member(info).name == name)
-        try:
-            stream = archive.open(info)
-        except _DAMAGE as error:
-            raise rar.damaged(path, error) from error
-        with stream:
-            yield stream.read
+        infos = {_zip_member(info).name: info for info in archive.infolist()}
+        yield lambda name: _open_zipped(path, archive, infos[name])
+
+
+@contextmanager
+def _open_zipped(
+    path: str | os.PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> Iterator[Callable[[int], bytes]]:
+    try:
+        stream = archive.open(info)
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+    with stream:
+        yield stream.read
 
 
 class _CheckedStream(io.RawIOBase):

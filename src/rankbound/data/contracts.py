@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankbound.data.schemas import CONTRACTS, FEATURES, SCHEMA_KEY, Contract, same_type, type_text
+from rankbound.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
 from rankbound.errors import DataError
 from rankbound.files import atomic_path
 
@@ -118,6 +118,23 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
     return table if columns is None else table.select(list(columns))
 
 
+def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """The columns named, a row group at a time, for what should not be held twice; checked as by `read_table`."""
+    expected = CONTRACTS[contract]
+    file = _open(path)
+    try:
+        _check_version(file.schema_arrow, expected, path)
+        _check_columns(file.schema_arrow, expected, str(path))
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=list(columns)).select(list(columns))
+            _check_nulls(table, expected, str(path))
+            yield table
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(path, error) from error
+    finally:
+        file.close()
+
+
 def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]:
     """The text metadata of a file of that contract (its version is checked)."""
     file = _open(path)
@@ -127,6 +144,16 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
     finally:
         file.close()
     return {key.decode(): value.decode() for key, value in found.items() if key != b"ARROW:schema"}
+
+
+def count_rows(path: str | os.PathLike[str], contract: str) -> int:
+    """How many rows a file of that contract has."""
+    file = _open(path)
+    try:
+        _check_version(file.schema_arrow, CONTRACTS[contract], path)
+        return int(file.metadata.num_rows)
+    finally:
+        file.close()
 
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
@@ -215,7 +242,7 @@ def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, expected: pa.DataType | None, name: str, where: str) -> pa.ChunkedArray:
-    if expected is None or expected is FEATURES or same_type(column.type, expected):
+    if expected is None or any_width(expected) or same_type(column.type, expected):
         return column
     try:
         return column.cast(expected)

@@ -17,6 +17,18 @@ SYNTHETIC_KEY = "rankbound.synthetic"
 FEATURES = pa.list_(pa.list_(pa.float32(), 0))
 """Stands for `list<fixed_size_list<float>[d]>` with any width d."""
 
+VECTOR = pa.list_(pa.float32(), 0)
+"""Stands for `fixed_size_list<float>[d]` with any width d."""
+
+PIXELS = pa.binary(1)
+"""Stands for `fixed_size_binary[d]` with any width d: the bytes of a picture, all red, then green, then blue."""
+
+_ANY_WIDTH = {
+    id(FEATURES): "list<fixed_size_list<float>[d]>",
+    id(VECTOR): "fixed_size_list<float>[d]",
+    id(PIXELS): "fixed_size_binary[d]",
+}
+
 
 @dataclass(frozen=True)
 class Contract:
@@ -64,6 +76,12 @@ CONTRACTS: Mapping[str, Contract] = {
         Contract("lists", {"topic": pa.string(), "items": _NAMES, "relevance": _RELEVANCE, "features": FEATURES}),
         Contract("list-folds", {"topic": pa.string(), "fold": pa.int8()}),
         Contract("interaction-folds", {"topic": pa.int32(), "item": pa.int32(), "fold": pa.int8()}),
+        Contract(
+            "images",
+            {"face": pa.string(), "number": pa.int32(), "age": pa.int8(), "group": pa.int32(), "pixels": PIXELS},
+        ),
+        Contract("image-folds", {"fold": pa.int8(), "split": pa.string(), "face": pa.string()}),
+        Contract("image-features", {"face": pa.string(), "features": VECTOR}),
         Contract(
             "instances",
             {
@@ -119,17 +137,22 @@ CONTRACTS: Mapping[str, Contract] = {
 }
 
 
+def any_width(expected: pa.DataType) -> bool:
+    """Whether a contract's type leaves the width of its values open."""
+    return id(expected) in _ANY_WIDTH
+
+
 def same_type(found: pa.DataType, expected: pa.DataType) -> bool:
     """Whether a column's type is the one that a contract asks for."""
+    if expected is PIXELS:
+        return bool(pa.types.is_fixed_size_binary(found))
     if expected is FEATURES:
-        return bool(
-            pa.types.is_list(found)
-            and pa.types.is_fixed_size_list(found.value_type)
-            and found.value_type.value_type == pa.float32()
-        )
+        return bool(pa.types.is_list(found)) and same_type(found.value_type, VECTOR)
+    if expected is VECTOR:
+        return bool(pa.types.is_fixed_size_list(found) and found.value_type == pa.float32())
     return bool(found == expected)
 
 
 def type_text(expected: pa.DataType) -> str:
     """A contract's type as errors show it."""
-    return "list<fixed_size_list<float>[d]>" if expected is FEATURES else str(expected)
+    return _ANY_WIDTH.get(id(expected), str(expected))

@@ -1,27 +1,31 @@
 """The publishers' raw files: where they are, under which terms, and the checksums of what is in them.
 
 An archive may be packed anew (the publisher ships MQ2008 as .rar, mirrors as .zip), so what counts is the content:
-every member named here must have its checksum, after CRLF line ends became LF where `normalise` says so.
+every member named here must have its checksum, after CRLF line ends became LF where `normalise` says so, and a folder
+named here must hold its files. What is no archive has a checksum of its own.
 """
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rankbound.data.archives import Limits, find_member, list_members, open_member
+from rankbound.data.folders import Folder, check_folder
 from rankbound.errors import ConfigError, DataError, SourceError
 
 _MEGABYTE = 2**20
 _READ_BYTES = _MEGABYTE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
-    """One raw archive.
+    """One raw archive, or a single file.
 
-    `file_names` are the archive's possible names on a mirror or placed by hand, best first; `addresses` the
-    publisher's; `members` maps the end of a member's path to its checksum by `algorithm`.
+    `file_names` are its possible names on a mirror or placed by hand, best first; `addresses` the publisher's.
+    Of an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` says what a
+    folder of many files holds; of a single file, `checksum` is its SHA-256. `remark` says what a check can't tell.
     """
 
     name: str
@@ -29,12 +33,15 @@ class Source:
     file_names: tuple[str, ...]
     addresses: tuple[str, ...]
     homepage: str
-    algorithm: str
-    normalise: bool
-    members: Mapping[str, str]
-    limits: Limits
+    algorithm: str = "sha256"
+    normalise: bool = False
+    members: Mapping[str, str] = field(default_factory=dict)
+    folder: Folder | None = None
+    checksum: str = ""
+    limits: Limits = field(default_factory=Limits)
     terms: str
     citation: str
+    remark: str = ""
 
 
 SOURCES: Mapping[str, Source] = {
@@ -84,6 +91,49 @@ SOURCES: Mapping[str, Source] = {
                 "https://arxiv.org/abs/1306.2597"
             ),
         ),
+        Source(
+            name="aaf",
+            title="All-Age-Faces",
+            file_names=("All-Age-Faces.zip", "All-Age-Faces-128px.zip"),
+            addresses=(
+                "https://github.com/middleyuan/All-Age-Faces-Dataset/archive/HEAD.zip",
+                "https://www.dropbox.com/s/a0lj1ddd54ns8qy/All-Age-Faces%20Dataset.zip?dl=1",
+            ),
+            homepage="https://github.com/JingchunCheng/All-Age-Faces-Dataset",
+            folder=Folder(
+                path="original images",
+                count=13_322,
+                names="59c09fa135928dbc2fd8f6cd2cca52be9569de0af7bcb2e6053eb84b78585120",
+                # The edition whose shorter sides are 128 pixels; the publisher's full-size one has about 190 MB.
+                editions={60_738_605: "b030c724ec13bdbd40315ea3e22291039490c983d3bd63060dbd744d6999d0e1"},
+                unknown_from=120 * _MEGABYTE,
+            ),
+            limits=Limits(members=100_000, member_bytes=512 * _MEGABYTE, total_bytes=8192 * _MEGABYTE),
+            terms="Research use; no redistribution.",
+            citation=(
+                "Jingchun Cheng, Yali Li, Jilong Wang, Le Yu, and Shengjin Wang. 2019. Exploiting Effective Facial "
+                "Patches for Robust Gender Recognition. Tsinghua Science and Technology 24, 3: 333-345. "
+                "https://doi.org/10.26599/TST.2018.9010090"
+            ),
+            remark=(
+                "of the full-size edition only the 13,322 names were compared: its contents' checksum is not known; "
+                "the edition with 128 pixels a side is compared byte by byte"
+            ),
+        ),
+        Source(
+            name="vgg16",
+            title="VGG16 weights trained on ImageNet (torchvision)",
+            file_names=("vgg16-397923af.pth",),
+            addresses=("https://download.pytorch.org/models/vgg16-397923af.pth",),
+            homepage="https://docs.pytorch.org/vision/stable/models/vgg.html",
+            # The publisher puts the first eight digits into the file's name.
+            checksum="397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
+            terms="BSD 3-Clause (torchvision); trained on ImageNet, whose own terms are non-commercial research.",
+            citation=(
+                "Karen Simonyan and Andrew Zisserman. 2015. Very Deep Convolutional Networks for Large-Scale Image "
+                "Recognition. ICLR. https://arxiv.org/abs/1409.1556"
+            ),
+        ),
     )
 }
 
@@ -96,12 +146,17 @@ def find_source(name: str) -> Source:
 
 
 def check_content(source: Source, path: str | os.PathLike[str]) -> None:
-    """Open the archive and compare the checksum of every member that the source names.
+    """Compare everything that the source says about the file: its own checksum, or its members' and folder's.
 
     Raises SourceError that says which member, the sum expected and the sum found; also where the archive cannot
     be opened, is unsafe (see `rankbound.data.archives`), or lacks a member.
     """
     try:
+        if source.checksum:
+            _check_file(source, path)
+            return
+        if source.folder is not None:
+            check_folder(source.folder, path, source.limits)
         members = list_members(path, source.limits)
         for wanted, expected in source.members.items():
             name = find_member(members, wanted, path)
@@ -123,6 +178,19 @@ def member_checksum(path: str | os.PathLike[str], name: str, source: Source) -> 
     with open_member(path, name, source.limits) as stream:
         _update(digest.update, stream.read, source.normalise)
     return digest.hexdigest()
+
+
+def _check_file(source: Source, path: str | os.PathLike[str]) -> None:
+    try:
+        with Path(path).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+    if found != source.checksum:
+        raise SourceError(
+            f"{path}: not {source.title}: expected the SHA-256 {source.checksum}, found {found} "
+            f"of {Path(path).stat().st_size} bytes; it may be cut off"
+        )
 
 
 def _update(update: Callable[[bytes], None], read: Callable[[int], bytes], normalise: bool) -> None:

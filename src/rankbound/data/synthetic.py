@@ -16,6 +16,7 @@ from rankbound.data.contracts import write_table
 from rankbound.data.folds import FOLDS
 from rankbound.data.mq2008 import PARTS_KEY, WIDTH
 from rankbound.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound.data.synthetic_faces import generate_faces
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
 
@@ -25,8 +26,9 @@ Integers = npt.NDArray[np.int64]
 SIZES = {
     "synthetic-movielens": {"demo": 60, "full": 412},
     "synthetic-mq2008": {"demo": 120, "full": 784},
+    "synthetic-aaf": {"demo": 240, "full": 12_936},
 }
-"""Number of topics: of users with enough relevant items, and of queries."""
+"""Number of topics: of users with enough relevant items, and of queries; or of faces."""
 
 _SMALLEST_SIZE = 10
 
@@ -48,9 +50,9 @@ _FIRST_QUERY = 10_001
 
 
 def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) -> None:
-    """Write the stand-in `synthetic-movielens` (interactions) or `synthetic-mq2008` (judged lists).
+    """Write `synthetic-movielens` (interactions), `synthetic-mq2008` (judged lists) or `synthetic-aaf` (images).
 
-    `size` is a number of topics, `demo` or `full`. Raises ConfigError for another data set or size.
+    `size` is a number of topics or faces, `demo` or `full`. Raises ConfigError for another data set or size.
     """
     if dataset not in SIZES:
         raise ConfigError(f"there is no synthetic data set {dataset!r}; known are {', '.join(SIZES)}")
@@ -59,6 +61,9 @@ def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) ->
         DATASET_KEY: dataset,
         SYNTHETIC_KEY: json.dumps({"dataset": dataset, "seed": seed, "topics": topics}, sort_keys=True),
     }
+    if dataset == "synthetic-aaf":
+        generate_faces(out, topics, seed, metadata)
+        return
     random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
     if dataset == "synthetic-movielens":
         write_table(_interactions(random, topics), out, "interactions", metadata=metadata)

@@ -1,0 +1,25 @@
+"""`rankbound features`: what a pretrained network makes of pictures."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Extract the features of images with a pretrained VGG16, resuming where an earlier run stopped"
+EXAMPLES = """\
+  rankbound features --images data/images/aaf.parquet --weights data/weights/vgg16.safetensors \\
+      --out data/features/aaf-vgg16.parquet"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--images", type=Path, metavar="FILE", required=True, help="what `rankbound convert` wrote")
+    parser.add_argument("--weights", type=Path, metavar="FILE", required=True, help="what `rankbound weights` wrote")
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
+    parser.add_argument("--side", type=int, default=224, metavar="N", help="enlarge pictures to N x N (default 224)")
+    parser.add_argument("--device", default="auto", metavar="D", help="cpu, cuda or auto (default)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Extract the features."""
+    from rankbound.study.image_features import extract_features
+
+    extract_features(arguments.images, arguments.weights, arguments.out, side=arguments.side, device=arguments.device)
