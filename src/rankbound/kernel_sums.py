@@ -13,7 +13,7 @@ METHODS = ("auto", "direct", "interpolated")
 # Pairs of (target, item) from which on interpolation is the faster way, as measured on batches of 32 lists and on one
 # list, whose pairs fill a matrix.
 PAIRS_WORTH_INTERPOLATION = 30_000
-PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION = 250_000
+PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION = 700_000
 
 # Polynomials per box at which second derivatives, with poles of the third order, are as precise as other kernels.
 PRECISE_ORDER = 12

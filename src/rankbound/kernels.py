@@ -33,8 +33,8 @@ class Kernel:
 
 def sigmoid_slope(gap: Tensor) -> Tensor:
     """The derivative of the sigmoid; `s * (1 - s)` would lose all digits of far items in single precision."""
-    decay = torch.exp(-gap.abs())
-    return decay / (1 + decay).square()
+    lesser = gap.abs().neg_().sigmoid_()
+    return lesser * (1 - lesser)
 
 
 def sigmoid_curvature(gap: Tensor) -> Tensor:

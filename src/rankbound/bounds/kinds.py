@@ -4,6 +4,7 @@ A bound is applied to the metric itself; a loss negates afterwards where higher 
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Protocol
@@ -36,19 +37,28 @@ class Facts:
     """
 
     def __init__(
-        self, metric: Metric, profiles: Profiles, informative: Tensor, distribution: CumulativeDistribution
+        self,
+        metric: Metric,
+        profiles: Callable[[], Profiles],
+        informative: Tensor,
+        distribution: CumulativeDistribution,
     ) -> None:
-        self.metric, self.profiles = metric, profiles
+        self.metric, self._profiles_when_asked = metric, profiles
         self.informative, self.distribution = informative, distribution
 
     @classmethod
     def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists, distribution: CumulativeDistribution) -> "Facts":
-        profiles = Profiles.of_lists(metric, relevance, lists)
-        return cls(metric, profiles, metric.informative(relevance, lists), distribution)
+        informative = metric.informative(relevance, lists)
+        return cls(metric, lambda: Profiles.of_lists(metric, relevance, lists), informative, distribution)
 
     @classmethod
     def of_counts(cls, metric: Metric, n: Tensor, p: Tensor, distribution: CumulativeDistribution) -> "Facts":
-        return cls(metric, Profiles(n, p), p > 0, distribution)
+        return cls(metric, lambda: Profiles(n, p), p > 0, distribution)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        """How many items of each grade the lists have; the unbounded loss never asks."""
+        return self._profiles_when_asked()
 
     @cached_property
     def _extremes(self) -> tuple[Tensor, Tensor]:

@@ -120,8 +120,11 @@ class NDCG(DCG):
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
-        if not relevance.is_floating_point() and (highest := int(relevance.max())) <= MOST_COUNTED_GRADES:
-            return self._ideal_of_counts(_counts_from(relevance, highest, lists), lists)
+        highest = math.inf if relevance.is_floating_point() else int(relevance.max())
+        if highest <= 1:
+            return self.binary_normaliser(lists.sum(relevance))
+        if highest <= MOST_COUNTED_GRADES:
+            return self._ideal_of_counts(_counts_from(relevance, int(highest), lists), lists)
         gains = self.gains(relevance)
         ideal = gains[descending_order(gains, lists)]
         discounts = self._running_discounts(int(lists.sizes.max()), lists.device).diff()
