@@ -1,5 +1,5 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
-# make paper   the real thing: fetches MovieLens and MQ2008, trains 375 models, draws every table and figure
+# make paper   the real thing: fetches MovieLens and MQ2008, trains 435 models, draws every table and figure
 # make test    format, types, and all tests
 # make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
 #              BENCH="--quick" and the like are handed on: docs/benchmarks.md

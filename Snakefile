@@ -9,6 +9,7 @@ from snakemake.utils import min_version
 
 from rankbound.errors import ConfigError
 from rankbound.study.code_inputs import code_inputs
+from rankbound.study.comparisons import VGG16_FILE
 from rankbound.study.config import check_config, config_files
 from rankbound.study.spec import Study
 from rankbound.study.steps import Steps, one_of
@@ -33,6 +34,12 @@ except ConfigError as error:
 study = Study(config)
 steps = Steps(study)
 
+
+onstart:
+    for reason in study.left_out.values():
+        print(reason, file=sys.stderr)
+
+
 # The steps run with the Python that runs snakemake, one thread each (lists are small: two jobs side by side beat two
 # threads), and keep the memory of freed tensors for the next ones instead of handing it back after each operation.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -49,10 +56,10 @@ os.environ.update(
 wildcard_constraints:
     source=one_of(study.sources),
     instances=one_of(study.instances),
-    protocol=one_of(config["protocols"]),
-    model=one_of(study.models),
-    loss=one_of(config["losses"]),
-    bounding=one_of(config["bounds"]),
+    protocol=one_of(study.protocols),
+    model=one_of([*study.models, *study.methods]),
+    loss=one_of(study.losses),
+    bounding=one_of(study.boundings),
     figure=one_of(config["figures"]),
     table=one_of(name for name in config["tables"] if name != "table_5_1"),
 

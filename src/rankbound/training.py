@@ -1,4 +1,4 @@
-"""One trainer for every torch model: batches of lists, Adam, and a record of every epoch.
+"""One trainer for every torch model: batches of lists, an optimiser, and a record of every epoch.
 
 It knows nothing of files. Which epoch counts is chosen per *selection*: by a part's metric, or the last one.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from rankbound.adam import Adam
 from rankbound.errors import RankboundError
 from rankbound.lists import Lists, NotFiniteError, require_finite
 from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric, evaluate
+from rankbound.optimisers import OPTIMISERS, Optimiser
 
 LAST = "last"
 
@@ -52,14 +52,21 @@ class Part:
 # Scores of all items of a part, flat.
 Scorer = Callable[[nn.Module, Part], Tensor]
 
+# What the next epoch trains on, where every epoch draws its own lists.
+Draw = Callable[[], Part]
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train: one learning rate and epoch budget for all losses and bounds of a data set and model."""
+    """How to train: one learning rate and epoch budget for all losses and bounds of a data set and model.
+
+    `optimiser` is `adam` or `sgd`.
+    """
 
     learning_rate: float
     epochs: int
     batch_size: int
+    optimiser: str = "adam"
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ def train(
     model: nn.Module,
     scorer: Scorer,
     loss: RankingLoss,
-    training: Part,
+    training: Part | Draw,
     parts: Mapping[str, Part],
     *,
     settings: Settings,
@@ -106,6 +113,7 @@ def train(
 
     Args:
         scorer: gives the scores of a part's items under the model.
+        training: the lists to train on, or a function that draws those of the next epoch.
         parts: parts to measure by name, such as `validation` and `test`.
         monitored: metrics whose means are recorded every epoch.
         selections: the metric by which each named part picks an epoch; the first best one counts. The last epoch is
@@ -116,13 +124,17 @@ def train(
     Raises:
         TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
     """
-    optimiser = Adam(model.parameters(), settings.learning_rate)
-    informative = loss.informative(training.relevance, training.lists)
+    optimiser = OPTIMISERS[settings.optimiser](model.parameters(), settings.learning_rate)
+    part = training if isinstance(training, Part) else training()
+    informative = loss.informative(part.relevance, part.lists)
     trained = Trained()
-    measuring = _Measuring(parts, monitored)
+    measuring = Measuring(parts, monitored)
     for number in range(1, settings.epochs + 1):
-        mean_loss, norm = _epoch(model, scorer, loss, training, informative, optimiser, settings, generator, number)
-        measured = measuring.means(model, scorer)
+        if number > 1 and not isinstance(training, Part):
+            part = training()
+            informative = loss.informative(part.relevance, part.lists)
+        mean_loss, norm = _epoch(model, scorer, loss, part, informative, optimiser, settings, generator, number)
+        measured = measuring.means(predict(model, scorer, measuring.joined))
         epoch = Epoch(number, mean_loss, norm, measured)
         trained.epochs.append(epoch)
         for name, metric in selections.items():
@@ -145,7 +157,7 @@ def _epoch(
     loss: RankingLoss,
     training: Part,
     informative: Tensor,
-    optimiser: Adam,
+    optimiser: Optimiser,
     settings: Settings,
     generator: torch.Generator,
     number: int,
@@ -195,7 +207,7 @@ def _losses(model: nn.Module, scorer: Scorer, loss: RankingLoss, batch: Part) ->
     return losses
 
 
-class _Measuring:
+class Measuring:
     """The mean metrics of several parts, whose lists are scored and sorted together."""
 
     def __init__(self, parts: Mapping[str, Part], metrics: Sequence[Metric]) -> None:
@@ -203,8 +215,13 @@ class _Measuring:
         self._sizes = [len(part.lists) for part in parts.values()]
         self._joined = _joined(list(parts.values()))
 
-    def means(self, model: nn.Module, scorer: Scorer) -> dict[str, dict[str, float]]:
-        scores = predict(model, scorer, self._joined)
+    @property
+    def joined(self) -> Part:
+        """The lists of all parts, one part after the other."""
+        return self._joined
+
+    def means(self, scores: Tensor) -> dict[str, dict[str, float]]:
+        """The parts' mean metrics, from the scores of `joined`."""
         values = evaluate(self._metrics, scores, self._joined.relevance, self._joined.lists.offsets)
         means: dict[str, dict[str, float]] = {name: {} for name in self._names}
         for metric, all_values in values.items():

@@ -18,7 +18,7 @@ from rankbound.data.contracts import read_table
 from rankbound.data.images import Faces, read_faces, read_image_features, read_pixels
 from rankbound.data.synthetic import generate
 from rankbound.errors import DataError, SourceError
-from rankbound.models.cnn import RankCNN
+from rankbound.models.cnn import FrequencyConv2d, RankCNN
 from rankbound.models.mlp import MLP
 from rankbound.models.pixels import PixelScale
 from rankbound.models.vgg16 import VGG16, check_published, imagenet_images
@@ -385,3 +385,20 @@ def test_features_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert cli.main(["weights", "synthetic-vgg16", "--out", weights]) == 0
     assert cli.main(arguments) == 0
     assert len(read_table(out, "image-features")) == 10
+
+
+def test_the_convolution_by_frequencies_is_the_direct_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randn(3, 2, 21, 18, generator=generator, dtype=torch.float64)
+    ours = FrequencyConv2d(2, 4, (7, 5)).double()
+    direct = torch.nn.Conv2d(2, 4, (7, 5)).double()
+    direct.load_state_dict(ours.state_dict())
+    found, expected = images.clone().requires_grad_(), images.clone().requires_grad_()
+    one, other = ours(found), direct(expected)
+    torch.testing.assert_close(one, other)
+    slope = torch.randn(one.shape, generator=generator, dtype=torch.float64)
+    one.backward(slope)
+    other.backward(slope)
+    torch.testing.assert_close(found.grad, expected.grad)
+    for ours_, direct_ in zip(ours.parameters(), direct.parameters(), strict=True):
+        torch.testing.assert_close(ours_.grad, direct_.grad)

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from rankbound.models.controls import oracle_scores, popularity_scores, random_scores
+from rankbound.models.linear import Linear
 from rankbound.models.matrix_factorization import INITIAL_RANGE, MatrixFactorization
 from rankbound.models.mlp import MLP
+from rankbound.models.standard_scale import StandardScale
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -52,3 +54,30 @@ def test_controls_know_nothing_counts_or_everything() -> None:
     assert random_scores(items).tolist() == [0, 0, 0]
     assert oracle_scores(relevance).tolist() == [1, 0, 1]
     assert popularity_scores(items, training_items, training_relevance).tolist() == [0, 1, 2]
+
+
+def test_a_linear_model_learns_nothing_where_no_example_has_a_feature() -> None:
+    """More features than examples: its weights stay a combination of the examples, from zero on."""
+    features = torch.tensor([[1.0, 2.0, 0.0], [0.0, 1.0, 0.0]])
+    model = Linear(3)
+    assert torch.equal(model(features), torch.zeros(2))
+    for _ in range(3):
+        model.zero_grad()
+        (model(features) - torch.tensor([1.0, -1.0])).square().sum().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+    weight = model.weight.detach()
+    assert float(weight[2]) == 0
+    assert float(weight[0]) != 0
+
+
+def test_scaled_features_have_mean_0_and_deviation_1_on_the_items_they_were_fitted_to() -> None:
+    features = torch.tensor([[1.0, 5.0, 1e6], [2.0, 5.0, 1e6 + 1], [6.0, 5.0, 1e6 + 2]])
+    scale = StandardScale.of_features(features)
+    scaled = scale(features)
+    torch.testing.assert_close(scaled.mean(0), torch.zeros(3), atol=1e-6, rtol=0)
+    torch.testing.assert_close(scaled.std(0, correction=0), torch.tensor([1.0, 0.0, 1.0]), atol=1e-5, rtol=0)
+    again = StandardScale(torch.zeros(3), torch.ones(3))
+    again.load_state_dict(scale.state_dict())
+    assert torch.equal(again(features), scaled)

@@ -118,3 +118,28 @@ def test_a_loss_that_is_no_number_stops_the_run_by_name(monkeypatch: pytest.Monk
     monkeypatch.setattr(SmoothLoss, "of_lists", broken)
     with pytest.raises(TrainingError, match=r"the loss of topic topic-3 is not a finite number"):
         run(part_of(RELEVANCE))
+
+
+def test_every_epoch_may_draw_its_own_lists() -> None:
+    parts = [part_of([[0, 1, 0]]), part_of([[1, 0, 0]]), part_of([[0, 0, 0]])]
+    drawn: list[Part] = []
+
+    def draw() -> Part:
+        drawn.append(parts[len(drawn)])
+        return drawn[-1]
+
+    model = Table(torch.zeros(3))
+    trained = train(
+        model,
+        score,
+        SmoothLoss("nDCG"),
+        draw,
+        {"test": parts[0]},
+        settings=Settings(learning_rate=0.1, epochs=3, batch_size=2, optimiser="sgd"),
+        monitored=[rb.metric("nDCG")],
+        selections={"test": rb.metric("nDCG")},
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert drawn == parts
+    assert trained.epochs[0].gradient_norm > 0
+    assert trained.epochs[2].gradient_norm == 0, "which lists are informative is asked of each drawing"

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from project import ROOT, Project
 
-LICENSED = {"data/raw", "data/interactions", "data/lists", "data/folds", "data/instances"}
+LICENSED = {"data/raw", "data/interactions", "data/lists", "data/images", "data/folds", "data/instances"}
 
 
 def stages(folder: Path) -> dict[str, Any]:
@@ -86,11 +86,11 @@ def _recorded(finished: Project, folder: Path) -> Project:
     project = finished.copy(folder)
     content = stages(folder)
     for stage in content["stages"].values():
-        # Generated data have no raw archives, and the small configuration makes few tables.
-        for section in ("outs", "metrics"):
-            kept = [out for out in stage.get(section, []) if folder.joinpath(next(iter(out))).exists()]
+        # Generated data have no raw archives, and the small configuration has no pictures and makes few tables.
+        for section in ("deps", "outs", "metrics"):
+            paths = {out if isinstance(out, str) else next(iter(out)): out for out in stage.get(section, [])}
             if section in stage:
-                stage[section] = kept
+                stage[section] = [out for path, out in paths.items() if folder.joinpath(path).exists()]
         assert stage["outs"]
     (folder / "dvc.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     git(folder, "init", "-q")

@@ -33,7 +33,7 @@ rule convert:
     benchmark:
         "<benchmarks>/convert/{kind}-{source}.tsv"
     wildcard_constraints:
-        kind="interactions|lists",
+        kind="interactions|lists|images",
         source=one_of(study.fetched),
     threads: 1
     resources:
@@ -53,7 +53,7 @@ rule generate:
     benchmark:
         "<benchmarks>/generate/{kind}-{source}.tsv"
     wildcard_constraints:
-        kind="interactions|lists",
+        kind="interactions|lists|images",
         source=one_of(study.generated),
     threads: 1
     resources:
@@ -106,3 +106,62 @@ rule sample:
     shell:
         "rankbound sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
+
+
+rule weights:
+    input:
+        raw=f"<data>/raw/{VGG16_FILE}",
+        code=code_inputs("weights"),
+    output:
+        "<data>/weights/vgg16.safetensors",
+    log:
+        "<logs>/weights/vgg16.log",
+    benchmark:
+        "<benchmarks>/weights/vgg16.tsv"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        runtime=20,
+    shell:
+        "rankbound weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+
+
+rule generate_weights:
+    input:
+        code=code_inputs("weights"),
+    output:
+        "<data>/weights/synthetic-vgg16.safetensors",
+    log:
+        "<logs>/weights/synthetic-vgg16.log",
+    benchmark:
+        "<benchmarks>/weights/synthetic-vgg16.tsv"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=10,
+    shell:
+        "rankbound weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
+
+
+# What a pretrained network makes of pictures. Hours on a processor, and resumed where it stopped.
+rule features:
+    input:
+        unpack(steps.features_from),
+        code=code_inputs("features"),
+    output:
+        "<data>/features/{source}-vgg16.parquet",
+    log:
+        "<logs>/features/{source}.log",
+    benchmark:
+        "<benchmarks>/features/{source}.tsv"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=600,
+        device="cpu",
+        gpu=0,
+    params:
+        side=steps.features_side,
+    shell:
+        "rankbound features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
+        " --side {params.side} --device {resources.device} > {log:q} 2>&1"

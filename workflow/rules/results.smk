@@ -1,5 +1,53 @@
-# Tables and figures. Those of chapter 5 are made from the runs, the others from the library's closed forms alone.
+# Tables and figures. Those of chapter 5 and of the comparisons are made from the runs, the others from the library's
+# closed forms alone.
+from shlex import quote
+
 from rankbound.paper.figures import FIGURES
+from rankbound.paper.neural_names import table_named, table_of
+
+COMPARISON_TABLE = "table_neural_"
+
+
+def comparison_tables(of_faces):
+    """The tables of the comparisons in the configuration: of faces, or of queries."""
+    tables = [table_named(name) for name in config["tables"] if name.startswith(COMPARISON_TABLE)]
+    return [table.name for table in tables if table.of_faces == of_faces]
+
+
+def comparison_files(needs, numbers, methods=()):
+    """The files of the comparisons that tables of these numbers are about: those that are needed, and there."""
+    jobs = [job for job in study.compared if table_of(job.instances.dataset).number in numbers]
+    images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
+    chosen = [job for job in jobs if job.method in methods] if methods else jobs
+    files = {
+        "runs": "<results>/runs.parquet",
+        "epochs": "<results>/epochs.parquet",
+        "images": images[0] if images else [],
+        "predictions": [f"{job.stem}.predictions.parquet" for job in chosen],
+        "weights": [f"{job.stem}.weights.safetensors" for job in chosen],
+    }
+    return {name: files[name] for name in needs if files[name]}
+
+
+def comparison_table_files(wildcards):
+    """What a table of the comparisons reads; faces have predictions, whose pairs and ages give all but the accuracy."""
+    about = table_named(wildcards.table)
+    needs = ["runs", "predictions", "images"] if about.of_faces else ["runs"]
+    return comparison_files(needs, [about.number])
+
+
+def comparison_figure_files(wildcards):
+    """What a figure of the comparisons is drawn from."""
+    spec = FIGURES[wildcards.figure]
+    return comparison_files(spec.needs, spec.data, spec.methods)
+
+
+def comparison_flags(wildcards, input):
+    """The files as flags, by their names; what does not exist has none."""
+    names = [name for name in ("runs", "epochs", "images", "predictions", "weights") if hasattr(input, name)]
+    paths = {name: getattr(input, name) for name in names}
+    listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
+    return " ".join(f"--{name} {' '.join(map(quote, files))}" for name, files in listed.items())
 
 
 def figure_code(wildcards):
@@ -52,6 +100,8 @@ rule worked_table:
         "<logs>/table/{table}.log",
     benchmark:
         "<benchmarks>/table/{table}.tsv"
+    wildcard_constraints:
+        table=one_of(name for name in config["tables"] if not name.startswith(("table_5_1", COMPARISON_TABLE))),
     threads: 1
     resources:
         mem_mb=1000,
@@ -60,6 +110,53 @@ rule worked_table:
         folder=subpath(output[0], parent=True),
     shell:
         "rankbound table {wildcards.table:q} --out-dir {params.folder:q} > {log:q} 2>&1"
+
+
+rule comparison_table:
+    input:
+        unpack(comparison_table_files),
+        code=code_inputs("table"),
+    output:
+        csv=report(
+            "<results>/tables/{table}.csv",
+            caption="../report/comparison_table.rst",
+            category="Tables",
+            labels={"table": "{table}", "of": "methods of neural ranking"},
+        ),
+        comparisons="<results>/tables/{table}_comparisons.csv",
+        md="<results>/tables/{table}.md",
+        tex="<results>/tables/{table}.tex",
+    log:
+        "<logs>/table/{table}.log",
+    benchmark:
+        "<benchmarks>/table/{table}.tsv"
+    wildcard_constraints:
+        table=one_of(comparison_tables(of_faces=False)),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        folder=subpath(output.csv, parent=True),
+        files=comparison_flags,
+    shell:
+        "rankbound table {wildcards.table:q} {params.files} --out-dir {params.folder:q} > {log:q} 2>&1"
+
+
+use rule comparison_table as face_table with:
+    output:
+        csv=report(
+            "<results>/tables/{table}.csv",
+            caption="../report/comparison_table.rst",
+            category="Tables",
+            labels={"table": "{table}", "of": "methods of neural ranking"},
+        ),
+        comparisons="<results>/tables/{table}_comparisons.csv",
+        by_age_gap="<results>/tables/{table}_by_age_gap.csv",
+        md="<results>/tables/{table}.md",
+        tex="<results>/tables/{table}.tex",
+    wildcard_constraints:
+        table=one_of(comparison_tables(of_faces=True)),
 
 
 rule figure_of_formulas:
@@ -78,7 +175,7 @@ rule figure_of_formulas:
     benchmark:
         "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if not FIGURES[name].needs_runs),
+        figure=one_of(name for name in config["figures"] if not FIGURES[name].needs_runs and not FIGURES[name].needs),
     threads: 1
     resources:
         mem_mb=1000,
@@ -114,3 +211,32 @@ rule figure_of_runs:
     shell:
         "rankbound figure {wildcards.figure:q} --runs {input.runs:q} --out {output.svg:q} --out {output.pdf:q}"
         " --options {params.options:q} > {log:q} 2>&1"
+
+
+rule figure_of_comparisons:
+    input:
+        unpack(comparison_figure_files),
+        code=figure_code,
+    output:
+        svg=report(
+            "<results>/figures/{figure}.svg",
+            caption="../report/comparison_figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}", "from": "methods of neural ranking"},
+        ),
+        pdf="<results>/figures/{figure}.pdf",
+    log:
+        "<logs>/figure/{figure}.log",
+    benchmark:
+        "<benchmarks>/figure/{figure}.tsv"
+    wildcard_constraints:
+        figure=one_of(name for name in config["figures"] if FIGURES[name].needs),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=10,
+    params:
+        files=comparison_flags,
+    shell:
+        "rankbound figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
+        " > {log:q} 2>&1"

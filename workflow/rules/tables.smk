@@ -3,7 +3,7 @@
 
 rule distributions:
     input:
-        instances=study.data_files(),
+        instances=study.bounded_files(),
         code=code_inputs("distributions"),
     output:
         "<results>/tables/distributions/{loss}.parquet",

@@ -15,6 +15,8 @@ rule train:
         "<logs>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.log",
     benchmark:
         "<benchmarks>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.tsv"
+    wildcard_constraints:
+        model=one_of(study.models),
     threads: 1
     resources:
         mem_mb=3000,
@@ -28,6 +30,24 @@ rule train:
     shell:
         "rankbound job --instances {input.instances:q} {params.files} --out {output.runs:q}"
         " --device {resources.device} --options {params.options:q} > {log:q} 2>&1"
+
+
+# The methods of the comparisons are trained in the same way; the networks of pictures, which take longest, start first.
+use rule train as compare with:
+    input:
+        unpack(steps.compared_from),
+        code=code_inputs("job"),
+    wildcard_constraints:
+        model=one_of(study.methods),
+    priority: 1
+    resources:
+        mem_mb=steps.compare_memory,
+        runtime=240,
+        device="cpu",
+        gpu=0,
+    params:
+        files=steps.compare_flags,
+        options=steps.compare_options,
 
 
 rule controls:
@@ -49,6 +69,17 @@ rule controls:
     shell:
         "rankbound controls --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
+
+
+use rule controls as compared_controls with:
+    output:
+        "<results>/runs/{protocol}/{instances}/compared/controls.parquet",
+    log:
+        "<logs>/controls/{protocol}/{instances}-compared.log",
+    benchmark:
+        "<benchmarks>/controls/{protocol}/{instances}-compared.tsv"
+    params:
+        options=steps.compared_control_options,
 
 
 rule collect:

@@ -42,3 +42,9 @@ def run(arguments: argparse.Namespace) -> None:
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
         f"{len(study.runs) * folds * seeds} trainings ({folds} folds, {seeds} seeds)"
     )
+    for name, section in study.comparisons.items():
+        jobs = len(section["datasets"]) * len(section["methods"])
+        trainings = jobs * len(section["folds"]) * len(section["seeds"])
+        print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
+    for reason in study.left_out.values():
+        print(reason)

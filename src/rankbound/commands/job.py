@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-SUMMARY = "Train one model with one loss and bound on all folds and seeds, resuming what was finished before."
+SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
 
 EXAMPLES = """\
   rankbound job --instances data/instances/movielens-nsr1.parquet --out results/runs/min-max.parquet \\
@@ -11,12 +11,19 @@ EXAMPLES = """\
                   "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
                   "folds": [1, 2, 3, 4, 5], "seeds": [0], "learning_rate": 0.001, "epochs": 30, "batch_size": 32,
                   "temperature": 1.0}'
+  rankbound job --instances data/instances/aaf.parquet --images data/images/aaf.parquet --out runs/none.parquet \\
+      --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
+                  "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
+                  "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,
+                  "batch_size": 100, "scale": "standard"}, "judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}'
 """
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
     parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for models that read features")
+    parser.add_argument("--images", type=Path, help="parquet file of images, in the place of judged lists")
+    parser.add_argument("--image-features", type=Path, help="what a network made of the images, not their pixels")
     parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
     parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
     parser.add_argument("--options", required=True, help="JSON object: the job")
@@ -26,10 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import torch
 
-    from rankbound.study.job import TrainingJob
-    from rankbound.study.train_job import Inputs, run_job
+    from rankbound.study.parts import Inputs
+    from rankbound.study.train_job import job_of, run_job
 
     # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
     torch.set_num_threads(1)
-    inputs = Inputs(arguments.instances, arguments.lists, arguments.distributions)
-    run_job(TrainingJob.from_json(arguments.options), inputs, arguments.out, arguments.device)
+    names = ("instances", "lists", "distributions", "images", "image_features")
+    inputs = Inputs(**{name: getattr(arguments, name) for name in names})
+    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device)

@@ -1,20 +1,30 @@
-"""`rankbound table`: make one table of the thesis."""
+"""`rankbound table`: make one table of the thesis or of the neural-ranking study."""
 
 import argparse
 from pathlib import Path
 
-SUMMARY = "Make a table: 5.1 from the runs table, the worked examples (1.1, 2.2 to 2.4, 3.1 to 3.3) from the library"
+SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples from the library alone"
 EXAMPLES = """\
   rankbound table table_5_1 --runs results/runs.parquet --out-dir results/tables --metrics results/metrics.json
-  rankbound table table_2_2 --out-dir results/tables"""
+  rankbound table table_2_2 --out-dir results/tables
+  rankbound table table_neural_1 --runs results/runs.parquet --out-dir results/tables"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="table_5_1, or a worked table such as table_2_2")
-    parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (table_5_1 only)")
+    parser.add_argument("name", metavar="NAME", help="table_5_1, table_neural_1, or a worked table such as table_2_2")
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes")
     parser.add_argument("--metrics", type=Path, metavar="FILE", help="also write the means as nested JSON (table_5_1)")
+    parser.add_argument(
+        "--predictions",
+        type=Path,
+        metavar="FILE",
+        nargs="*",
+        default=[],
+        help="the predictions of the methods that score faces (table_neural_2 and table_neural_3)",
+    )
+    parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
     parser.add_argument("--options", default="{}", metavar="JSON", help="protocol (published, honest), study, model")
 
 
@@ -28,6 +38,10 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.runs is None:
             raise ConfigError("table_5_1 is made from runs: give the runs table with --runs FILE")
         _write_table_5_1(arguments.runs, arguments.out_dir, arguments.metrics, options)
+    elif arguments.name.startswith("table_neural_"):
+        if arguments.runs is None:
+            raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
+        _write_neural_table(arguments)
     else:
         from rankbound.paper.output import write_text
         from rankbound.paper.worked import worked_table
@@ -47,3 +61,19 @@ def _write_table_5_1(runs: Path, folder: Path, metrics: Path | None, options: di
     write_json(folder / "table_5_1_summary.json", summary.summarise(table))
     if metrics is not None:
         write_json(metrics, summary.metrics(table))
+
+
+def _write_neural_table(arguments: argparse.Namespace) -> None:
+    from rankbound.paper import neural_layout, neural_tables
+    from rankbound.paper.neural_names import table_named
+    from rankbound.paper.output import write_text
+
+    about = table_named(arguments.name)
+    made = neural_tables.neural_table(about, arguments.runs, arguments.predictions, arguments.images)
+    frames = {"_comparisons": made.comparisons, "": made.scores}
+    if about.of_faces:
+        frames = {"_by_age_gap": made.gaps, **frames}
+    for ending, frame in frames.items():
+        write_text(arguments.out_dir / f"{about.name}{ending}.csv", frame.write_csv(float_precision=6))
+    write_text(arguments.out_dir / f"{about.name}.md", neural_layout.markdown(made.scores, about))
+    write_text(arguments.out_dir / f"{about.name}.tex", neural_layout.latex(made.scores, about))

@@ -78,11 +78,10 @@ class FrequencyConv2d(nn.Conv2d):
         # One small matrix product for each frequency; the places that would wrap around are those that are cut off.
         values = torch.fft.rfft2(images).flatten(2).permute(2, 0, 1)
         filters = torch.fft.rfft2(self.weight, s=(height, width)).conj().flatten(2).permute(2, 1, 0)
-        products = torch.bmm(values, filters).permute(1, 2, 0).reshape(len(images), len(self.weight), height, -1)
-        filtered = torch.fft.irfft2(products, s=(height, width))[..., :below, :beside]
+        products = torch.bmm(values, filters).permute(1, 2, 0).reshape(len(images), -1, height, width // 2 + 1)
+        whole: Tensor = torch.fft.irfft2(products, s=(height, width))
         assert self.bias is not None
-        biased: Tensor = filtered + self.bias[:, None, None]
-        return biased
+        return whole[..., :below, :beside] + self.bias[:, None, None]
 
 
 def _convolution(before: int, after: int, kernel: int, generator: torch.Generator | None) -> nn.Conv2d:

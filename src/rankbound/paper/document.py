@@ -17,6 +17,10 @@ from rankbound.errors import DataError
 from rankbound.paper import scores, table_layout, tables
 from rankbound.paper.figures import FIGURES
 from rankbound.paper.findings import Finding, data_set_label, findings
+from rankbound.paper.neural_findings import neural_findings
+from rankbound.paper.neural_layout import caption as neural_caption
+from rankbound.paper.neural_layout import layout as neural_layout
+from rankbound.paper.neural_results import FAILS, OPEN, Results, read_results
 
 PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
 
@@ -88,16 +92,18 @@ def build(results: Path) -> Document:
     """
     table = _read_table(results / "tables" / "table_5_1.csv")
     summary = _read_summary(results / "tables" / "table_5_1_summary.json")
+    neural = read_results(results / "tables")
     protocol = scores.PROTOCOLS.get(summary["protocol"], "no runs")
     return Document(
         title="User/query-wise metric bounding in learning to rank, done again",
         subtitle=f"Every table and figure of the thesis, regenerated — {protocol}",
         synthetic=summary["synthetic"],
         sections=(
-            Section("findings", "Findings", "", findings=tuple(findings(table, summary))),
+            Section("findings", "Findings", "", findings=(*findings(table, summary), *_refuted(neural))),
             Section("table-5-1", "Table 5.1", "", (_table_5_1(table, protocol),)),
             *_figure_sections(results / "figures", synthetic=summary["synthetic"]),
             _worked_section(results / "tables"),
+            *_neural_sections(results / "figures", neural),
             Section("provenance", "Provenance", "", tuple(_provenance(results, table))),
         ),
     )
@@ -155,9 +161,52 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
         yield Section(anchor, title, text, blocks)
 
 
+def _neural_sections(folder: Path, results: list[Results]) -> Iterator[Section]:
+    """The neural-ranking study: what its tables say of the seed's claims, the tables, the figures."""
+    if not results:
+        return
+    synthetic = any(one.synthetic for one in results)
+    text = (
+        "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
+        "its claims, those first that do not hold in these runs; then its tables and figures. Every method's epoch was "
+        "picked on a validation part. Who is on a picture of a face is not known: near duplicates share a part of the "
+        "split, but one person may stand in two."
+    )
+    tables = tuple(_neural_table(one) for one in results)
+    told = tuple(finding for _, finding in neural_findings(results))
+    yield Section("neural", "Neural networks in ranking", text, tables, told)
+    names = [name for name in FIGURES if name.startswith("figure_neural_") and (folder / f"{name}.svg").exists()]
+    figures = tuple(_figure(name, synthetic=synthetic) for name in names)
+    yield Section("neural-figures", "Figures of neural ranking", "", figures)
+
+
+def _refuted(results: list[Results]) -> Iterator[Finding]:
+    """What of the neural-ranking study's claims does not hold or is not confirmed, for the report's first lines."""
+    for verdict, finding in neural_findings(results):
+        if verdict in (FAILS, OPEN):
+            yield Finding(f"Neural ranking. {finding.headline}", "Its section has the numbers.")
+
+
+def _neural_table(results: Results) -> TableBlock:
+    (wide,) = neural_layout(results.scores, results.about)
+    rules = {index for index, row in enumerate(wide.rows) if index and row.family != wide.rows[index - 1].family}
+    return TableBlock(
+        f"Table {results.about.number}, {results.about.title}",
+        f"{wide.title}. {neural_caption(results.scores, results.about)}",
+        ("family", "method", *wide.header),
+        tuple(
+            (Cell(row.family), Cell(row.method, strong=row.best), *(Cell(text) for text in row.cells))
+            for row in wide.rows
+        ),
+        labels=2,
+        rules=frozenset(rules),
+        sortable=True,
+    )
+
+
 def _figure(name: str, *, synthetic: bool) -> FigureBlock:
     spec = FIGURES[name]
-    label = "Synthetic data. " if synthetic and spec.needs_runs else ""
+    label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
     title = spec.title or name.replace("figure_", "Figure ").replace("_", ".")
     return FigureBlock(name, title, label + spec.caption)
 

@@ -8,7 +8,10 @@ SYNTHETIC_NOTICE = (
     "Nothing on this page says anything about MovieLens, MQ2008 or the thesis."
 )
 
-CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
+# Pictures inside drawings are part of the page, as data.
+CONTENT_POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
+)
 
 SCRIPT = """
 for (const table of document.querySelectorAll("table.sortable")) {

@@ -196,6 +196,17 @@ def empty_panel(axes: Any, text: str = "no runs") -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
 
 
+def remark(text: str) -> Any:
+    """A figure that says, instead of a drawing, what it would need."""
+    import textwrap
+
+    figure, axes = panels(1, 1, height=1.1)
+    axes[0, 0].set_axis_off()
+    lines = "\n".join(textwrap.fill(line, 96) for line in text.splitlines())
+    axes[0, 0].text(0.5, 0.5, lines, ha="center", va="center", color=MUTED, style="italic", linespacing=1.5)
+    return figure
+
+
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
     """Name every row of panels at its right edge, reading downwards."""
     for panel, title in zip(axes[:, -1], titles, strict=True):

@@ -4,17 +4,17 @@ The schema (workflow/schemas/config.schema.json) holds the rules for single keys
 The workflow calls `check_config` before it builds anything, and `rankbound check-config` does the same by hand.
 """
 
-import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError
+from rankbound.study.comparison_checks import check_comparisons
 from rankbound.study.config_lines import ConfigLines, KeyPath
-
-SYNTHETIC = "synthetic-"
-"""Data sets whose name starts so are generated, not fetched."""
+from rankbound.study.config_words import listed, named, nearest
+from rankbound.study.data_sets import KINDS, SYNTHETIC
 
 
 def check_config(
@@ -80,35 +80,42 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
         case "additionalProperties":
             allowed = list(error.schema["properties"])
             for key in [key for key in error.instance if key not in allowed]:
-                name = _named((*path, key))
-                yield (*path, key), f"unknown key {name}{_nearest(key, allowed)} (the keys here: {_listed(allowed)})"
+                name = named((*path, key))
+                yield (*path, key), f"unknown key {name}{nearest(key, allowed)} (the keys here: {listed(allowed)})"
         case "required":
             for key in [key for key in error.validator_value if key not in error.instance]:
-                yield path, f"the key {_named((*path, key))} is missing{_described(error.schema, key)}"
+                yield path, f"the key {named((*path, key))} is missing{_described(error.schema, key)}"
             # jsonschema reports one error per missing key, each with the whole list: the caller sees them once.
         case "enum":
             allowed = [str(value) for value in error.validator_value]
             yield (
                 path,
-                f"{_named(path)} is {found}: expected one of {_listed(allowed)}{_nearest(error.instance, allowed)}",
+                f"{named(path)} is {found}: expected one of {listed(allowed)}{nearest(error.instance, allowed)}",
             )
         case "pattern" | "propertyNames":
             yield (
                 path,
-                f"{_named(path)} is {found}: expected a name of small letters, digits and hyphens, such as movielens",
+                f"{named(path)} is {found}: expected {_name_like(str(error.validator_value))}",
             )
         case "type":
-            yield path, f"{_named(path)} is {found}: expected {_KINDS[error.validator_value]}{_hint(error)}"
+            kind = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
+            yield path, f"{named(path)} is {found}: expected {_KINDS[kind]}{_hint(error)}"
         case "uniqueItems":
-            yield path, f"{_named(path)} is {found}: a value stands there twice"
+            yield path, f"{named(path)} is {found}: a value stands there twice"
         case "minItems":
-            yield path, f"{_named(path)} is an empty list: expected at least one value"
+            yield path, f"{named(path)} is an empty list: expected at least one value"
         case "minLength":
-            yield path, f"{_named(path)} is empty: expected a text"
+            yield path, f"{named(path)} is empty: expected a text"
         case validator if validator in _LIMITS:
-            yield path, f"{_named(path)} is {found}: expected {_LIMITS[validator]} {error.validator_value}"
+            yield path, f"{named(path)} is {found}: expected {_LIMITS[validator]} {error.validator_value}"
         case _:
-            yield path, f"{_named(path)}: {error.message}"
+            yield path, f"{named(path)}: {error.message}"
+
+
+def _name_like(pattern: str) -> str:
+    if pattern.startswith("^[A-Z]"):
+        return "a name of letters, digits and hyphens that starts with a capital, such as Rank-LR"
+    return "a name of small letters, digits and hyphens, such as movielens"
 
 
 _KINDS = {
@@ -129,25 +136,32 @@ _LIMITS = {
 
 def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """What no single key can say: data sets that are named, defined and trained in different places."""
-    sections = {name: config.get(name) or {} for name in ("interactions", "lists")}
+    sections = {name: config.get(name) or {} for name in KINDS}
     defined = [name for section in sections.values() for name in section]
     for position, name in enumerate(config["datasets"]):
         if name not in defined:
             yield (
                 ("datasets", position),
-                f"datasets names {name!r}, which neither interactions nor lists defines{_nearest(name, defined)}",
+                f"datasets names {name!r}, which neither interactions nor lists defines{nearest(name, defined)}",
+            )
+        elif name in sections["images"]:
+            yield (
+                ("datasets", position),
+                f"datasets names {name!r}, which has pictures: name it in a comparison instead",
             )
         elif name not in config["training"]:
-            trained = _listed(list(config["training"])) or "none"
+            trained = listed(list(config["training"])) or "none"
             yield ("training",), f"training has no entry for the data set {name!r} (it has {trained})"
         else:
             yield from _rates_for_all_protocols(name, config)
     for section, entries in sections.items():
         for name, entry in entries.items():
             yield from _raw_or_generated((section, name), entry)
-    for name in set(sections["interactions"]) & set(sections["lists"]):
-        yield ("lists", name), f"lists.{name} is defined under interactions, too: give one of them another name"
+    for first, second in combinations(KINDS, 2):
+        for name in set(sections[first]) & set(sections[second]):
+            yield (second, name), f"{second}.{name} is defined under {first}, too: give one of them another name"
     yield from _models_that_fit(config, sections)
+    yield from check_comparisons(config)
 
 
 def _rates_for_all_protocols(name: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
@@ -155,19 +169,19 @@ def _rates_for_all_protocols(name: str, config: Mapping[str, Any]) -> Iterator[t
     rates = config["training"][name]["learning_rate"]
     for protocol in config["protocols"]:
         if protocol not in rates:
-            yield path, f"{_named(path)} has no rate for the protocol {protocol} (it has {_listed(list(rates))})"
+            yield path, f"{named(path)} has no rate for the protocol {protocol} (it has {listed(list(rates))})"
 
 
 def _raw_or_generated(path: KeyPath, entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     generated = str(path[-1]).startswith(SYNTHETIC)
     if generated and "archive" in entry:
-        yield (*path, "archive"), f"{_named(path)} is generated (its name starts with {SYNTHETIC}): it has no archive"
+        yield (*path, "archive"), f"{named(path)} is generated (its name starts with {SYNTHETIC}): it has no archive"
     if generated and "seed" not in entry:
-        yield path, f"{_named(path)} is generated: it needs a seed"
+        yield path, f"{named(path)} is generated: it needs a seed"
     if not generated and "archive" not in entry:
-        yield path, f"{_named(path)} needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+        yield path, f"{named(path)} needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
     if not generated and "size" in entry:
-        yield (*path, "size"), f"{_named((*path, 'size'))} is for generated data, whose names start with {SYNTHETIC}"
+        yield (*path, "size"), f"{named((*path, 'size'))} is for generated data, whose names start with {SYNTHETIC}"
 
 
 def _models_that_fit(
@@ -177,31 +191,14 @@ def _models_that_fit(
         model = config["training"].get(name, {}).get("model", {}).get("name")
         path: KeyPath = ("training", name, "model", "name")
         if name in sections["lists"] and model == "matrix-factorization":
-            yield path, f"{_named(path)} is {model}: it learns items that recur between topics; judged lists need mlp"
+            yield path, f"{named(path)} is {model}: it learns items that recur between topics; judged lists need mlp"
         if name in sections["interactions"] and model == "mlp":
-            yield path, f"{_named(path)} is {model}: it reads features, and ratings have none; use matrix-factorization"
-
-
-def _named(path: KeyPath) -> str:
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
-    return text or "the configuration"
+            yield path, f"{named(path)} is {model}: it reads features, and ratings have none; use matrix-factorization"
 
 
 def _shown(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
-def _nearest(found: Any, allowed: Sequence[str]) -> str:
-    by_small_letters = {name.lower(): name for name in allowed}
-    close = difflib.get_close_matches(str(found).lower(), list(by_small_letters), n=1, cutoff=0.6)
-    return f": did you mean {by_small_letters[close[0]]}?" if close else ""
 
 
 def _described(schema: Mapping[str, Any], key: str) -> str:

@@ -12,7 +12,7 @@ from rankbound.errors import ConfigError
 from rankbound.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
 from rankbound.options import parse_options
 from rankbound.study.job import PUBLISHED
-from rankbound.study.parts import FoldParts, StudyData
+from rankbound.study.parts import FoldParts, Inputs, StudyData
 from rankbound.study.records import run_rows
 
 CONTROLS_FILE = "controls.parquet"
@@ -27,7 +27,7 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     given = parse_options(options)
     if unknown := set(given["controls"]) - set(CONTROLS):
         raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
-    data = StudyData.read(instances, None, torch.device("cpu"))
+    data = StudyData.read(Inputs(instances), torch.device("cpu"))
     names = [name for name in given["controls"] if name != "popularity" or given["nsr"] is not None]
     tables = []
     for name in names:

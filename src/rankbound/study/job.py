@@ -19,6 +19,7 @@ RUN_METRICS = (
     "nRBP(p=0.95)",
     "P@5",
     "P@10",
+    "PairAccuracy",
     *(f"nDCG@{k}" for k in range(1, 21)),
 )
 
@@ -60,9 +61,14 @@ class TrainingJob:
         return cls(**{**given, "folds": tuple(given["folds"]), "seeds": tuple(given["seeds"])})
 
     @property
-    def judged_by(self) -> Metric:
+    def judge(self) -> Metric:
         """The metric that picks an epoch, and that tables show."""
         return metric(JUDGED_BY.get(self.loss, self.loss))
+
+    @property
+    def epoch_metrics(self) -> tuple[str, ...]:
+        """Metrics whose means are kept for every epoch and part."""
+        return EPOCH_METRICS
 
     @property
     def trains_on_validation(self) -> bool:

@@ -1,5 +1,6 @@
 """From a model's name in the config to a module and the way it scores a part's items."""
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,13 +8,25 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
+from rankbound.models.cnn import RankCNN
+from rankbound.models.linear import Linear
 from rankbound.models.matrix_factorization import MatrixFactorization
 from rankbound.models.mlp import MLP
+from rankbound.models.pixels import PixelScale
+from rankbound.models.standard_scale import StandardScale
 from rankbound.training import Part, Scorer
 
 MATRIX_FACTORIZATION = "matrix-factorization"
 NETWORK = "mlp"
 MODELS = (MATRIX_FACTORIZATION, NETWORK)
+
+LINEAR = "linear"
+CONVOLUTIONAL = "cnn"
+NETWORKS = (NETWORK, LINEAR, CONVOLUTIONAL)
+SCALES = ("standard", "none")
+
+CHUNK = 512
+"""Items that are scored together: of pictures, as many as memory is for."""
 
 
 def build_model(
@@ -37,6 +50,53 @@ def build_model(
             raise ConfigError(f"model {name}: it reads features; give the judged lists with --lists")
         return MLP(features.shape[1], **options, generator=generator), _score_by_features(features)
     raise ConfigError(f"model {name!r}: unknown; known are {', '.join(MODELS)}")
+
+
+def build_network(
+    model: Mapping[str, Any], scale: str, features: Tensor, training: Tensor, generator: torch.Generator
+) -> tuple[nn.Module, Scorer]:
+    """A network over scaled features, with its scorer.
+
+    Args:
+        model: `mlp`, `linear` or `cnn`, and its options.
+        scale: `standard` (by the means and deviations of the items `training`; of pixels: per channel) or `none`
+            (pixels: 0 .. 1).
+        features: `(n_rows, d)`, bytes of pictures or floating point.
+    """
+    name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
+    width = features.shape[1]
+    if name == LINEAR:
+        network: nn.Module = Linear(width, **options)
+    elif name == NETWORK:
+        network = MLP(width, **options, generator=generator)
+    elif name == CONVOLUTIONAL:
+        network = RankCNN(**options, generator=generator)
+        if network.n_features != width:
+            raise ConfigError(f"model {name}: it reads {network.n_features} values of a picture, these have {width}")
+    else:
+        raise ConfigError(f"model {name!r}: unknown; known are {', '.join(NETWORKS)}")
+    layers = OrderedDict(scale=input_scale(scale, features, training), network=network)
+    return nn.Sequential(layers), score_distinct(features)
+
+
+def input_scale(scale: str, features: Tensor, training: Tensor) -> nn.Module:
+    """The first layer: features of the rows `training` give the scale `standard`."""
+    if scale not in SCALES:
+        raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
+    if features.dtype == torch.uint8:
+        return PixelScale() if scale == "none" else PixelScale.of_pixels(features.index_select(0, training))
+    return nn.Identity() if scale == "none" else StandardScale.of_features(features.index_select(0, training))
+
+
+def score_distinct(features: Tensor) -> Scorer:
+    """Scores every distinct item once, however many lists it is in: pictures take long."""
+
+    def score(model: nn.Module, part: Part) -> Tensor:
+        distinct, place = torch.unique(part.items, return_inverse=True)
+        chunks = [model(features.index_select(0, chunk)) for chunk in torch.split(distinct, CHUNK)]
+        return torch.cat(chunks).index_select(0, place)
+
+    return score
 
 
 def _score_by_index(model: nn.Module, part: Part) -> Tensor:

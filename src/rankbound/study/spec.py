@@ -2,6 +2,9 @@
 
 The workflow's targets come from here. Paths begin with a path variable of the workflow (`<data>`, `<results>`), which
 the configuration's `pathvars` resolve.
+
+A study has two halves. The *bounded* one trains every loss with every bounding on its data sets; the *comparisons* set
+methods beside each other. They share data, rules and the table of runs.
 """
 
 from collections.abc import Mapping
@@ -9,33 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rankbound.study.config import SYNTHETIC
-
-
-@dataclass(frozen=True)
-class Instances:
-    """A data set as training reads it: a source at one sampling ratio, or with one reading of its labels.
-
-    Attributes:
-        name: of its file, and `dataset` and `nsr` in one: movielens-nsr2, mq2008-label1.
-        source: the data set of the configuration that it is made from: movielens, mq2008.
-        dataset: as the results name it: movielens, mq2008-label1.
-        nsr: sampled negatives per relevant item; None for judged lists.
-        judged: whether its lists, features and folds come with the data.
-        options: what `rankbound sample` gets.
-    """
-
-    name: str
-    source: str
-    dataset: str
-    nsr: int | None
-    judged: bool
-    options: Mapping[str, Any]
-
-    @property
-    def path(self) -> str:
-        """Its file."""
-        return f"<data>/instances/{self.name}.parquet"
+from rankbound.study.comparisons import (
+    PROTOCOL,
+    VGG16_FILE,
+    Compared,
+    missing_weights,
+    needs_vgg16,
+    vgg16_at,
+)
+from rankbound.study.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 
 
 @dataclass(frozen=True)
@@ -60,11 +45,31 @@ class Study:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
 
+    # Data sets
+
+    @cached_property
+    def bounded_instances(self) -> dict[str, Instances]:
+        """The data sets of the bounded half as training reads them, by name."""
+        every = defined_instances(self.config)
+        chosen = [one for name in self.config["datasets"] for one in every.values() if one.source == name]
+        return {one.name: one for one in chosen}
+
+    @cached_property
+    def compared_instances(self) -> dict[str, Instances]:
+        """The data sets of the comparisons that run, by name."""
+        every = defined_instances(self.config)
+        return {name: every[name] for section in self.comparisons.values() for name in section["datasets"]}
+
+    @cached_property
+    def instances(self) -> dict[str, Instances]:
+        """The data sets of both halves, by name."""
+        return self.bounded_instances | self.compared_instances
+
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
-        """The data sets that run, by name, each with its section of the configuration."""
-        sections = {**(self.config.get("interactions") or {}), **(self.config.get("lists") or {})}
-        return {name: sections[name] for name in self.config["datasets"]}
+        """What all of them are made from, by name, each with its section of the configuration."""
+        kinds = {one.source: one.kind for one in self.instances.values()}
+        return {name: self.config[kind][name] for name, kind in kinds.items()}
 
     @cached_property
     def fetched(self) -> list[str]:
@@ -78,30 +83,73 @@ class Study:
 
     @cached_property
     def archives(self) -> dict[str, str]:
-        """The data set of each archive, by the archive's file name."""
-        return {self.sources[name]["archive"]: name for name in self.fetched}
+        """The data set of each raw file, by the file's name; VGG16's weights are one."""
+        files = {self.sources[name]["archive"]: name for name in self.fetched}
+        return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
 
-    @cached_property
-    def instances(self) -> dict[str, Instances]:
-        """Every data set as training reads it, by name."""
-        made = [one for source in self.sources for one in self._instances_of(source)]
-        return {one.name: one for one in made}
+    # Training jobs
 
     @cached_property
     def runs(self) -> list[Run]:
-        """Every training job, in the configuration's order."""
+        """Every training job of the bounded half, in the configuration's order."""
         return [
             Run(protocol, one, self.training(one, protocol)["model"]["name"], loss, bounding)
             for protocol in self.config["protocols"]
-            for one in self.instances.values()
+            for one in self.bounded_instances.values()
             for loss in self.config["losses"]
             for bounding in self.config["bounds"]
         ]
 
     @cached_property
+    def comparisons(self) -> dict[str, dict[str, Any]]:
+        """The comparisons that run, by name."""
+        return {name: section for name, section in self._comparisons.items() if name not in self.left_out}
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """The comparisons that cannot run here, by name, each with the reason and what to do."""
+        every = defined_instances(self.config)
+        missing = vgg16_at(self.config) is None
+        return {
+            name: missing_weights(self.config, name)
+            for name, section in self._comparisons.items()
+            if missing and any(needs_vgg16(every[dataset]) for dataset in section["datasets"])
+        }
+
+    @cached_property
+    def compared(self) -> list[Compared]:
+        """Every training job of the comparisons, in the configuration's order."""
+        return [
+            Compared(name, self.instances[dataset], method, options["loss"])
+            for name, section in self.comparisons.items()
+            for dataset in section["datasets"]
+            for method, options in section["methods"].items()
+        ]
+
+    @cached_property
     def models(self) -> list[str]:
-        """The models that are trained, once each."""
+        """The models that the bounded half trains, once each."""
         return sorted({run.model for run in self.runs})
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """The methods that the comparisons train, once each."""
+        return sorted({job.method for job in self.compared})
+
+    @cached_property
+    def protocols(self) -> list[str]:
+        """The protocols of both halves."""
+        return list(dict.fromkeys([*self.config["protocols"], *([PROTOCOL] if self.compared else [])]))
+
+    @cached_property
+    def losses(self) -> list[str]:
+        """The losses of both halves."""
+        return list(dict.fromkeys([*self.config["losses"], *(job.loss for job in self.compared)]))
+
+    @cached_property
+    def boundings(self) -> list[str]:
+        """The boundings of both halves."""
+        return list(dict.fromkeys([*self.config["bounds"], *(["none"] if self.compared else [])]))
 
     @cached_property
     def needs_distributions(self) -> bool:
@@ -112,7 +160,11 @@ class Study:
 
     def data_files(self) -> list[str]:
         """What the target `data` asks for."""
-        return [one.path for one in self.instances.values()]
+        return list(dict.fromkeys(one.path for one in self.instances.values()))
+
+    def bounded_files(self) -> list[str]:
+        """The instances whose lists' sizes the score distributions are of."""
+        return [one.path for one in self.bounded_instances.values()]
 
     def distribution_files(self) -> list[str]:
         """What the target `tables` asks for."""
@@ -120,11 +172,11 @@ class Study:
 
     def run_files(self) -> list[str]:
         """The runs of every training job, and of the controls."""
-        return [f"{run.stem}.parquet" for run in self.runs] + self._control_files()
+        return [f"{stem}.parquet" for stem in self._stems()] + self._control_files()
 
     def epoch_files(self) -> list[str]:
         """The epochs beside the training jobs' runs."""
-        return [f"{run.stem}.epochs.parquet" for run in self.runs]
+        return [f"{stem}.epochs.parquet" for stem in self._stems()]
 
     def table_files(self) -> list[str]:
         """The tables as CSV files."""
@@ -136,13 +188,13 @@ class Study:
 
     # Lookups
 
-    def is_judged(self, source: str) -> bool:
-        """Whether a data set has judged lists, not ratings."""
-        return source in (self.config.get("lists") or {})
+    def kind_of(self, source: str) -> str:
+        """Which section of the configuration defines a data set."""
+        return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
 
     def converted_path(self, source: str) -> str:
         """The parquet file of a data set."""
-        return f"<data>/{'lists' if self.is_judged(source) else 'interactions'}/{source}.parquet"
+        return converted_path(self.kind_of(source), source)
 
     def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
         """How a data set's model is trained: its section of the configuration, with the protocol's learning rate."""
@@ -151,28 +203,24 @@ class Study:
 
     # Pieces
 
-    def _instances_of(self, source: str) -> list[Instances]:
-        section = self.sources[source]
-        if self.is_judged(source):
-            readings = {f"{source}-label{threshold}": threshold for threshold in section["thresholds"]}
-            return [
-                Instances(name, source, name, None, True, {"threshold": threshold})
-                for name, threshold in readings.items()
-            ]
-        shared = {key: section[key] for key in ("threshold", "min_relevant", "validation_share", "seed")}
-        return [
-            Instances(f"{source}-nsr{nsr}", source, source, nsr, False, {**shared, "nsr": nsr})
-            for nsr in section["nsr"]
-        ]
+    @property
+    def _comparisons(self) -> dict[str, dict[str, Any]]:
+        defined = self.config.get("comparisons") or {}
+        return {name: defined[name] for name in self.config.get("compare", defined)}
+
+    def _stems(self) -> list[str]:
+        return [run.stem for run in self.runs] + [job.stem for job in self.compared]
 
     def _control_files(self) -> list[str]:
         if not self.config["controls"]:
             return []
-        return [
+        bounded = [
             f"<results>/runs/{protocol}/{one.name}/controls.parquet"
             for protocol in self.config["protocols"]
-            for one in self.instances.values()
+            for one in self.bounded_instances.values()
         ]
+        compared = [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in self.compared_instances]
+        return bounded + compared
 
 
 def reads_distributions(bounding: str) -> bool:

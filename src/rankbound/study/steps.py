@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Any
 
+from rankbound.study.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
+from rankbound.study.data_sets import SYNTHETIC
 from rankbound.study.spec import Study, distributions_path, reads_distributions
 
 
@@ -45,11 +47,14 @@ class Steps:
         return " ".join(f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section)
 
     def split_options(self, wildcards: Any) -> str:
-        """Which users are kept, and the folds' seed; judged lists come with their folds."""
-        if self.study.is_judged(wildcards.source):
-            return as_json({})
+        """Which users are kept, or how large the parts are, and the folds' seed; judged lists come with their folds."""
+        keys = {
+            "interactions": ("threshold", "min_relevant", "seed"),
+            "images": ("folds", "validation_share", "test_share", "seed"),
+            "lists": (),
+        }
         section = self.study.sources[wildcards.source]
-        return as_json(_chosen(section, "threshold", "min_relevant", "seed"))
+        return as_json(_chosen(section, *keys[self.study.kind_of(wildcards.source)]))
 
     def source_of_instances(self, wildcards: Any) -> str:
         """The data set that instances are sampled from."""
@@ -64,6 +69,18 @@ class Steps:
         """How instances are sampled."""
         return as_json(self.study.instances[wildcards.instances].options)
 
+    # Features of pictures
+
+    def features_from(self, wildcards: Any) -> dict[str, str]:
+        """What the features of a data set are made from: its pictures, and the weights of a network."""
+        generated = wildcards.source.startswith(SYNTHETIC)
+        weights = "<data>/weights/synthetic-vgg16.safetensors" if generated else VGG16_WEIGHTS
+        return {"images": self.study.converted_path(wildcards.source), "weights": weights}
+
+    def features_side(self, wildcards: Any) -> int:
+        """The side that pictures are enlarged to."""
+        return int(self.study.sources[wildcards.source]["vgg16_side"])
+
     # Runs
 
     def distribution_options(self, wildcards: Any) -> str:
@@ -73,20 +90,14 @@ class Steps:
     def trained_from(self, wildcards: Any) -> dict[str, str]:
         """What a training job reads: instances, the lists that hold their features, the distributions of its metric."""
         instances = self.study.instances[wildcards.instances]
-        files = {"instances": instances.path}
-        if instances.judged:
-            files["lists"] = self.study.converted_path(instances.source)
+        files = instances.inputs
         if reads_distributions(wildcards.bounding):
             files["distributions"] = distributions_path(wildcards.loss)
         return files
 
     def train_flags(self, wildcards: Any, input: Any) -> str:
         """The flags for those inputs that only some training jobs have."""
-        return " ".join(
-            f"--{name} {quote(str(getattr(input, name)))}"
-            for name in self.trained_from(wildcards)
-            if name != "instances"
-        )
+        return _flags(self.trained_from(wildcards), input)
 
     def train_options(self, wildcards: Any) -> str:
         """Everything that a training job depends on, apart from its input files."""
@@ -101,6 +112,22 @@ class Steps:
             }
         )
 
+    def compared_from(self, wildcards: Any) -> dict[str, str]:
+        """What a method's job reads: instances, and what holds the items' features."""
+        return self.study.instances[wildcards.instances].inputs
+
+    def compare_flags(self, wildcards: Any, input: Any) -> str:
+        """The flags for those inputs that only some of the methods' jobs have."""
+        return _flags(self.compared_from(wildcards), input)
+
+    def compare_options(self, wildcards: Any) -> str:
+        """Everything that a method's job depends on, apart from its input files."""
+        return as_json(self._compared(wildcards))
+
+    def compare_memory(self, wildcards: Any) -> int:
+        """Megabytes: penalised regressions and networks of pictures hold all the pixels as numbers, or many weights."""
+        return 6000 if self.study.instances[wildcards.instances].kind == "images" else 3000
+
     def controlled(self, wildcards: Any) -> str:
         """What the controls rank."""
         return self.study.instances[wildcards.instances].path
@@ -109,11 +136,24 @@ class Steps:
         """Which controls run, on which folds."""
         return as_json({**self._key(wildcards), **_chosen(self.config, "controls", "folds")})
 
+    def compared_control_options(self, wildcards: Any) -> str:
+        """Which controls stand beside the methods of the comparisons on a data set."""
+        instances = self.study.instances[wildcards.instances]
+        sections = [one for one in self.study.comparisons.values() if wildcards.instances in one["datasets"]]
+        folds = sorted({fold for section in sections for fold in section["folds"]})
+        key = {"study": STUDY, "protocol": PROTOCOL, "dataset": instances.dataset, "nsr": instances.nsr}
+        return as_json({**key, **_chosen(self.config, "controls"), "folds": folds})
+
     # Results
 
     def result_options(self, wildcards: Any) -> str:
         """Which protocol the tables and figures show: the first one of the configuration."""
-        return as_json({"protocol": self.config["protocols"][0]})
+        return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
+
+    def _compared(self, wildcards: Any) -> dict[str, Any]:
+        names = (wildcards.instances, wildcards.model, wildcards.loss)
+        job = next(one for one in self.study.compared if (one.instances.name, one.method, one.loss) == names)
+        return method_options(self.study.comparisons[job.comparison], job.instances, job.method)
 
     def _key(self, wildcards: Any) -> dict[str, Any]:
         instances = self.study.instances[wildcards.instances]
@@ -128,6 +168,11 @@ class Steps:
 def as_json(options: Mapping[str, Any]) -> str:
     """The one text of a step's options: equal options give equal bytes."""
     return json.dumps(options, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _flags(files: Mapping[str, str], input: Any) -> str:
+    names = [name for name in files if name != "instances"]
+    return " ".join(f"--{name.replace('_', '-')} {quote(str(getattr(input, name)))}" for name in names)
 
 
 def _chosen(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:

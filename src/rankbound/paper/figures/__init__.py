@@ -4,24 +4,13 @@ Importing this module is light: a figure's own module (and matplotlib) is import
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class FigureSpec:
-    """A figure: the module of this package whose `draw` makes it, its keyword arguments, and its caption."""
-
-    module: str
-    caption: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    needs_runs: bool = False
-    title: str = ""
-
+from rankbound.paper.figures.neural import NEURAL_FIGURES
+from rankbound.paper.figures.spec import FigureSpec, StudyFiles
 
 _BOUNDED_LOSS = (
     "Bounded loss against unbounded loss, {bounding} bounding, for every value between the best and the worst order of "
@@ -106,11 +95,15 @@ FIGURES: dict[str, FigureSpec] = {
     },
     "figure_linear_2": _linear(2, 1, 0, 1, 0, 0, 1),
     "figure_linear_3": _linear(3, 2, 1, 0, 2, 0, 0),
+    **NEURAL_FIGURES,
 }
 
 
-def draw(name: str, runs: Path | None, options: Mapping[str, Any]) -> Any:
+def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> Any:
     """Draw a figure; `runs` is the runs table, for those that need one, and `options` chooses among its runs.
+
+    `files` holds further files of a figure of the neural-ranking study, by the names of `StudyFiles`. Where one is
+    missing the figure says so.
 
     Raises:
         ConfigError: no figure has that name, or the runs table is missing.
@@ -123,6 +116,8 @@ def draw(name: str, runs: Path | None, options: Mapping[str, Any]) -> Any:
     spec = FIGURES[name]
     module = import_module(f"rankbound.paper.figures.{spec.module}")
     with house_style():
+        if spec.needs:
+            return module.draw(StudyFiles(runs=runs, **(files or {})), **spec.arguments)
         if not spec.needs_runs:
             return module.draw(**spec.arguments)
         if runs is None:

@@ -1,4 +1,4 @@
-"""Our Adam takes the very steps of torch's."""
+"""Our optimisers take the very steps of torch's."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import torch
 from torch import nn
 
-from rankbound.adam import Adam
+from rankbound.optimisers import SGD, Adam
 
 
 def test_steps_are_those_of_torch() -> None:
@@ -37,8 +37,19 @@ def test_a_parameter_without_a_gradient_stays() -> None:
 
 def test_a_step_does_not_load_the_compiler() -> None:
     code = (
-        "import sys, torch; from rankbound.adam import Adam; p = torch.nn.Parameter(torch.ones(2)); "
+        "import sys, torch; from rankbound.optimisers import Adam; p = torch.nn.Parameter(torch.ones(2)); "
         "a = Adam([p], 0.1); p.sum().backward(); a.step(); a.zero_gradients(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_gradient_descent_is_torchs() -> None:
+    ours, theirs = nn.Parameter(torch.tensor([1.0, -2.0])), nn.Parameter(torch.tensor([1.0, -2.0]))
+    descent, reference = SGD([ours], 0.1), torch.optim.SGD([theirs], lr=0.1)
+    for _ in range(3):
+        for parameter, optimiser in ((ours, descent), (theirs, reference)):
+            parameter.grad = None
+            parameter.square().sum().backward()
+            optimiser.step()
+    assert torch.equal(ours, theirs)

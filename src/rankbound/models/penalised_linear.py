@@ -1,0 +1,74 @@
+r"""Linear regression with a penalty on the weights, along a path of penalties from strong to weak.
+
+$$\min_{w, b} \frac{1}{2n} \sum_i (y_i - w \cdot x_i - b)^2 + \lambda\, \Omega(w)$$
+
+with $\Omega(w) = \sum |w_j|$ for the lasso (Tibshirani 1996) and $\frac12 \sum w_j^2$ for ridge regression.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_TOLERANCE = 1e-3
+"""Of the lasso's duality gap, as a share of the labels' sum of squares."""
+
+
+def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Weights `(d,)` and bias `()` for each penalty, as a share of the features' mean squared norm, their variance.
+
+    Exact, by one product of the features with themselves on their shorter side, and a Cholesky factor per penalty.
+    `features` `(n, d)` are centred in place.
+    """
+    mean = _centre(features)
+    targets = (labels - labels.mean()).to(torch.float64)
+    tall = features.shape[0] >= features.shape[1]
+    product = (features.T @ features if tall else features @ features.T).to(torch.float64)
+    scale = float(product.diagonal().sum())
+    right = (features.T @ targets.to(features)).to(torch.float64) if tall else targets
+    diagonal, shifted = product.diagonal().clone(), torch.empty_like(product)
+    for penalty in penalties:
+        product.diagonal().copy_(diagonal + penalty * scale)
+        torch.linalg.cholesky(product, out=shifted)
+        solved = torch.cholesky_solve(right[:, None], shifted)[:, 0].to(features)
+        yield _with_bias(solved if tall else features.T @ solved, mean, labels)
+
+
+def lasso_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Weights `(d,)` and bias `()` for each penalty, as a share of the least one that leaves no feature in.
+
+    By coordinate descent (scikit-learn), each penalty from the solution of the one before. `features` `(n, d)` are
+    centred in place; fastest where their transpose is contiguous.
+    """
+    from sklearn.linear_model import enet_path  # type: ignore[import-untyped,unused-ignore]
+
+    mean = _centre(features)
+    targets = (labels - labels.mean()).to(features)
+    largest = float((features.T @ targets).abs().max()) / len(labels)
+    start = None
+    for penalty in penalties:
+        _, found, _ = enet_path(
+            np.asfortranarray(features.numpy()),
+            targets.numpy(),
+            l1_ratio=1.0,
+            alphas=[penalty * largest],
+            precompute=False,
+            copy_X=False,
+            check_input=False,
+            coef_init=start,
+            tol=_TOLERANCE,
+            max_iter=10_000,
+        )
+        start = found[:, 0].copy()
+        yield _with_bias(torch.from_numpy(start.copy()).to(features), mean, labels)
+
+
+def _centre(features: Tensor) -> Tensor:
+    mean = features.mean(0, dtype=torch.float64).to(features)
+    features -= mean
+    return mean
+
+
+def _with_bias(weights: Tensor, mean: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    return weights, labels.mean().to(weights) - mean @ weights

@@ -1,0 +1,197 @@
+"""Gradient-boosted trees and random forests, by LightGBM, over features of any kind, pictures too.
+
+Both grow tree by tree, and can be asked what they score after so many. One thread and fixed seeds: the same trees.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rankbound.boosting.objective import boosting_objective
+from rankbound.losses.lambda_loss import LambdaRankLoss
+from rankbound.losses.pointwise import LogisticLoss, SquaredLoss
+from rankbound.texts import split_text
+
+FOREST = "random-forest"
+
+_VALUES = 4_000_000
+"""Values that are handed over at once, in double precision."""
+
+_BIN_SAMPLE = 60_000_000
+"""Values from which the limits of the bins are taken, in double precision: of pictures, 2,000 rows of 30,000 pixels."""
+
+_HISTOGRAMS = 512
+"""Megabytes for the histograms of leaves that may yet be split: each has 16 bytes for every bin of every feature."""
+
+_WIDE = 4096
+"""Features from which on LightGBM should not look for those that are never set together: it takes for ever."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growth:
+    """How trees grow.
+
+    Attributes:
+        rounds: number of trees.
+        leaves: of one tree, at most.
+        min_rows: in a leaf, at least.
+        feature_share: of the features that each tree may use, drawn anew for every tree.
+        bins: values that a feature is rounded to.
+        learning_rate: of boosting.
+        row_share: of the rows that each tree of a forest sees.
+    """
+
+    rounds: int
+    leaves: int = 31
+    min_rows: int = 20
+    feature_share: float = 1.0
+    bins: int = 255
+    learning_rate: float = 0.1
+    row_share: float = 0.632
+
+    def parameters(self, kind: str, seed: int) -> dict[str, Any]:
+        """LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
+        chosen: dict[str, Any] = {
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_rows,
+            "feature_fraction": self.feature_share,
+            "max_bin": self.bins,
+            "metric": "none",
+            "seed": seed % 2**31,
+            "num_threads": 1,
+            "deterministic": True,
+            "force_row_wise": True,
+            "feature_pre_filter": False,
+            "histogram_pool_size": _HISTOGRAMS,
+            "verbosity": -1,
+        }
+        if kind == FOREST:
+            # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
+            return {**chosen, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": self.row_share}
+        return {**chosen, "learning_rate": self.learning_rate}
+
+
+class Trees:
+    """Trees that are grown one by one.
+
+    Args:
+        kind: `boosted-trees` or `random-forest`.
+        loss: text of the loss. `squared` and `logistic` (of shares, 0 .. 1) and `LambdaRank` are LightGBM's own
+            objectives; any other ranking loss is boosted by its gradient and Hessian. A forest takes `squared`: means.
+        features: `(n_items, d)`, of all items.
+        rows: the items to learn from `(n,)`; labels and weights beside; `sizes` of their lists, for ranking losses.
+        watched: items whose scores `watched_scores` gives.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        loss: str,
+        growth: Growth,
+        features: Tensor,
+        rows: Tensor,
+        labels: Floats,
+        weights: Floats | None,
+        sizes: Sequence[int] | None,
+        watched: Tensor,
+        seed: int,
+    ) -> None:
+        import lightgbm
+
+        name = split_text(loss, "loss")[0]
+        if kind == FOREST and name != SquaredLoss.name:
+            raise ValueError(f"loss: found {loss} for a forest, expected squared: its scores are means of its trees'")
+        objective = _OBJECTIVES.get(name)
+        parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
+        width = features.shape[1]
+        parameters |= {"bin_construct_sample_cnt": max(_BIN_SAMPLE // width, 1), "enable_bundle": width < _WIDE}
+        self._features = features
+        self._fobj = None if objective else boosting_objective(loss)
+        self._logistic = name == LogisticLoss.name
+        # Of a forest, LightGBM's raw scores are the sum over the trees.
+        self._raw = kind != FOREST
+        data = lightgbm.Dataset(
+            _sequence(features, rows), labels, weight=weights, group=sizes, params=parameters, free_raw_data=True
+        )
+        self._booster = lightgbm.Booster(parameters, data)
+        unlabelled = np.zeros(len(watched))
+        self._booster.add_valid(
+            data.create_valid(_sequence(features, watched), unlabelled, params=parameters), "watched"
+        )
+
+    def grow(self) -> None:
+        """Grow one more tree."""
+        self._booster.update(fobj=self._fobj)
+
+    def training_scores(self) -> Tensor:
+        """The scores of the rows that are learnt from."""
+        return self._heard(self._booster.eval_train)
+
+    def watched_scores(self) -> Tensor:
+        """The scores of the watched items."""
+        return self._heard(self._booster.eval_valid)
+
+    def scores(self, items: Tensor, rounds: int) -> Tensor:
+        """The scores of items by the first so many trees."""
+        values = [
+            self._booster.predict(
+                _rows(self._features, chunk), num_iteration=rounds, raw_score=self._raw, num_threads=1
+            )
+            for chunk in torch.split(items, _batch(self._features))
+        ]
+        return torch.from_numpy(np.concatenate(values)) if values else torch.empty(0, dtype=torch.float64)
+
+    def tensors(self, rounds: int) -> dict[str, Tensor]:
+        """The first so many trees as LightGBM's text, in bytes: `Booster(model_str=...)` reads it."""
+        text = self._booster.model_to_string(num_iteration=rounds).encode()
+        return {"lightgbm": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
+
+    def _heard(self, evaluate: Callable[..., Any]) -> Tensor:
+        """What the booster shows to a metric: its scores, of a logistic loss as probabilities."""
+        heard: list[Floats] = []
+
+        def listen(predictions: Floats, data: Any) -> tuple[str, float, bool]:
+            heard.append(np.array(predictions, dtype=np.float64))
+            return "heard", 0.0, True
+
+        evaluate(feval=listen)
+        scores = torch.from_numpy(heard[0])
+        return torch.logit(scores) if self._logistic else scores
+
+
+_OBJECTIVES = {SquaredLoss.name: "regression", LogisticLoss.name: "cross_entropy", LambdaRankLoss.name: "lambdarank"}
+
+
+def _sequence(features: Tensor, items: Tensor) -> Any:
+    """The rows `items` of `features` for LightGBM, which asks for a few at a time: there is no second copy of all."""
+    import lightgbm
+
+    class Rows(lightgbm.Sequence):  # type: ignore[misc,unused-ignore]
+        batch_size = _batch(features)
+
+        def __getitem__(self, index: Any) -> Floats:
+            if isinstance(index, int | np.integer):
+                row: Floats = _rows(features, items[int(index) : int(index) + 1])[0]
+                return row
+            return _rows(features, items[index if isinstance(index, slice) else torch.as_tensor(index)])
+
+        def __len__(self) -> int:
+            return len(items)
+
+    return Rows()
+
+
+def _batch(features: Tensor) -> int:
+    return max(_VALUES // features.shape[1], 1)
+
+
+def _rows(features: Tensor, items: Tensor) -> Floats:
+    rows: Floats = features.index_select(0, items).to(torch.float64).numpy()
+    return rows

@@ -1,0 +1,56 @@
+"""Accuracy by the years between two faces, for the best method of every family and for Rank-LR."""
+
+from typing import Any
+
+import polars as pl
+
+from rankbound.paper import style
+from rankbound.paper.figures.spec import StudyFiles
+from rankbound.paper.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
+from rankbound.paper.neural_pairs import GAPS, by_gap, read_pairs, with_readings
+from rankbound.paper.neural_runs import read_runs
+
+ALWAYS = "Rank-LR"
+
+
+def draw(files: StudyFiles) -> Any:
+    """A panel per data set of faces, a line per method with 95 % intervals; 0.5 is a random order."""
+    if not files.predictions or files.images is None or files.runs is None:
+        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+    pairs = read_pairs(files.predictions, files.images)
+    sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (table_of(name).number, name))
+    figure, axes = style.panels(1, len(sets), height=2.9, sharey=True)
+    for panel, dataset in zip(axes[0], sets, strict=True):
+        own = pairs.filter(pl.col("dataset") == dataset)
+        chosen = _best_of_families(files, dataset, own)
+        gaps = by_gap(own.filter(pl.col("method").is_in(chosen)))
+        for shift, (method, look) in enumerate(zip(chosen, style.SERIES, strict=False)):
+            line = gaps.filter(pl.col("method") == method)
+            places = [GAPS.index(gap) + 0.07 * (shift - (len(chosen) - 1) / 2) for gap in _gaps_of(line)]
+            reach = (line["accuracy"] - line["low"], line["high"] - line["accuracy"])
+            panel.errorbar(
+                places, line["accuracy"], reach, color=look.color, linestyle=look.dashes, marker=look.marker,
+                markersize=3.6, linewidth=1.1, elinewidth=0.7, label=method,
+            )  # fmt: skip
+        panel.axhline(0.5, color=style.MUTED, linewidth=0.6)
+        panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
+        panel.set_xlabel("years between the two faces")
+        panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")
+        panel.legend(loc="lower right", fontsize=7.5)
+    axes[0, 0].set_ylabel("pair accuracy")
+    figure.suptitle(data_set_title(sets[0]))
+    return figure
+
+
+def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
+    return [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
+
+
+def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
+    assert files.runs is not None
+    runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])
+    family_of = dict(runs.select("method", "family").unique().rows())
+    means = with_readings(pairs).group_by("method").agg(pl.col(PAIR_ACCURACY).mean()).sort(PAIR_ACCURACY, "method")
+    ranked = list(reversed(means["method"].to_list()))
+    best = [next((name for name in ranked if family_of.get(name) == family), "") for family in FAMILIES]
+    return list(dict.fromkeys(name for name in [*best, ALWAYS] if name in ranked))

@@ -1,0 +1,76 @@
+"""Figure 3 of the neural-ranking study: the coefficients of linear models of pixels as pictures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.data.images import read_faces
+from rankbound.paper import style
+from rankbound.paper.figures.spec import StudyFiles
+from rankbound.paper.neural_names import TABLES, table_of, what_is_missing
+from rankbound.paper.pictures import picture
+
+LOGISTIC_FACTOR = 2000
+"""The seed multiplies the coefficients of its two logistic regressions by this."""
+
+_CLIPPED = 0.995
+"""Quantile of the absolute coefficients at which the colours end: a few pixels must not fade all others."""
+
+
+def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
+    """One picture per model: the mean of a pixel's three coefficients; red where brighter pixels look older."""
+    if files.images is None or not files.weights:
+        return style.remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
+    shape = read_faces(files.images).shape
+    of_pixels = {path.parts[-3]: path for path in files.weights if table_of(path.parts[-4]) == TABLES[1]}
+    figure, axes = style.panels(1, len(methods), height=2.6)
+    for panel, method in zip(axes[0], methods, strict=True):
+        panel.set_axis_off()
+        panel.set_title(method, loc="center")
+        found = coefficients(of_pixels[method], shape) if method in of_pixels else None
+        if found is None:
+            style.empty_panel(panel, "not run")
+            continue
+        factor = LOGISTIC_FACTOR if method.endswith("LR") else 1
+        image = factor * found.mean(0)
+        # Of those that are not zero: a lasso leaves few others.
+        reach = float(np.quantile(np.abs(image[image != 0]), _CLIPPED)) if image.any() else 1.0
+        text = f"log-odds × {LOGISTIC_FACTOR}" if factor > 1 else "years"
+        drawn = picture(panel, image, "", cmap="RdBu_r", vmin=-reach, vmax=reach)
+        bar = figure.colorbar(drawn, ax=panel, orientation="horizontal", shrink=0.9, pad=0.03, aspect=14, extend="both")
+        bar.set_ticks([-reach, 0, reach], labels=[_short(-reach), "0", _short(reach)])
+        bar.outline.set_linewidth(0.4)
+        bar.ax.tick_params(labelsize=7)
+        bar.set_label(text, fontsize=7.5)
+    figure.suptitle("Coefficients of linear models, mean over red, green and blue")
+    return figure
+
+
+def coefficients(path: Path, shape: tuple[int, int, int]) -> npt.NDArray[np.float64] | None:
+    """The coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model of them.
+
+    They are those of pixels from 0 to 1, whatever scale the model reads them in; of a regression, in years.
+    """
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as weights:
+        names = sorted(weights.keys())
+        found = [name for name in names if name.endswith("weight") and _size(weights, name) == int(np.prod(shape))]
+        if not found:
+            return None
+        first = found[0].rsplit("/", 1)[0]
+        own = {name.removeprefix(f"{first}/"): weights.get_tensor(name) for name in names if name.startswith(first)}
+        values = np.asarray(weights.get_tensor(found[0]), dtype=np.float64).reshape(shape)
+    deviation = np.asarray(own.get("scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
+    scaled: npt.NDArray[np.float64] = values / deviation * float(own.get("target.deviation", 1.0))
+    return scaled
+
+
+def _size(weights: Any, name: str) -> int:
+    return int(np.prod(weights.get_slice(name).get_shape()))
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}".replace("-", "−")

@@ -1,0 +1,164 @@
+"""The neural-ranking study's tables read back, and how a claim is judged by them.
+
+A claim that compares methods holds, or does not, if tests of the named comparisons agree on it (Holm within the claim,
+5 %); otherwise it is not confirmed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound.paper import neural_runs
+from rankbound.paper.findings import Finding
+from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
+from rankbound.paper.neural_pairs import GAP_COLUMNS
+from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
+from rankbound.paper.resampling import holm
+from rankbound.paper.scores import SYNTHETIC
+
+LEVEL = 0.05
+
+_GAP_COLUMNS = {"dataset": pl.String, **GAP_COLUMNS}
+
+FAILS, OPEN, HOLDS, FACT = range(4)
+"""What a finding says of a claim, in the order of telling; a FACT judges none."""
+
+Item = tuple[int, Finding]
+"""A finding with its verdict."""
+
+VERDICTS = ("Does not hold", "Not confirmed", "Holds")
+
+
+@dataclass(frozen=True)
+class Results:
+    """One table as its files have it: scores, pairs of methods compared, accuracy by age gap (faces)."""
+
+    about: Printed
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+    gaps: pl.DataFrame
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the data are generated."""
+        return str(self.scores["dataset"][0] or "").startswith(SYNTHETIC)
+
+    def mean(self, method: str, metric: str | None = None) -> float | None:
+        """A method's mean; None where it has not run."""
+        row = self._row(method, metric or self.about.metric)
+        return None if row is None else row["ours"]
+
+    def printed(self, method: str) -> float | None:
+        """What the seed prints for a method, whatever the data set."""
+        base = method.removesuffix(AS_PRINTED)
+        found = neural_runs.printed_scores(self.about).filter(pl.col("method") == base)["printed"].to_list()
+        return found[0] if found else None
+
+    def best(self, methods: Sequence[str]) -> str | None:
+        """The method with the largest mean."""
+        known = {method: mean for method in methods if (mean := self.mean(method)) is not None}
+        return max(known, key=lambda method: known[method], default=None)
+
+    def of_family(self, family: str) -> list[str]:
+        """The methods of a family that have run."""
+        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return ran.filter(pl.col("family") == family)["method"].to_list()
+
+    def compared(self, method: str, other: str) -> dict[str, Any] | None:
+        """The difference of two methods: difference, low, high, p_value; None unless both have run."""
+        for one, two, sign in ((method, other, 1), (other, method, -1)):
+            found = self.comparisons.filter(pl.col("method") == one, pl.col("other") == two)
+            if len(found):
+                row = found.row(0, named=True)
+                low, high = sorted((sign * row["low"], sign * row["high"]))
+                return {"difference": sign * row["difference"], "low": low, "high": high, "p_value": row["p_value"]}
+        return None
+
+    def _row(self, method: str, metric: str) -> dict[str, Any] | None:
+        found = self.scores.filter(pl.col("method") == method, pl.col("metric") == metric, pl.col("ours").is_not_null())
+        return found.row(0, named=True) if len(found) else None
+
+
+def read_results(folder: Path) -> list[Results]:
+    """The tables of the study among a folder's files, one per data set, in the seed's order."""
+    found = []
+    for about in TABLES:
+        if not (folder / f"{about.name}.csv").exists():
+            continue
+        scores = pl.read_csv(folder / f"{about.name}.csv", schema=COLUMNS)
+        comparisons = pl.read_csv(folder / f"{about.name}_comparisons.csv", schema=COMPARISON_COLUMNS)
+        gaps = pl.DataFrame(schema=_GAP_COLUMNS)
+        if about.of_faces:
+            gaps = pl.read_csv(folder / f"{about.name}_by_age_gap.csv", schema=_GAP_COLUMNS)
+        for dataset in scores["dataset"].unique(maintain_order=True):
+            own = pl.col("dataset").eq_missing(pl.lit(dataset))
+            found.append(Results(about, scores.filter(own), comparisons.filter(own), gaps.filter(own)))
+    return found
+
+
+def tested(results: Results, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The comparisons of a claim that can be made, with p-values adjusted within it."""
+    found = [
+        {"method": one, "other": other, **row}
+        for one, other in pairs
+        if (row := results.compared(one, other)) is not None
+    ]
+    adjusted = holm([row["p_value"] for row in found])
+    return [row | {"p_holm": p_value} for row, p_value in zip(found, adjusted, strict=True)]
+
+
+def verdict_of(claimed: Sequence[float], p_values: Sequence[float]) -> int:
+    """Holds if all differences are as claimed and significant; fails if one is significant the other way."""
+    significant = [p_value < LEVEL for p_value in p_values]
+    if any(sure and difference < 0 for difference, sure in zip(claimed, significant, strict=True)):
+        return FAILS
+    return HOLDS if all(significant) else OPEN
+
+
+def claim(verdict: int, text: str, detail: str, rows: Sequence[Mapping[str, Any]], results: Results) -> Finding:
+    """The verdict on a claim, with the comparisons behind it: ours with interval and p-value, and the printed one."""
+    printed = [_printed_difference(results, row["method"], row["other"]) for row in rows]
+    outside = [
+        not row["low"] <= value <= row["high"] for row, value in zip(rows, printed, strict=True) if value is not None
+    ]
+    if outside:
+        detail = f"{sum(outside)} of {len(outside)} printed differences lie outside our interval. {detail}"
+    return Finding(
+        f"{VERDICTS[verdict]}: {text}.",
+        detail,
+        ("methods", "ours", "95 % interval", "p (Holm)", "printed"),
+        tuple(
+            (
+                f"{row['method']} − {row['other']}",
+                signed(row["difference"]),
+                f"{signed(row['low'])} to {signed(row['high'])}",
+                f"{row['p_holm']:.4f}",
+                "–" if value is None else signed(value),
+            )
+            for row, value in zip(rows, printed, strict=True)
+        ),
+    )
+
+
+def _printed_difference(results: Results, method: str, other: str) -> float | None:
+    one, two = results.printed(method), results.printed(other)
+    return None if one is None or two is None else one - two
+
+
+def data_of(results: Results) -> str:
+    name = str(results.scores["dataset"][0])
+    title = data_set_title(name)
+    pixels = results.about.number == TABLES[1].number
+    return f"{title}, pixels" if pixels and not name.startswith(SYNTHETIC) else title
+
+
+def signed(value: float) -> str:
+    return f"{value:+.4f}".replace("-", "−")
+
+
+def four(value: float | None) -> str:
+    """A score as the seed prints it."""
+    return "–" if value is None else f"{value:.4f}"

@@ -1,0 +1,104 @@
+"""What the tables and figures of the neural-ranking study (seed 000) read: its runs, its epochs, its printed scores.
+
+Its methods are trained under the honest protocol alone: a validation part picks the epoch.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.paper.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
+from rankbound.study.comparisons import STUDY
+
+_BY_VALIDATION = "validation"
+_FAMILY_NAMES = {"class": "classification", "reg": "regression"}
+"""What runs call a family, where it is not the name here."""
+
+
+def printed_scores(table: Printed) -> pl.DataFrame:
+    """The printed cells of a table in its order: method (as we call it), family, printed (null for a dash)."""
+    resource = files("rankbound.reference").joinpath("neural_ranking_tables.csv")
+    printed = pl.read_csv(resource.read_bytes(), schema_overrides={"score": pl.Float64})
+    return printed.filter(pl.col("table") == table.number).select(
+        pl.col("model").map_elements(method_of, pl.String).alias("method"), "family", pl.col("score").alias("printed")
+    )
+
+
+def method_of(printed: str) -> str:
+    """Our name of a printed one: `Reg. LR-l1` is Reg-l1, `Rank LR` is Rank-LR, `LambdaMart` is LambdaMART."""
+    return re.sub(r"\.? ", "-", printed.replace("LR-l", "l").replace("Mart", "MART"))
+
+
+def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFrame:
+    """Test lists of the data sets of one table, a row per method, fold, seed and topic; undefined scores are null.
+
+    Columns dataset, method, family, loss, fold, seed, topic, n, p, epoch and the metrics. Controls come from any study:
+    nothing is trained in them.
+
+    Raises:
+        DataError: a column is missing.
+    """
+    key = ["study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic"]
+    scan = pl.scan_parquet(path)
+    found = scan.collect_schema().names()
+    for column in (*key, "n", "p", "epoch", *metrics):
+        if column not in found:
+            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
+    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION)
+    frame = scan.filter(trained | control).select(*key, "n", "p", "epoch", *metrics).collect()
+    names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
+    names = frame.filter(pl.col("dataset").is_in(names), pl.col("study") == STUDY)["dataset"].unique().sort().to_list()
+    return (
+        frame.filter(pl.col("dataset").is_in(names))
+        .with_columns(pl.col(list(metrics)).fill_nan(None), _family(frame).alias("family"))
+        .rename({"model": "method"})
+        .unique(["dataset", "method", "loss", "options", "fold", "seed", "topic"], maintain_order=True)
+        .drop("study", "options", "selection")
+        .sort("dataset", "method", "fold", "seed", "topic")
+    )
+
+
+def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
+    """The epochs of these methods of the study: dataset, method, loss, fold, seed, epoch, part, and every number."""
+    frame = pl.scan_parquet(path).filter(pl.col("study") == STUDY, pl.col("model").is_in(list(methods))).collect()
+    numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+    key = ["dataset", "model", "loss", "fold", "seed", "epoch", "part"]
+    return (
+        frame.select(*key, pl.col(numbers).fill_nan(None))
+        .rename({"model": "method"})
+        .sort("dataset", "method", *key[2:])
+    )
+
+
+def in_print_order(methods: Sequence[str], families: Sequence[str], table: Printed) -> list[int]:
+    """Positions of the methods: by family, as the seed prints them, then the others by name; controls last."""
+    printed = printed_scores(table)["method"].to_list()
+    order = [*FAMILIES, CONTROL]
+
+    def place(index: int) -> tuple[int, int, str]:
+        method, family = methods[index], families[index]
+        base = method.removesuffix(AS_PRINTED)
+        return order.index(family), printed.index(base) if base in printed else len(printed), method
+
+    return sorted(range(len(methods)), key=place)
+
+
+def _family(frame: pl.DataFrame) -> pl.Expr:
+    """The family that a run's options name; controls are a family of their own."""
+    named = {text: json.loads(text).get("family", "") for text in frame["options"].unique()}
+    families = {text: _FAMILY_NAMES.get(name, name) for text, name in named.items()}
+    of_options = pl.col("options").replace_strict(families, default="", return_dtype=pl.String)
+    guessed = pl.col("model").str.extract(r"^(Reg|Class)").replace({"Reg": FAMILIES[1], "Class": FAMILIES[2]})
+    return (
+        pl.when(pl.col("model").is_in(CONTROLS))
+        .then(pl.lit(CONTROL))
+        .when(of_options != "")
+        .then(of_options)
+        .otherwise(guessed.fill_null(FAMILIES[0]))
+    )

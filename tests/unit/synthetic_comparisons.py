@@ -1,0 +1,184 @@
+"""Files of a small neural-ranking study: runs, epochs, predictions and weights as training jobs leave them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+from safetensors.torch import save_file
+
+from rankbound.data.contracts import write_table
+from rankbound.data.images import images_table
+from rankbound.study.job import RUN_METRICS
+
+SIDE = 100
+FACES = 60
+PAIRS = 80
+
+WEB = {
+    "RankNet": ("rank", 0.55),
+    "DirectRanker": ("rank", 0.56),
+    "LambdaMART": ("rank", 0.6),
+    "Rank-LR": ("rank", 0.5),
+    "Class-NN": ("classification", 0.52),
+    "Class-LR": ("classification", 0.45),
+    "Class-RF": ("classification", 0.58),
+    "Class-Boost": ("classification", 0.57),
+}
+"""Method -> family and about its mean."""
+
+AGES = {
+    "Reg-NN": ("regression", 12.0),
+    "Reg-l1": ("regression", 20.0),
+    "Reg-l2": ("regression", 18.0),
+    "RankNet": ("rank", 10.0),
+    "Rank-LR": ("rank", 16.0),
+    "RankCNN": ("rank", 8.0),
+    "Class-CNN": ("classification", 9.0),
+    "Class-LR": ("classification", 25.0),
+}
+"""Method -> family and the noise of its scores, in years."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """The files: one runs table, one epochs table, an images file, and sidecars by method."""
+
+    runs: Path
+    epochs: Path
+    images: Path
+    predictions: tuple[Path, ...]
+    weights: tuple[Path, ...]
+
+
+def write_study(folder: Path, *, web: str = "mq2008-label1", faces: str = "aaf", topics: int = 30) -> Study:
+    """Write everything below `folder`, laid out as a results folder."""
+    images, ages = write_images(folder / "images.parquet")
+    rows, predictions, weights = _web_rows(web, topics), [], []
+    pairs = draw_pairs(ages)
+    for method, (family, noise) in AGES.items():
+        scores = method_scores(method, family, noise, ages)
+        rows += _pair_rows(faces, method, family, pairs, scores, ages)
+        stem = folder / "runs" / "honest" / faces / method / "RankNet"
+        predictions.append(_write_predictions(stem / "none.predictions.parquet", faces, method, family, pairs, scores))
+        weights.append(stem / "none.weights.safetensors")
+        random = torch.Generator().manual_seed(len(method))
+        tensors = {"fold-1/seed-0/weight": torch.randn(3 * SIDE * SIDE, generator=random) / 1000}
+        save_file(tensors | {"fold-1/seed-0/bias": torch.zeros(1)}, weights[-1])
+    rows += _controls(faces, pairs)
+    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
+    epochs = [*_epochs(web, WEB, "nDCG@10"), *_epochs(faces, AGES, "PairAccuracy")]
+    write_table(pa.Table.from_pylist(epochs), folder / "epochs.parquet", "epochs")
+    return Study(folder / "runs.parquet", folder / "epochs.parquet", images, tuple(predictions), tuple(weights))
+
+
+def write_images(path: Path) -> tuple[Path, np.ndarray]:
+    """Grey discs, the larger the older, in smooth noise; the last picture is a copy of the first."""
+    random = np.random.default_rng(0)
+    ages = random.integers(2, 81, FACES)
+    place = np.linspace(-1, 1, SIDE)
+    radius = np.hypot(place[:, None], place[None, :])
+    noise = np.repeat(np.repeat(random.integers(0, 120, (FACES, 3, 10, 10)), 10, 2), 10, 3)
+    pixels = noise + 100 * (radius[None, None] < (ages / 80)[:, None, None, None])
+    pixels[-1] = pixels[0] // 2 + 60
+    names = [f"{number:05}A{age:02}" for number, age in enumerate(ages)]
+    groups = np.arange(FACES)
+    groups[-1] = 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = images_table(names, np.arange(FACES), ages, groups, pixels.astype(np.uint8))
+    write_table(table, path, "images", metadata={"rankbound.images": json.dumps({"shape": [3, SIDE, SIDE]})})
+    return path, ages
+
+
+def draw_pairs(ages: np.ndarray) -> np.ndarray:
+    """Pairs of rows more than 5 years apart, sides at random."""
+    random = np.random.default_rng(1)
+    drawn = random.integers(0, FACES, (20 * PAIRS, 2))
+    apart = np.abs(ages[drawn[:, 0]] - ages[drawn[:, 1]]) > 5
+    return np.unique(drawn[apart], axis=0)[:PAIRS]
+
+
+def method_scores(method: str, family: str, noise: float, ages: np.ndarray) -> np.ndarray:
+    """A score per face: the age in years of regression, log-odds around 0 otherwise; every method's own noise."""
+    random = np.random.default_rng(sum(map(ord, method)))
+    found = ages + noise * random.standard_normal(len(ages))
+    return found if family == "regression" else (found - 41) / 20
+
+
+def _key(dataset: str, method: str, family: str | None) -> dict[str, object]:
+    return {
+        "study": "neural" if family else "thesis",
+        "protocol": "honest" if family else "published",
+        "dataset": dataset,
+        "nsr_train": None,
+        "nsr_test": None,
+        "model": method,
+        "options": json.dumps({"family": family} if family else {}),
+        "loss": "RankNet" if family else "none",
+        "bounding": "none",
+        "seed": 0,
+    }
+
+
+def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
+    metrics = dict.fromkeys((*RUN_METRICS, "PairAccuracy"), score)
+    selection = "validation" if key["loss"] != "none" else "last"
+    return {**key, "fold": fold, "selection": selection, "topic": topic, "n": n, "p": p, "epoch": 3, **metrics}
+
+
+def _web_rows(dataset: str, topics: int) -> list[dict[str, object]]:
+    random = np.random.default_rng(2)
+    level = random.normal(0, 0.2, topics)
+    methods = [*WEB.items(), ("random", (None, 0.25)), ("oracle", (None, 9.0))]
+    rows = []
+    for method, (family, mean) in methods:
+        own = np.clip(mean + level + random.normal(0, 0.05, topics), 0, 1)
+        for topic in range(topics):
+            # Every sixth query has no relevant document.
+            p = 0 if topic % 6 == 0 else 2
+            score = float(own[topic]) if p else float("nan")
+            rows.append(_run(_key(dataset, method, family), topic % 5 + 1, f"q{topic}", 9, p, score))
+    return rows
+
+
+def _pair_rows(
+    dataset: str, method: str, family: str, pairs: np.ndarray, scores: np.ndarray, ages: np.ndarray
+) -> list[dict[str, object]]:
+    right = (scores[pairs[:, 0]] > scores[pairs[:, 1]]) == (ages[pairs[:, 0]] > ages[pairs[:, 1]])
+    topics = [f"{one} {other}" for one, other in pairs]
+    key = _key(dataset, method, family)
+    return [_run(key, 1, topic, 2, 1, float(value)) for topic, value in zip(topics, right, strict=True)]
+
+
+def _controls(dataset: str, pairs: np.ndarray) -> list[dict[str, object]]:
+    topics = [f"{one} {other}" for one, other in pairs]
+    return [_run(_key(dataset, "random", None), 1, topic, 2, 1, 0.5) for topic in topics]
+
+
+def _write_predictions(
+    path: Path, dataset: str, method: str, family: str, pairs: np.ndarray, scores: np.ndarray
+) -> Path:
+    key = {**_key(dataset, method, family), "fold": 1, "selection": "validation"}
+    rows = [
+        {**key, "topic": f"{one} {other}", "items": [int(one), int(other)], "scores": scores[[one, other]].tolist()}
+        for one, other in pairs
+    ]
+    write_table(pa.Table.from_pylist(rows), path, "predictions")
+    return path
+
+
+def _epochs(dataset: str, methods: Mapping[str, tuple[str, float]], metric: str) -> list[dict[str, object]]:
+    rows = []
+    for method, (family, _) in methods.items():
+        for fold in (1, 2):
+            for epoch in range(1, 13):
+                for shift, part in enumerate(("train", "validation", "test")):
+                    loss = 0.4 + 0.3 / epoch + 0.01 * shift * epoch + 0.01 * fold
+                    others = dict.fromkeys(("nDCG@10", "AP", "PairAccuracy"), float("nan"))
+                    score = 0.7 - 0.3 / epoch - 0.02 * shift + 0.01 * fold
+                    key = {**_key(dataset, method, family), "fold": fold, "epoch": epoch, "part": part}
+                    rows.append({**key, "mean_loss": loss, "gradient_norm": 1.0, **others, metric: score})
+    return rows

@@ -1,0 +1,376 @@
+"""Tables and findings of the neural-ranking study, on generated files: arithmetic, printed column, tests."""
+
+import argparse
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import permutation_test
+from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
+
+from rankbound.commands import table as table_command
+from rankbound.errors import ConfigError, DataError
+from rankbound.paper import neural_layout, neural_runs, resampling
+from rankbound.paper.neural_findings import neural_findings
+from rankbound.paper.neural_names import TABLES, table_named, table_of
+from rankbound.paper.neural_pairs import read_pairs, with_readings
+from rankbound.paper.neural_results import FAILS, HOLDS, OPEN, Results, read_results, verdict_of
+from rankbound.paper.neural_tables import NeuralTable, neural_table
+from rankbound.paper.resampling import PairMeans, TopicMeans, holm, r_squared, sign_flip
+
+QUERIES, PIXELS, FEATURES = TABLES
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "RESAMPLES", 299)
+    monkeypatch.setattr(resampling, "FLIPS", 499)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return write_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture
+def queries(study: Study) -> NeuralTable:
+    return neural_table(QUERIES, study.runs)
+
+
+@pytest.fixture
+def pixels(study: Study) -> NeuralTable:
+    return neural_table(PIXELS, study.runs, study.predictions, study.images)
+
+
+def cell(table: NeuralTable, method: str, metric: str) -> dict[str, object]:
+    return table.scores.filter(pl.col("method") == method, pl.col("metric") == metric).row(0, named=True)
+
+
+# Statistics
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+def test_holm_adjusts_step_by_step(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        smaller = sorted(p_values)[: rank + 1]
+        wanted = max(min(1.0, (len(p_values) - place) * value) for place, value in enumerate(smaller))
+        assert adjusted[index] == pytest.approx(wanted)
+
+
+def test_sign_flips_agree_with_all_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resampling, "FLIPS", 20_000)
+    differences = np.array([0.3, -0.1, 0.2, 0.05, 0.4, -0.2, np.nan, 0.25])
+    known = differences[np.isfinite(differences)]
+    means = [abs(np.mean(known * signs)) for signs in itertools.product((1, -1), repeat=len(known))]
+    wanted = np.mean([mean >= abs(known.mean()) - 1e-12 for mean in means])
+    assert sign_flip(differences) == pytest.approx(wanted, abs=0.02)
+    exact = permutation_test((known,), np.mean, permutation_type="samples", n_resamples=np.inf)
+    assert exact.pvalue == pytest.approx(wanted)
+    assert sign_flip(-differences) == sign_flip(differences)
+    assert sign_flip(np.zeros(5)) == sign_flip(np.array([np.nan])) == 1.0
+
+
+def test_the_variance_of_pairs_counts_those_that_share_a_face() -> None:
+    random = np.random.default_rng(0)
+    faces = random.permutation(list(itertools.combinations(range(7), 2)))[:12]
+    values = random.random((1, 12))
+    residuals = values[0] - values[0].mean()
+    covariance = sum(residuals[p] * residuals[q] for p in range(12) for q in range(12) if set(faces[p]) & set(faces[q]))
+    own = (residuals**2).sum()
+    assert PairMeans(values, faces)._error(values[0]) == pytest.approx(math.sqrt(max(covariance, own)) / 12)
+    assert PairMeans(values, np.arange(24).reshape(12, 2))._error(values[0]) == pytest.approx(math.sqrt(own) / 12)
+    # A case in which the sharing decides.
+    values = (faces == 0).any(1).astype(float)[None] + 0.1 * values
+    residuals = values[0] - values[0].mean()
+    covariance = sum(residuals[p] * residuals[q] for p in range(12) for q in range(12) if set(faces[p]) & set(faces[q]))
+    assert covariance > (residuals**2).sum()
+    assert PairMeans(values, faces)._error(values[0]) == pytest.approx(math.sqrt(covariance) / 12)
+
+
+def test_one_face_in_all_pairs_widens_the_interval() -> None:
+    values = np.tile([1.0, 0.0], 20)[None]
+    alone = PairMeans(values, np.arange(80).reshape(40, 2))
+    # Every other pair has face 0 and is right: its residuals all have one sign.
+    shared = np.arange(80).reshape(40, 2) + 1
+    shared[::2, 0] = 0
+    assert np.ptp(PairMeans(values, shared).interval(0)) > 1.5 * np.ptp(alone.interval(0))
+
+
+def test_equal_methods_do_not_differ() -> None:
+    values = np.random.default_rng(1).random((1, 30)).repeat(2, 0)
+    for means in (TopicMeans.of(values), PairMeans(values, np.arange(60).reshape(30, 2))):
+        assert means.difference(0, 1) == (0, 0, 0)
+        assert means.p_value(0, 1) == 1
+
+
+def test_topics_without_a_score_are_left_out() -> None:
+    values = np.random.default_rng(2).random((2, 30))
+    holes = np.insert(values, [3, 17], np.nan, axis=1)
+    assert TopicMeans.of(holes).means == pytest.approx(values.mean(1))
+    low, high = TopicMeans.of(holes).interval(0)
+    assert low < values[0].mean() < high
+
+
+def test_one_topic_and_none_have_means_without_an_error() -> None:
+    assert TopicMeans.of(np.array([[0.4]])).interval(0) == (0.4, 0.4)
+    assert math.isnan(TopicMeans.of(np.empty((1, 0))).interval(0)[0])
+    assert math.isnan(PairMeans(np.empty((1, 0)), np.empty((0, 2), int)).interval(0)[0])
+
+
+def test_r_squared_of_the_truth_and_of_its_mean() -> None:
+    true = np.random.default_rng(3).random(40)
+    found, intervals = r_squared(np.stack([true, np.full(40, true.mean())]), true)
+    assert found == pytest.approx([1, 0])
+    assert intervals[0] == pytest.approx((1, 1))
+    # In a resample the mean of all is no longer the best constant.
+    assert intervals[1][0] < 0
+
+
+# Table 1
+
+
+def test_every_printed_method_has_a_row_beside_its_score(queries: NeuralTable) -> None:
+    printed = neural_runs.printed_scores(QUERIES)
+    assert printed["method"].to_list() == list(WEB)
+    rows = queries.scores.filter(pl.col("metric") == "nDCG@10")
+    beside = rows.filter(pl.col("printed").is_not_null()).select("method", "printed")
+    assert dict(beside.rows()) == dict(printed.select("method", "printed").rows())
+    assert rows["method"].to_list()[-2:] == ["oracle", "random"]
+
+
+def test_queries_without_a_relevant_document_are_left_out_and_counted(queries: NeuralTable, study: Study) -> None:
+    found = cell(queries, "RankNet", "nDCG@10")
+    assert (found["n"], found["n_skipped"], found["n_folds"]) == (25, 5, 5)
+    runs = pl.read_parquet(study.runs).filter(pl.col("model") == "RankNet", pl.col("dataset") == "mq2008-label1")
+    assert found["ours"] == pytest.approx(runs["nDCG@10"].drop_nans().mean())
+
+
+def test_the_best_method_is_compared_with_none_and_all_others_with_it(queries: NeuralTable) -> None:
+    trained = queries.scores.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
+    best = trained.sort("ours").row(-1, named=True)
+    assert best["p_value"] is None
+    others = trained.filter(pl.col("method") != best["method"])
+    assert others["p_holm"].null_count() == 0
+    assert others["difference_to_best"].to_list() == pytest.approx((others["ours"] - best["ours"]).to_list())
+    assert (others["p_holm"] >= others["p_value"]).all()
+
+
+def test_only_the_epoch_that_validation_picked_counts(study: Study, tmp_path: Path) -> None:
+    runs = pl.read_parquet(study.runs)
+    others = runs.filter(pl.col("selection") == "validation").with_columns(pl.lit(0.0).alias("nDCG@10"))
+    mixed = [runs, *(others.with_columns(pl.lit(name).alias("selection")) for name in ("test", "last"))]
+    pl.concat(mixed).write_parquet(tmp_path / "runs.parquet")
+    assert neural_table(QUERIES, tmp_path / "runs.parquet").scores.equals(neural_table(QUERIES, study.runs).scores)
+
+
+def test_a_missing_column_is_named(study: Study, tmp_path: Path) -> None:
+    pl.read_parquet(study.runs).drop("nDCG@10").write_parquet(tmp_path / "runs.parquet")
+    with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
+        neural_table(QUERIES, tmp_path / "runs.parquet")
+
+
+# Tables 2 and 3
+
+
+def test_accuracy_by_scores_is_the_one_of_the_runs(pixels: NeuralTable, study: Study) -> None:
+    runs = pl.read_parquet(study.runs).filter(pl.col("dataset") == "aaf", pl.col("loss") != "none")
+    wanted = dict(runs.group_by("model").agg(pl.col("PairAccuracy").mean()).rows())
+    assert set(wanted) == set(AGES)
+    for method, mean in wanted.items():
+        assert cell(pixels, method, "PairAccuracy")["ours"] == pytest.approx(mean)
+
+
+def test_both_labels_right_is_what_gives_numbers_below_one_half(pixels: NeuralTable, tmp_path: Path) -> None:
+    _, ages = write_images(tmp_path / "images.parquet")
+    pairs = draw_pairs(ages)
+    for method, (family, noise) in AGES.items():
+        if family != "classification":
+            continue
+        shares = {name: cell(pixels, method, name)["ours"] for name in ("BothRight", "SameLabel", "BothWrong", "Ties")}
+        assert shares["BothRight"] + shares["SameLabel"] + shares["BothWrong"] == pytest.approx(1)
+        assert shares["BothRight"] < cell(pixels, method, "PairAccuracy")["ours"]
+        scores = method_scores(method, family, noise, ages)[pairs]
+        older = (ages[pairs] == ages[pairs].max(1, keepdims=True)).astype(bool)
+        assert shares["BothRight"] == pytest.approx(((scores > 0) == older).all(1).mean())
+    assert "BothRight" not in pixels.scores.filter(pl.col("family") == "rank")["metric"].to_list()
+
+
+def test_shares_of_a_squared_loss_are_even_at_one_half(study: Study, tmp_path: Path) -> None:
+    source = study.predictions[list(AGES).index("Class-LR")]
+    shares = pl.read_parquet(source).with_columns(
+        pl.lit("squared").alias("loss"), (pl.col("scores") + 0.5).cast(pl.List(pl.Float32)).alias("scores")
+    )
+    path = tmp_path / "none.predictions.parquet"
+    _rewritten(shares, source, path)
+    one, other = (with_readings(read_pairs([each], study.images)) for each in (source, path))
+    assert one["BothRight"].equals(other["BothRight"])
+    assert one["BothRight"].sum() > 0
+
+
+def test_r_squared_is_of_the_distinct_faces(pixels: NeuralTable, tmp_path: Path) -> None:
+    _, ages = write_images(tmp_path / "images.parquet")
+    faces = np.unique(draw_pairs(ages))
+    for method in ("Reg-NN", "Reg-l1"):
+        predicted = method_scores(method, *AGES[method], ages)[faces]
+        wanted = 1 - ((predicted - ages[faces]) ** 2).sum() / ((ages[faces] - ages[faces].mean()) ** 2).sum()
+        found = cell(pixels, method, "R2")
+        assert (found["ours"], found["n"]) == (pytest.approx(wanted, abs=1e-6), len(faces))
+
+
+def test_methods_that_have_not_run_are_told_with_their_printed_score(pixels: NeuralTable) -> None:
+    missing = pixels.scores.filter(pl.col("ours").is_null())
+    assert set(missing["method"]) == {"DirectRanker", "Reg-RF", "Reg-Boost", "Class-RF", "Class-Boost"}
+    assert missing["printed"].null_count() == 0
+
+
+def test_a_table_without_runs_says_what_is_missing(study: Study) -> None:
+    table = neural_table(FEATURES, study.runs)
+    assert table.scores["ours"].null_count() == len(table.scores) == 12
+    assert "published weights" in neural_layout.markdown(table.scores, FEATURES)
+    # RankCNN is printed as a dash.
+    assert table.scores["printed"].null_count() == 1
+
+
+def test_accuracy_is_told_by_age_gap(pixels: NeuralTable, study: Study) -> None:
+    pairs = with_readings(read_pairs(study.predictions, study.images)).filter(pl.col("method") == "RankNet")
+    gaps = pixels.gaps.filter(pl.col("method") == "RankNet")
+    assert gaps["n"].sum() == len(pairs)
+    assert (gaps["accuracy"] * gaps["n"]).sum() == pytest.approx(pairs["PairAccuracy"].sum())
+
+
+def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
+    made = write_study(tmp_path, web="synthetic-mq2008-label1", faces="synthetic-aaf")
+    for about in (QUERIES, PIXELS):
+        table = neural_table(about, made.runs, made.predictions if about.of_faces else (), made.images)
+        assert table.scores["printed"].null_count() == len(table.scores)
+        assert table.scores["ours"].null_count() == 0
+        assert "synthetic" in neural_layout.markdown(table.scores, about).lower()
+        told = neural_findings([Results(about, table.scores, table.comparisons, table.gaps)])
+        assert [finding.headline for _, finding in told] == ["No claim is judged on generated data."]
+
+
+def test_what_is_no_pair_of_different_ages_is_refused(study: Study, tmp_path: Path) -> None:
+    source, path = study.predictions[0], tmp_path / "none.predictions.parquet"
+    frame = pl.read_parquet(source)
+    three = frame.with_columns(pl.col("items").list.concat(pl.lit([0])), pl.col("scores").list.concat(pl.lit([0.0])))
+    _rewritten(three.with_columns(pl.col("scores").cast(pl.List(pl.Float32))), source, path)
+    with pytest.raises(DataError, match="column 'items' should hold pairs"):
+        read_pairs([path], study.images)
+    _rewritten(frame.with_columns(pl.lit([3, 3], pl.List(pl.Int64)).alias("items")), source, path)
+    with pytest.raises(DataError, match="have one age"):
+        read_pairs([path], study.images)
+
+
+def _rewritten(frame: pl.DataFrame, source: Path, path: Path) -> None:
+    from rankbound.data.contracts import read_table, write_table
+
+    columns = {name: column.to_arrow() for name, column in zip(frame.columns, frame.get_columns(), strict=True)}
+    table = read_table(source, "predictions")
+    assert table.column_names == list(columns)
+    import pyarrow as pa
+
+    kinds = {"items": pa.list_(pa.int64()), "scores": pa.list_(pa.float32())}
+    cast = {
+        name: pa.array(values.to_pylist(), kinds.get(name, table.schema.field(name).type))
+        for name, values in columns.items()
+    }
+    write_table(pa.table(cast), path, "predictions")
+
+
+# Layout, names, findings
+
+
+def test_data_sets_have_their_tables() -> None:
+    assert [
+        table_of(name).number for name in ("mq2008-label1", "mslr-web10k-label2", "aaf", "synthetic-aaf-vgg16")
+    ] == [
+        1,
+        1,
+        2,
+        3,
+    ]
+    with pytest.raises(ConfigError, match="there is no 'table_neural_4'"):
+        table_named("table_neural_4")
+
+
+def test_every_printed_method_of_queries_is_configured() -> None:
+    config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
+    methods = config["comparisons"]["web-queries"]["methods"]
+    assert set(neural_runs.printed_scores(QUERIES)["method"]) <= set(methods)
+
+
+def test_markdown_and_latex_have_a_row_per_method(pixels: NeuralTable) -> None:
+    (wide,) = neural_layout.layout(pixels.scores, PIXELS)
+    assert all(len(row.cells) == len(wide.header) for row in wide.rows)
+    assert [row.method for row in wide.rows if row.best] == ["Class-CNN"]
+    rows = [line for line in neural_layout.markdown(pixels.scores, PIXELS).splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + len(wide.rows)
+    assert neural_layout.latex(pixels.scores, PIXELS).count(r"\\") == 1 + len(wide.rows)
+
+
+def test_verdicts_need_significance() -> None:
+    assert verdict_of([0.1, 0.2], [0.01, 0.02]) == HOLDS
+    assert verdict_of([0.1, 0.2], [0.01, 0.2]) == OPEN
+    assert verdict_of([0.1, -0.2], [0.2, 0.01]) == FAILS
+    assert verdict_of([0.1, -0.2], [0.01, 0.2]) == OPEN
+
+
+def test_findings_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> None:
+    results = [
+        Results(QUERIES, queries.scores, queries.comparisons, queries.gaps),
+        Results(PIXELS, pixels.scores, pixels.comparisons, pixels.gaps),
+    ]
+    found = neural_findings(results)
+    assert [verdict for verdict, _ in found] == sorted(verdict for verdict, _ in found)
+    assert "“ranking methods perform worse" not in " ".join(f.headline for verdict, f in found if verdict != FAILS)
+    claim = "“ranking methods perform worse than classification methods” on MQ2008"
+    assert any(finding.headline.startswith(f"Does not hold: {claim}") for _, finding in found)
+
+    # The same numbers with the signs of all differences turned round.
+    turned = queries.comparisons.with_columns(
+        -pl.col("difference"), (-pl.col("high")).alias("low"), (-pl.col("low")).alias("high")
+    )
+    found = neural_findings([Results(QUERIES, queries.scores, turned, queries.gaps)])
+    assert any(finding.headline.startswith(f"Holds: {claim}") for _, finding in found)
+
+
+def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Path) -> None:
+    files = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        for about in TABLES:
+            words = ["--runs", str(study.runs), "--out-dir", str(folder)]
+            if about is PIXELS:
+                words += ["--images", str(study.images), "--predictions", *map(str, study.predictions)]
+            _run(about.name, *words)
+        files.append({path.name: path.read_bytes() for path in sorted(folder.iterdir())})
+    assert files[0] == files[1]
+    assert len(files[0]) == 3 * 4 + 2
+    results = read_results(tmp_path / "a")
+    assert [one.about for one in results] == list(TABLES)
+    assert results[1].mean("RankNet") == pytest.approx(0.9, abs=1e-6)
+    assert results[2].mean("RankNet") is None
+    headlines = [finding.headline for _, finding in neural_findings(results)]
+    assert "Table 3 has not run." in headlines
+
+
+def test_the_command_asks_for_what_it_needs(study: Study, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--runs"):
+        _run("table_neural_1", "--out-dir", str(tmp_path))
+    with pytest.raises(ConfigError, match="--images"):
+        _run(
+            "table_neural_2", "--runs", str(study.runs), "--out-dir", str(tmp_path),
+            "--predictions", str(study.predictions[0]),
+        )  # fmt: skip
+
+
+def _run(*words: str) -> None:
+    parser = argparse.ArgumentParser()
+    table_command.configure(parser)
+    table_command.run(parser.parse_args(list(words)))
