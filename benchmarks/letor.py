@@ -35,11 +35,11 @@ def measure(run: Run) -> list[Row]:
 
 
 def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
-    from rankbound.data import mq2008
+    from rankbound.data.letor_sets import convert
 
     megabytes = sum(part.stat().st_size for part in parts) / 1e6
     size = f"{megabytes:.0f} MB"
-    contenders = [Contender(OURS, lambda: mq2008.convert(folder / "MQ2008.zip", folder / "ours.parquet"))]
+    contenders = [Contender(OURS, lambda: convert("mq2008", folder / "MQ2008.zip", folder / "ours.parquet"))]
     absent: list[Row] = []
     if run.peers and find_spec("sklearn") is None:
         absent = [Row(size, round(megabytes), "scikit-learn", note="sklearn is not installed")]

@@ -1,12 +1,13 @@
 """The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, pages. No peers needed."""
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from benchmarks import __main__ as program
-from benchmarks import distributions, evaluation, loss, loss_contenders, memory, ragged, timing
+from benchmarks import distributions, evaluation, loss, loss_contenders, memory, mslr_size, ragged, timing
 from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
 from benchmarks.goals import GOALS, outcomes
 from benchmarks.loss_contenders import DIRECT_TORCH, OWN, PADDED_TORCH, LossContender, check_agreement
@@ -15,6 +16,9 @@ from benchmarks.report import read_results, summary
 from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
+from rankbound.data.contracts import read_metadata, read_table
+from rankbound.data.letor_sets import convert
+from rankbound.data.schemas import PARTS_KEY
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
 
@@ -196,3 +200,16 @@ def test_a_question_that_fails_is_named(
     errors = capsys.readouterr().err
     assert "letor-default: others are using 2.0 cores" in errors
     assert "letor-default failed" in errors
+
+
+def test_the_generated_archive_of_a_size_converts_to_that_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, lists = tmp_path / mslr_size.ARCHIVE, tmp_path / "lists.parquet"
+    mslr_size.write_archive(archive, topics=23, rows=400)
+    convert(mslr_size.DATASET, archive, lists)
+    # In order: the parts of the archive are those that the converter takes for S1 .. S5.
+    assert "has 23 queries and 400 rows" in capsys.readouterr().err
+    assert read_table(lists, "lists", ["topic"]).column("topic").to_pylist() == [str(topic) for topic in range(1, 24)]
+    assert json.loads(read_metadata(lists, "lists")[PARTS_KEY]) == [5, 5, 5, 4, 4]
+    assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]

@@ -11,7 +11,7 @@ import pytest
 from rar4_fixture import make_rar
 
 from rankbound import cli
-from rankbound.data import sources
+from rankbound.data import letor_sets, sources
 from rankbound.data.reader import read_features, read_instances, read_item_names
 
 Run = Callable[..., str]
@@ -83,6 +83,101 @@ def test_judged_lists_from_archive_to_instances(run: Run, monkeypatch: pytest.Mo
     assert [names[item] for item in test.items] == [f"G5{query}-{label}" for query in range(3) for label in (2, 0)]
     expected = np.tile(np.arange(1, 47) / 100, (30, 1)).astype(np.float32)
     np.testing.assert_array_equal(read_features("data/lists.parquet"), expected)
+
+
+def mslr_part(part: int, width: int = 136) -> bytes:
+    """Two queries of three lines each, with labels up to 4, without comments, as MSLR-WEB10K's lines are."""
+    lines = []
+    for query in range(2):
+        for row in range(3):
+            pairs = " ".join(
+                f"{index}:{part * 1000 + query * 100 + row if index == 1 else 0}" for index in range(1, width + 1)
+            )
+            lines.append(f"{(part + row) % 5} qid:{part}{query} {pairs} \n")
+    return "".join(lines).encode()
+
+
+def mslr_members() -> dict[str, bytes]:
+    """Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4."""
+    parts = [mslr_part(part) for part in range(1, 6)]
+    members = {}
+    for fold in range(5):
+        members[f"Fold{fold + 1}/train.txt"] = b"".join(parts[(fold + step) % 5] for step in range(3))
+        members[f"Fold{fold + 1}/vali.txt"] = parts[(fold + 3) % 5]
+        members[f"Fold{fold + 1}/test.txt"] = parts[(fold + 4) % 5]
+    return members
+
+
+def topics_and_labels(text: bytes) -> list[tuple[str, int]]:
+    tokens = [line.split() for line in text.decode().splitlines()]
+    return [(query.removeprefix("qid:"), int(label)) for label, query, *_ in tokens]
+
+
+@pytest.mark.parametrize(
+    ("options", "dataset"), [('{"threshold": 2}', "mslr-web10k-label2"), ('{"graded": true}', "mslr-web10k-graded")]
+)
+def test_every_fold_of_the_archive_comes_out_as_it_went_in(run: Run, options: str, dataset: str) -> None:
+    members = mslr_members()
+    pack(Path("raw.zip"), members)
+    run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")
+    run("split", "mslr-web10k", "--in", "lists.parquet", "--out", "folds.parquet")
+    arguments = ("--in", "lists.parquet", "--folds", "folds.parquet", "--out", "x.parquet")
+    run("sample", "mslr-web10k", *arguments, "--options", options)
+    instances, features = read_instances("x.parquet"), read_features("lists.parquet")
+    # Every row once: 5 parts of 2 queries of 3 rows, not 5 folds of them.
+    assert (instances.dataset, instances.item_count, features.shape) == (dataset, 30, (30, 136))
+    for fold in range(1, 6):
+        for split, name in (("train", "train"), ("validation", "vali"), ("test", "test")):
+            lists = instances.split(fold, split)
+            expected = topics_and_labels(members[f"Fold{fold}/{name}.txt"])
+            graded = dataset.endswith("graded")
+            relevance = [label if graded else int(label >= 2) for _, label in expected]
+            topics = [instances.topics[topic] for topic in lists.topics.repeat(lists.sizes)]
+            found = zip(topics, lists.relevance.tolist(), strict=True)
+            wanted = zip([topic for topic, _ in expected], relevance, strict=True)
+            assert sorted(found) == sorted(wanted)
+            assert (features[lists.items, 0] // 1000).astype(int).tolist() == [int(topic[0]) for topic in topics]
+
+
+def test_a_label_above_the_data_sets_range_is_named(run: Run) -> None:
+    members = mslr_members()
+    members["Fold2/test.txt"] = members["Fold2/test.txt"].replace(b"\n3 qid:1", b"\n5 qid:1", 1)
+    pack(Path("raw.zip"), members)
+    message = run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
+    expected = "raw.zip: Fold2/test.txt, line 3: found '5', expected a label: a whole number 0 .. 4"
+    assert message.startswith(f"rankbound convert: {expected}")
+    assert not Path("lists.parquet").exists()
+
+
+def test_folds_that_contradict_one_another_are_named(run: Run) -> None:
+    members = mslr_members()
+    members["Fold3/vali.txt"] += mslr_part(7)
+    pack(Path("raw.zip"), members)
+    message = run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
+    assert "'Fold2/test.txt' and 'Fold3/vali.txt' should be the same part, but have" in message
+
+
+def test_graded_labels_have_no_threshold(run: Run) -> None:
+    arguments = ("--in", "lists.parquet", "--folds", "folds.parquet", "--out", "x.parquet")
+    run("generate", "synthetic-mq2008", "--size", "10", "--out", "lists.parquet")
+    run("split", "synthetic-mq2008", "--in", "lists.parquet", "--out", "folds.parquet")
+    options = '{"graded": true, "threshold": 2}'
+    message = run("sample", "synthetic-mq2008", *arguments, "--options", options, status=2)
+    assert "has both a threshold and graded labels" in message
+
+
+def test_another_number_of_rows_than_published_is_noted(
+    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack(Path("raw.zip"), mslr_members())
+    assert cli.main(("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")) == 0
+    noted = capsys.readouterr().err
+    assert "raw.zip has 10 queries and 30 rows; 10000 and 1200192 were published" in noted
+    assert noted.count("\n") == 1  # and no progress bar where there is no terminal
+    described = letor_sets.LETOR_SETS["mslr-web10k"]
+    monkeypatch.setattr(letor_sets, "LETOR_SETS", {"mslr-web10k": replace(described, topics=10, rows=30)})
+    assert cli.main(("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_malformed_line_in_the_archive_is_named(run: Run) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rankbound.data.contracts import read_metadata, read_table, write_table
 from rankbound.data.folds import FOLDS, fold_interactions, fold_lists, keep_relevant, split_relevant
-from rankbound.data.mq2008 import PARTS_KEY
+from rankbound.data.schemas import PARTS_KEY
 from rankbound.errors import DataError
 
 

@@ -141,6 +141,18 @@ def test_malformed_lines_name_file_line_and_token(line: bytes, message: str, chu
         read(text, chunk_bytes=chunk_bytes)
 
 
+@pytest.mark.parametrize("odd", [b"", b"1 qid:9 03:1\n"])
+def test_labels_go_up_to_the_data_sets_largest(odd: bytes) -> None:
+    """With and without a line that sends the chunk to the careful parser."""
+
+    def read_up_to(largest: int) -> pa.Table:
+        return pa.concat_tables(read_lists(io.BytesIO(REGULAR + odd), 3, "toy.txt", largest_label=largest))
+
+    assert read_up_to(2).equals(read(REGULAR + odd))
+    with pytest.raises(DataError, match=r"^toy\.txt, line 1: found '2', expected a label: a whole number 0 \.\. 1$"):
+        read_up_to(1)
+
+
 def test_rows_of_a_query_must_stand_together() -> None:
     with pytest.raises(DataError, match=r"toy\.txt, line 4: query 10 occurs again after other queries.*sort"):
         read(REGULAR + b"0 qid:10 1:0\n")

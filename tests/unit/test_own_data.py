@@ -189,7 +189,7 @@ def test_letor_files(tmp_path: Path, name: str) -> None:
 
 
 def test_letor_files_in_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(letor.read_lists, "__defaults__", (64, None))
+    monkeypatch.setattr(letor.read_lists, "__defaults__", (64, *letor.read_lists.__defaults__[1:]))
     lines = [f"{row % 3} qid:{row // 5} 1:{row} 2:{row / 8}\n" for row in range(200)]
     (tmp_path / "x.txt").write_text("".join(lines))
     lists = read_lists(tmp_path / "x.txt")

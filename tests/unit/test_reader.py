@@ -10,10 +10,10 @@ import pytest
 
 from rankbound.data.contracts import read_metadata, read_table, write_table
 from rankbound.data.folds import fold_interactions, fold_lists
-from rankbound.data.mq2008 import PARTS_KEY
 from rankbound.data.negatives import Drawing
 from rankbound.data.reader import Instances, Split, merge, read_features, read_instances, read_item_names
 from rankbound.data.sampling import label_dataset, sample_interactions, sample_lists
+from rankbound.data.schemas import PARTS_KEY
 from rankbound.errors import ConfigError, DataError
 
 LABELS = [[2, 0, 1], [0, 0], [1, 1, 0], [2], [0, 2]]
@@ -44,7 +44,7 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path / "lists.parquet"
 
 
-def sampled_lists(lists: Path, threshold: int) -> Instances:
+def sampled_lists(lists: Path, threshold: int | None) -> Instances:
     out = lists.with_name("instances.parquet")
     dataset = label_dataset("toy", threshold)
     sample_lists(lists, lists.with_name("folds.parquet"), out, dataset=dataset, threshold=threshold)
@@ -81,6 +81,13 @@ def test_the_threshold_makes_labels_binary_and_keeps_lists_without_relevant_item
     assert train.positives.tolist() == ([2, 0, 2] if threshold == 1 else [1, 0, 0])
 
 
+def test_without_a_threshold_the_labels_are_the_relevance(lists: Path) -> None:
+    instances = sampled_lists(lists, threshold=None)
+    assert instances.dataset == "toy-graded"
+    assert instances.split(1, "train").relevance.tolist() == [label for labels in LABELS[:3] for label in labels]
+    assert instances.split(1, "train").positives.tolist() == [2, 0, 2]
+
+
 def test_items_are_rows_of_the_features(lists: Path) -> None:
     features, names = read_features(lists), read_item_names(lists)
     assert features.dtype == np.float32
@@ -89,6 +96,20 @@ def test_items_are_rows_of_the_features(lists: Path) -> None:
     assert validation.items.tolist() == [5, 6, 7, 8, 9, 10]
     np.testing.assert_array_equal(features[validation.items, 0], validation.items)
     assert [names[item] for item in validation.items[:2]] == ["d5", "d6"]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"), [(1, "has more rows than column 'relevance' has"), (0, "has 10 rows, column 'relevance' 11")]
+)
+def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, message: str) -> None:
+    table = read_table(lists, "lists")
+    vectors = table.column("features").to_pylist()
+    vectors[0] = vectors[0] + vectors[0][:1] if row else vectors[0][1:]
+    features = pa.array(vectors, table.schema.field("features").type)
+    changed = table.set_column(table.schema.names.index("features"), "features", features)
+    write_table(changed, lists, "lists", [2, 3], {PARTS_KEY: json.dumps([1] * 5)})
+    with pytest.raises(DataError, match=rf"lists\.parquet: column 'features' {message}"):
+        read_features(lists)
 
 
 def test_one_row_group_per_fold_and_split(lists: Path) -> None:
@@ -112,8 +133,14 @@ def test_folds_of_other_lists_are_refused(lists: Path, tmp_path: Path) -> None:
 
 def test_a_data_set_of_lists_is_named_by_its_threshold() -> None:
     assert label_dataset("mq2008", 2) == label_dataset("mq2008-label2", 2) == "mq2008-label2"
-    with pytest.raises(ConfigError, match="named 'mq2008-label2', but its threshold is 1"):
-        label_dataset("mq2008-label2", 1)
+    assert label_dataset("mslr-web10k", None) == label_dataset("mslr-web10k-graded", None) == "mslr-web10k-graded"
+    for name, threshold, reading in (
+        ("mq2008-label2", 1, "label1"),
+        ("mq2008-label2", None, "graded"),
+        ("mq2008-graded", 2, "label2"),
+    ):
+        with pytest.raises(ConfigError, match=f"named '{name}', but its labels are read as {reading}"):
+            label_dataset(name, threshold)
 
 
 def write_ratings(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankbound.data import movielens, mq2008
+from rankbound.data import letor_sets, movielens
 from rankbound.data.contracts import read_table
 from rankbound.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound.data.folds import fold_interactions, fold_lists
@@ -31,7 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
-    mq2008.convert(fetch(SOURCES["mq2008"], folder / "MQ2008.zip"), folder / "lists.parquet")
+    letor_sets.convert("mq2008", fetch(SOURCES["mq2008"], folder / "MQ2008.zip"), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
@@ -60,7 +60,7 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
     assert [min(sizes), np.median(sizes), max(sizes)] == expected["documents_per_query"]
     assert sum(size > 100 for size in sizes) == expected["lists_above_100"]
     assert sum(max(one) < 2 for one in relevance) == expected["queries_without_label_2"]
-    assert read_features(lists).shape == (sum(expected["rows"]), mq2008.WIDTH)
+    assert read_features(lists).shape == (sum(expected["rows"]), letor_sets.LETOR_SETS["mq2008"].width)
 
 
 @pytest.mark.parametrize("threshold", [1, 2])

@@ -10,6 +10,8 @@ EXAMPLES = """\
       --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
   rankbound sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
       --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
+  rankbound sample mslr-web10k --in data/lists/mslr-web10k.parquet --folds data/folds/mslr-web10k.parquet \\
+      --out data/instances/mslr-web10k-graded.parquet --options '{"graded": true}'
   rankbound sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
       --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'"""
 INTERACTION_OPTIONS: dict[str, Any] = {
@@ -26,12 +28,14 @@ IMAGE_OPTIONS: dict[str, Any] = {
     "train_pairs": 7200,
     "validation_pairs": 2400,
 }
-LIST_OPTIONS: dict[str, Any] = {"threshold": 1}
+LIST_OPTIONS: dict[str, Any] = {"graded": False, "threshold": 1}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("dataset", metavar="DATASET", help="its name (of lists: with or without `-label<threshold>`)")
+    parser.add_argument(
+        "dataset", metavar="DATASET", help="its name (of lists: with or without `-label<threshold>` or `-graded`)"
+    )
     parser.add_argument(
         "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
     )
@@ -41,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--options",
         default="{}",
         metavar="JSON",
-        help="interactions: min_relevant, nsr, seed, threshold, validation_share; lists: threshold; "
+        help="interactions: min_relevant, nsr, seed, threshold, validation_share; lists: threshold or graded; "
         "images: above, seed, test_pairs, train_pairs, validation_pairs",
     )
 
@@ -63,9 +67,22 @@ def run(arguments: argparse.Namespace) -> None:
         sample_pairs(*files, PairDrawing(arguments.dataset, pairs, options["above"], options["seed"]))
         return
     if contract == "lists":
-        threshold = read_options(arguments.options, LIST_OPTIONS)["threshold"]
+        threshold = _threshold(arguments.options)
         sample_lists(*files, dataset=label_dataset(arguments.dataset, threshold), threshold=threshold)
         return
     options = read_options(arguments.options, INTERACTION_OPTIONS)
     checked = {key: options.pop(key) for key in ("min_relevant", "threshold")}
     sample_interactions(*files, drawing=Drawing(arguments.dataset, **options), checked=checked)
+
+
+def _threshold(text: str) -> int | None:
+    """The least label that is relevant; None where the labels are the relevance."""
+    from rankbound.errors import ConfigError
+    from rankbound.options import parse_options, read_options
+
+    options = read_options(text, LIST_OPTIONS)
+    if not options["graded"]:
+        return int(options["threshold"])
+    if "threshold" in parse_options(text):
+        raise ConfigError(f"--options has both a threshold and graded labels: {text}; give one of them")
+    return None

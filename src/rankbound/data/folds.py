@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.data.contracts import read_metadata, read_table, write_table
-from rankbound.data.mq2008 import PARTS_KEY, part_of_topics
-from rankbound.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
 
@@ -27,7 +26,7 @@ def fold_lists(lists: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     topics = read_table(lists, "lists", ["topic"]).column("topic")
     if PARTS_KEY not in metadata:
         raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing: it tells where each part ends")
-    parts = part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
+    parts = _part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
     kept = _origin(metadata)
     write_table(pa.table({"topic": topics, "fold": pa.array(parts, pa.int8())}), out, "list-folds", None, kept)
 
@@ -84,6 +83,13 @@ def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt
         place = random.permutation(stop - start) + random.integers(FOLDS)
         fold[start:stop] = place % FOLDS + 1
     return fold
+
+
+def _part_of_topics(counts: list[int], topics: int, where: str) -> list[int]:
+    """The part, from 1, of each topic of a lists file whose metadata has these counts."""
+    if sum(counts) != topics:
+        raise DataError(f"{where}: {PARTS_KEY} counts {sum(counts)} topics in {counts}, but there are {topics}")
+    return [part for part, count in enumerate(counts, 1) for _ in range(count)]
 
 
 def _origin(metadata: dict[str, str]) -> dict[str, str]:

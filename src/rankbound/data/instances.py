@@ -35,13 +35,14 @@ def judged_instances(
     offsets: npt.NDArray[np.int64],
     relevance: npt.NDArray[np.int8],
     part: npt.NDArray[np.int8],
-    threshold: int,
+    threshold: int | None,
 ) -> Iterable[tuple[int, str, Topics]]:
-    """Whole judged lists, relevant where the label is at least `threshold`; items are row indices of the file.
+    """Whole judged lists, relevant where the label is at least `threshold`; without one, the labels are the relevance.
 
-    Lists without relevant items pass through: what to do with them is the metric's and the trainer's to say.
+    Items are row indices of the file. Lists without relevant items pass through: what to do with them is the metric's
+    and the trainer's to say.
     """
-    binary = (relevance >= threshold).astype(np.int8)
+    read = relevance if threshold is None else (relevance >= threshold).astype(np.int8)
     for fold in range(1, FOLDS + 1):
         split = split_of_part(fold, part)
         for wanted in SPLITS:
@@ -49,7 +50,7 @@ def judged_instances(
             rows = [np.arange(offsets[topic], offsets[topic + 1]) for topic in chosen]
             items = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
             sizes = offsets[chosen + 1] - offsets[chosen]
-            flat = Topics([names[topic] for topic in chosen], items, binary[items], _offsets(sizes))
+            flat = Topics([names[topic] for topic in chosen], items, read[items], _offsets(sizes))
             yield fold, wanted, flat
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.data import letor_lines
-from rankbound.data.letor_lines import LARGEST_EXACT, LARGEST_LABEL, Rows
+from rankbound.data.letor_lines import LARGEST_EXACT, LARGEST_FLOAT, LARGEST_LABEL, Rows
 from rankbound.errors import DataError
 
 CHUNK_BYTES = 2**19
@@ -37,13 +37,19 @@ class _Lines:
 
 
 def read_lists(
-    stream: BinaryIO, width: int, where: str, chunk_bytes: int = CHUNK_BYTES, seen: set[str] | None = None
+    stream: BinaryIO,
+    width: int,
+    where: str,
+    chunk_bytes: int = CHUNK_BYTES,
+    seen: set[str] | None = None,
+    largest_label: int = LARGEST_LABEL,
 ) -> Iterator[pa.Table]:
     """Yield tables of the judged-lists contract: topic, items, relevance, features (`width` float32 each).
 
-    Labels are whole numbers, indices 1 .. `width` ascending; features not named are 0; values are read as double
-    and rounded to float32. An item's name is the comment's docid, else `<topic>-<line number>`. The rows of a query
-    must stand together: pass one `seen` to several files that share queries to have that checked across them.
+    Labels are whole numbers 0 .. `largest_label`, indices 1 .. `width` ascending; features not named are 0; values
+    are read as double and rounded to float32. An item's name is the comment's docid, else `<topic>-<line number>`. The
+    rows of a query must stand together: pass one `seen` to several files that share queries to have that checked
+    across them.
     Raises DataError with `where`, line number and token for anything else.
     """
     seen = set() if seen is None else seen
@@ -51,7 +57,7 @@ def read_lists(
     for lines in _chunks(stream, chunk_bytes):
         if not lines.bodies:
             continue
-        rows = _parse(lines, width, where)
+        rows = _parse(lines, width, where, largest_label)
         rows = rows if rest is None else rest.followed_by(rows)
         # The last query may go on in the next chunk.
         cut = int(np.flatnonzero(rows.query != rows.query[-1])[-1]) + 1 if (rows.query != rows.query[-1]).any() else 0
@@ -112,13 +118,13 @@ def _document_names(
     return [match[1] if match else None for match in matches]
 
 
-def _parse(lines: _Lines, width: int, where: str) -> Rows:
-    parsed = _parse_regular(b"\n".join((*lines.bodies, b"")), width)
+def _parse(lines: _Lines, width: int, where: str, largest_label: int) -> Rows:
+    parsed = _parse_regular(b"\n".join((*lines.bodies, b"")), width, largest_label)
     if parsed is None:
         tidied = (b" ".join(body.split()) for body in lines.bodies)
-        parsed = _parse_regular(b"\n".join((*tidied, b"")), width)
+        parsed = _parse_regular(b"\n".join((*tidied, b"")), width, largest_label)
     if parsed is None:
-        parsed = letor_lines.parse(lines.bodies, lines.numbers.tolist(), width, where)
+        parsed = letor_lines.parse(lines.bodies, lines.numbers.tolist(), width, where, largest_label)
     label, query, features = parsed
     names = [
         f"{topic}-{number}" if name is None else name.decode("utf-8", "replace")
@@ -127,7 +133,7 @@ def _parse(lines: _Lines, width: int, where: str) -> Rows:
     return Rows(label, query, features, names, lines.numbers)
 
 
-def _parse_regular(text: bytes, width: int) -> letor_lines.Parsed | None:
+def _parse_regular(text: bytes, width: int, largest_label: int) -> letor_lines.Parsed | None:
     """All lines at once, or None where any of them is not plainly regular."""
     tokens = _tokens(text)
     if tokens is None:
@@ -136,7 +142,7 @@ def _parse_regular(text: bytes, width: int) -> letor_lines.Parsed | None:
     label, query = numbers[first], numbers[first + 2]
     per_line = np.diff(first, append=len(numbers))
     if not (
-        _plain_whole(label, lengths[first], LARGEST_LABEL) and _plain_whole(query, lengths[first + 2], LARGEST_EXACT)
+        _plain_whole(label, lengths[first], largest_label) and _plain_whole(query, lengths[first + 2], LARGEST_EXACT)
     ):
         return None
     features = _features(numbers, lengths, first, per_line, width)
@@ -179,7 +185,8 @@ def _tokens(
         numbers = array.cast(pa.float64()).fill_null(0).to_numpy()
     except pa.ArrowInvalid:
         return None
-    return (numbers, np.diff(offsets), first) if np.isfinite(numbers).all() else None
+    # What is no number, or none in single precision, is the careful parser's to tell.
+    return (numbers, np.diff(offsets), first) if (np.abs(numbers) <= LARGEST_FLOAT).all() else None
 
 
 def _odd_places(first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:

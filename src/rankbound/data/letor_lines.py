@@ -12,6 +12,9 @@ LARGEST_LABEL = 127
 LARGEST_EXACT = 2**53
 """Query ids up to here are exact as doubles, through which the fast parser takes them."""
 
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""Features are float32: what is larger would become infinite."""
+
 _SHOWN_CHARACTERS = 40
 
 Parsed = tuple[npt.NDArray[np.int8], npt.NDArray[np.int64], npt.NDArray[np.float32]]
@@ -50,7 +53,9 @@ class Rows:
         )
 
 
-def parse(bodies: list[bytes], numbers: list[int], width: int, where: str) -> Parsed:
+def parse(
+    bodies: list[bytes], numbers: list[int], width: int, where: str, largest_label: int = LARGEST_LABEL
+) -> Parsed:
     """Parse lines (without comments) one by one; DataError with line number and token for what is malformed."""
     label = np.zeros(len(bodies), dtype=np.int8)
     query = np.zeros(len(bodies), dtype=np.int64)
@@ -58,7 +63,7 @@ def parse(bodies: list[bytes], numbers: list[int], width: int, where: str) -> Pa
     for row, (body, number) in enumerate(zip(bodies, numbers, strict=True)):
         tokens = body.split()
         try:
-            label[row] = _whole(tokens[0], "a label", 0, LARGEST_LABEL)
+            label[row] = _whole(tokens[0], "a label", 0, largest_label)
             query[row] = _query(tokens)
             _fill(features[row], tokens[2:], width)
         except _Malformed as error:
@@ -110,6 +115,6 @@ def _number(token: bytes, pair: bytes) -> float:
         value = math.nan if b"_" in token else float(token)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
-        raise _Malformed(pair, "a finite number after the colon")
+    if not abs(value) <= LARGEST_FLOAT:
+        raise _Malformed(pair, f"a finite number after the colon, at most {LARGEST_FLOAT:.4g} large")
     return value

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.data.arrow import to_numpy
-from rankbound.data.contracts import read_metadata, read_table
+from rankbound.data.contracts import read_metadata, read_row_groups, read_table
 from rankbound.data.instances import SPLITS
 from rankbound.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
 from rankbound.data.schemas import SYNTHETIC_KEY
@@ -92,18 +93,17 @@ def read_instances(path: Path) -> Instances:
     """Read an instances file; DataError where it breaks the contract or contradicts itself."""
     table = read_table(path, "instances")
     metadata = read_metadata(path, "instances")
-    if not metadata.get(ITEM_COUNT_KEY, "").isdigit():
+    if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
         raise DataError(f"{path}: the metadata key {ITEM_COUNT_KEY!r} should be the number of items; make it anew")
     names = table.column("topic").to_pylist()
     topics = {name: index for index, name in enumerate(dict.fromkeys(names))}
     index = np.fromiter((topics[name] for name in names), dtype=np.int64, count=len(names))
-    item_names = metadata.get(ITEM_NAMES_KEY)
     instances = Instances(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics),
         item_count=int(metadata[ITEM_COUNT_KEY]),
-        item_names=None if item_names is None else tuple(str(name) for name in json.loads(item_names)),
+        item_names=_item_names(metadata, path),
         synthetic=SYNTHETIC_KEY in metadata,
         splits={
             key: _split(table.slice(start, stop - start), index[start:stop], f"{path}, fold {key[0]}, {key[1]}")
@@ -133,12 +133,24 @@ def merge(train: Split, validation: Split) -> Split:
 
 
 def read_features(path: Path) -> npt.NDArray[np.float32]:
-    """The features of a judged-lists file, (rows, d): row r is item r of its instances. A view if it has one chunk."""
-    column = read_table(path, "lists", ["features"]).column("features")
-    width = column.type.value_type.list_size
-    flat = [to_numpy(chunk.flatten().flatten()) for chunk in column.chunks]
-    values = flat[0] if len(flat) == 1 else np.concatenate(flat or [np.empty(0, dtype=np.float32)])
-    features: npt.NDArray[np.float32] = values.reshape(-1, width)
+    """The features of a judged-lists file, (rows, d): row r is item r of its instances.
+
+    Memory is that of the result and one row group: of a million rows, a second copy is hundreds of megabytes.
+    """
+    rows = sum(len(_values(table, "relevance")) for table in read_row_groups(path, "lists", ["relevance"]))
+    features: npt.NDArray[np.float32] = np.empty((rows, 0), dtype=np.float32)
+    start = 0
+    for table in read_row_groups(path, "lists", ["features"]):
+        vectors = _values(table, "features")
+        if not start:
+            features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
+        stop = start + len(vectors)
+        if stop > rows:
+            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' has ({rows})")
+        features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
+        start = stop
+    if start != rows:
+        raise DataError(f"{path}: column 'features' has {start} rows, column 'relevance' {rows}")
     return features
 
 
@@ -146,6 +158,21 @@ def read_item_names(path: Path) -> list[str]:
     """The document names of a judged-lists file, by row."""
     column = read_table(path, "lists", ["items"]).column("items")
     return [name for chunk in column.chunks for name in chunk.flatten().to_pylist()]
+
+
+def _item_names(metadata: Mapping[str, str], path: Path) -> tuple[str, ...] | None:
+    if ITEM_NAMES_KEY not in metadata:
+        return None
+    try:
+        names = json.loads(metadata[ITEM_NAMES_KEY])
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or len(names) != int(metadata[ITEM_COUNT_KEY]):
+        raise DataError(
+            f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be a list of {metadata[ITEM_COUNT_KEY]} names; "
+            "make it anew"
+        )
+    return tuple(map(str, names))
 
 
 def _single(table: pa.Table, column: str, path: Path) -> Any:
@@ -179,6 +206,11 @@ def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
         raise DataError(f"{where}: the lists of columns 'items' and 'relevance' differ in length")
     flat, labels = items.flatten(), relevance.flatten()
     return Split(topics, to_numpy(flat), to_numpy(labels), offsets - offsets[0])
+
+
+def _values(table: pa.Table, name: str) -> pa.Array:
+    """What stands in all the lists of a column."""
+    return _one_chunk(table.column(name)).flatten()
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.ListArray:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -21,20 +22,30 @@ ITEM_COUNT_KEY = "rankbound.item_count"
 ITEM_NAMES_KEY = "rankbound.item_names"
 """Metadata of sampled instances: JSON list, the item id of each index. (For judged lists: rows of the lists file.)"""
 
+GRADED = "graded"
+"""Judged lists whose labels are the relevance, not only whether they reach a threshold."""
 
-def label_dataset(name: str, threshold: int) -> str:
+_READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
+
+
+def label_dataset(name: str, threshold: int | None) -> str:
     """The name of judged lists read with that threshold: `mq2008-label2` from `mq2008` or from itself.
 
-    Each threshold makes another data set. Raises ConfigError where the name says another threshold.
+    Each threshold makes another data set, and so do the labels themselves (None): `mslr-web10k-graded`. Raises
+    ConfigError where the name says another reading.
     """
-    base, label, given = name.partition("-label")
-    if label and given != str(threshold):
-        raise ConfigError(f"the data set is named {name!r}, but its threshold is {threshold}")
-    return f"{base}-label{threshold}"
+    found = _READING.fullmatch(name)
+    base, given = found.groups() if found else (name, None)
+    reading = GRADED if threshold is None else f"label{threshold}"
+    if given not in (None, reading):
+        raise ConfigError(f"the data set is named {name!r}, but its labels are read as {reading}")
+    return f"{base}-{reading}"
 
 
-def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold: int) -> None:
-    """Write the instances of judged lists, relevant from `threshold` on; `dataset` is the name in the file.
+def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold: int | None) -> None:
+    """Write the instances of judged lists, relevant from `threshold` on; without one, the labels are the relevance.
+
+    `dataset` is the name in the file.
 
     Raises DataError if the folds are not of the same topics in the same order.
     """

@@ -14,6 +14,9 @@ DATASET_KEY = "rankbound.dataset"
 SYNTHETIC_KEY = "rankbound.synthetic"
 """Metadata of a synthetic file and of all that is made from it: how it was generated, as sorted JSON."""
 
+PARTS_KEY = "rankbound.parts"
+"""Metadata of a lists file: JSON list, the number of topics of each part, in the file's order."""
+
 FEATURES = pa.list_(pa.list_(pa.float32(), 0))
 """Stands for `list<fixed_size_list<float>[d]>` with any width d."""
 

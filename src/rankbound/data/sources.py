@@ -92,6 +92,38 @@ SOURCES: Mapping[str, Source] = {
             ),
         ),
         Source(
+            name="mslr-web10k",
+            title="MSLR-WEB10K (Microsoft learning to rank)",
+            file_names=("MSLR-WEB10K.zip",),
+            # The publisher's share link, https://1drv.ms/u/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78, by the API for such links.
+            addresses=(
+                "https://api.onedrive.com/v1.0/shares/"
+                "u!aHR0cHM6Ly8xZHJ2Lm1zL3UvcyFBdHNNZldVejVsOG5iT0lvSjZLczBiRU1wNzg/root/content",
+                "https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78/root/content",
+            ),
+            homepage="https://www.microsoft.com/en-us/research/project/mslr/",
+            algorithm="sha256",
+            # As the library pytorchltr lists them (datasets/svmrank/mslr10k.py), where every part stands twice, for the
+            # fold that tests on it and for the one that validates on it, with the same sum.
+            members={
+                "Fold2/test.txt": "44add582ccd674cf63af24d3bf6e1074e87a678db77f00b44c37980a3010917a",
+                "Fold3/test.txt": "c0a5a3c6bd7790d0b4ff3d5e961d0c8c5f8ff149089ce492540fa63035801b7a",
+                "Fold4/test.txt": "dc6083c24a5f0c03df3c91ad3eed7542694115b998acf046e51432cb7a22b848",
+                "Fold5/test.txt": "e86fb3fe7e8a5f16479da7ce04f783ae85735f17f66016786c3ffc797dd9d4db",
+                "Fold1/test.txt": "33fe002374a4fce58c4e12863e4eee74745d5672a26f3e4ddacc20ccfe7d6ba0",
+            },
+            limits=Limits(members=1000, member_bytes=2048 * _MEGABYTE, total_bytes=16384 * _MEGABYTE),
+            terms="Research use (Microsoft Research licence agreement, on the homepage); no redistribution.",
+            citation=(
+                "Tao Qin and Tie-Yan Liu. 2013. Introducing LETOR 4.0 Datasets. arXiv:1306.2597. "
+                "https://arxiv.org/abs/1306.2597"
+            ),
+            remark=(
+                "compared were the five test parts, which hold every row once, by the checksums that the library "
+                "pytorchltr lists; the train and validation files repeat these rows and are not read"
+            ),
+        ),
+        Source(
             name="aaf",
             title="All-Age-Faces",
             file_names=("All-Age-Faces.zip", "All-Age-Faces-128px.zip"),

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from rankbound.data.contracts import write_table
 from rankbound.data.folds import FOLDS
-from rankbound.data.mq2008 import PARTS_KEY, WIDTH
-from rankbound.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound.data.letor_sets import LETOR_SETS
+from rankbound.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound.data.synthetic_faces import generate_faces
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
@@ -31,6 +31,7 @@ SIZES = {
 """Number of topics: of users with enough relevant items, and of queries; or of faces."""
 
 _SMALLEST_SIZE = 10
+_WIDTH = LETOR_SETS["mq2008"].width
 
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
 # rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
@@ -134,7 +135,7 @@ def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, 
     columns = {
         "items": pa.array(names),
         "relevance": pa.array(labels),
-        "features": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), WIDTH),
+        "features": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), _WIDTH),
     }
     lists = {name: pa.ListArray.from_arrays(starts, values) for name, values in columns.items()}
     parts = [len(part) for part in np.array_split(np.arange(queries), FOLDS)]
@@ -157,11 +158,11 @@ def _features(random: np.random.Generator, causes: Floats, offsets: Integers) ->
     """Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 within each query as LETOR does."""
     rows = len(causes)
     mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
-    noise = random.standard_normal((rows, WIDTH - _CONSTANT))
+    noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
     noise[:, :_INFORMATIVE] = mixed + _NOISE * noise[:, :_INFORMATIVE]
     lowest = np.minimum.reduceat(noise, offsets[:-1])
     spread = np.maximum.reduceat(noise, offsets[:-1]) - lowest
     query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    features = np.zeros((rows, WIDTH))
-    features[:, random.permutation(WIDTH)[: WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
+    features = np.zeros((rows, _WIDTH))
+    features[:, random.permutation(_WIDTH)[: _WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
     return np.round(features, 6).astype(np.float32)

@@ -10,6 +10,9 @@ SYNTHETIC = "synthetic-"
 KINDS = ("interactions", "lists", "images")
 """The sections that define data sets, and the folders of their parquet files."""
 
+GRADED = "graded"
+"""Stands among the thresholds of judged lists for the labels themselves."""
+
 VGG16 = "vgg16"
 
 
@@ -21,7 +24,7 @@ class Instances:
         name: of its file, and `dataset` and `nsr` in one: movielens-nsr2, mq2008-label1, aaf.
         source: the data set of the configuration that it is made from: movielens, mq2008, aaf.
         kind: the section that defines the source, of `KINDS`.
-        dataset: as the results name it: movielens, mq2008-label1, aaf-vgg16.
+        dataset: as the results name it: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
         nsr: sampled negatives per relevant item; None for judged lists and images.
         options: what `rankbound sample` gets.
         features: `vgg16` where a network's features are read in the place of an image's pixels.
@@ -75,8 +78,9 @@ def features_path(source: str) -> str:
 def _instances_of(kind: str, source: str, section: Mapping[str, Any]) -> Iterator[Instances]:
     if kind == "lists":
         for threshold in section["thresholds"]:
-            name = f"{source}-label{threshold}"
-            yield Instances(name, source, kind, name, None, {"threshold": threshold})
+            graded = threshold == GRADED
+            name = f"{source}-{GRADED if graded else f'label{threshold}'}"
+            yield Instances(name, source, kind, name, None, {GRADED: True} if graded else {"threshold": threshold})
     elif kind == "images":
         options = {"above": section["above"], "seed": section["seed"]}
         options |= {f"{part}_pairs": count for part, count in section["pairs"].items()}

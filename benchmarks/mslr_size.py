@@ -1,0 +1,207 @@
+"""`python -m benchmarks.mslr_size`: does a data set of MSLR-WEB10K's size fit through the steps, and in what memory?
+
+The archive is generated: 1,200,192 rows of 136 features in 10,000 queries, in the layout, with the shares of labels and
+about the length of lines of MSLR-WEB10K. Every step is a process of its own, whose highest resident memory is shown.
+"""
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+DATASET = "mslr-web10k"
+TOPICS, ROWS, WIDTH, PARTS = 10_000, 1_200_192, 136, 5
+LABELS = (624_263, 386_280, 159_451, 21_317, 8_881)
+"""Rows with the labels 0 .. 4."""
+
+ARCHIVE = "MSLR-WEB10K.zip"
+_SPREAD = 0.6
+"""Of the logarithm of the lists' sizes."""
+_COUNTS = 66
+"""Features that are whole numbers, as the counts of words among MSLR-WEB10K's are; the others have six decimals."""
+_KEPT_SIGNAL = 0.5
+_DENSE = 0.75
+"""Share of the values that are not 0."""
+_QUERIES_AT_ONCE = 50
+
+# In a process of its own: not ru_maxrss, which starts with that of the process that started it.
+_PROBE = """\
+import re, sys
+from rankbound.cli import main
+status = main(sys.argv[2:])
+with open("/proc/self/status") as own, open(sys.argv[1], "w") as out:
+    out.write(re.search(r"VmHWM:\\s*(\\d+)", own.read())[1])
+sys.exit(status)
+"""
+
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "LambdaMART": {
+        "family": "rank",
+        "model": {"name": "boosted-trees", "rounds": 10, "every": 10, "leaves": 15, "min_rows": 20},
+        "loss": "LambdaRank",
+        "settings": {},
+    },
+    "Class-LR": {
+        "family": "class",
+        "model": {"name": "linear"},
+        "loss": "logistic",
+        "settings": {"batches": "items"},
+    },
+    "RankNet": {
+        "family": "rank",
+        "model": {"name": "mlp", "hidden": [100, 30]},
+        "loss": "RankNet",
+        "settings": {"batches": "pairs", "pairs": 10_000},
+    },
+}
+_JOB = {
+    "study": "size",
+    "protocol": "honest",
+    "dataset": f"{DATASET}-label2",
+    "nsr": None,
+    "bounding": "none",
+    "target": "relevance",
+    "judged_by": "nDCG@10",
+    "folds": [1],
+    "seeds": [0],
+}
+_SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One subcommand: what it took, by the clock and of the processor."""
+
+    name: str
+    seconds: float
+    processor_seconds: float
+    peak_bytes: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name:24}{self.seconds:9.1f} s{self.processor_seconds:10.1f} s of processor"
+            f"{self.peak_bytes / 1e6:10.0f} MB at most"
+        )
+
+
+def main() -> None:
+    """Generate, run the steps, print what they took."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mslr_size", description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("benchmarks/results/mslr-size"), help="scratch, about 3 GB")
+    parser.add_argument("--share", type=float, default=1.0, help="of the queries and rows; 1 is the full size")
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help="train these for one epoch")
+    parser.add_argument("--keep", action="store_true", help="leave the files there")
+    chosen = parser.parse_args()
+    folder: Path = chosen.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = folder / ARCHIVE
+    if not archive.exists():
+        write_archive(archive, round(TOPICS * chosen.share), round(ROWS * chosen.share))
+    print(f"{archive}: {_describe(archive)}", flush=True)
+    try:
+        _run_all(folder, chosen.methods)
+    finally:
+        if not chosen.keep:
+            shutil.rmtree(folder)
+
+
+def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
+    """Write an archive as MSLR-WEB10K's is laid out, but for the training files, which no step reads.
+
+    Each part is written twice: for the fold that tests on it, and for the one that validates on it.
+    """
+    random = np.random.default_rng(seed)
+    sizes = _sizes(random, topics, rows)
+    part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
+    with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
+            with part_file.open("wb") as file:
+                for start in range(0, len(queries), _QUERIES_AT_ONCE):
+                    file.writelines(_lines(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
+            # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
+            for name, offset in (("test", 4), ("vali", 3)):
+                archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
+    part_file.unlink()
+    unfinished.rename(path)
+
+
+def _sizes(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[np.int64]:
+    """Items of each list, uneven, `rows` in all."""
+    weight = np.exp(_SPREAD * random.standard_normal(topics))
+    ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
+    sizes: npt.NDArray[np.int64] = np.diff(ends, prepend=0) + 1
+    return sizes
+
+
+def _lines(
+    random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> Iterator[bytes]:
+    """The lines of some queries: labels that the features tell a little of, and no comment."""
+    query = np.repeat(queries, sizes[queries])
+    label = np.searchsorted(np.cumsum(LABELS) / sum(LABELS), random.random(len(query)), side="right")
+    noise = np.abs(random.standard_normal((len(query), WIDTH)) + _KEPT_SIGNAL * label[:, None] * (np.arange(WIDTH) % 3))
+    values = np.where(random.random(noise.shape) < _DENSE, noise * 10.0 ** (np.arange(WIDTH) % 4), 0)
+    kinds = ["%d" if feature % 2 == 0 and feature < 2 * _COUNTS else "%.6f" for feature in range(WIDTH)]
+    pattern = "%d qid:%d " + " ".join(f"{feature}:{kind}" for feature, kind in enumerate(kinds, 1)) + " \n"
+    for one, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
+        yield (pattern % (one, topic + 1, *row)).encode()
+
+
+def _describe(archive: Path) -> str:
+    return f"{archive.stat().st_size / 1e6:.0f} MB, {_text_bytes(archive) / 1e6:.0f} MB of text in its five parts"
+
+
+def _text_bytes(archive: Path) -> int:
+    with zipfile.ZipFile(archive) as opened:
+        return sum(info.file_size for info in opened.infolist() if info.filename.endswith("test.txt"))
+
+
+def _run_all(folder: Path, methods: list[str]) -> None:
+    archive, lists, folds = folder / ARCHIVE, folder / "lists.parquet", folder / "folds.parquet"
+    step = _step(folder, "convert", DATASET, "--raw", archive, "--out", lists)
+    megabytes = _text_bytes(archive) / 1e6
+    rates = f"{megabytes / step.seconds:.0f} MB/s, {megabytes / step.processor_seconds:.0f} of processor"
+    print(f"{step}   {rates}", flush=True)
+    print(_step(folder, "split", DATASET, "--in", lists, "--out", folds), flush=True)
+    for reading, options in (("label2", {"threshold": 2}), ("graded", {"graded": True})):
+        arguments = ("--in", lists, "--folds", folds, "--out", folder / f"{reading}.parquet")
+        step = _step(folder, "sample", DATASET, *arguments, "--options", json.dumps(options), name=f"sample {reading}")
+        print(step, flush=True)
+    for method in methods:
+        arguments = ("--instances", folder / "label2.parquet", "--lists", lists, "--out", folder / f"{method}.parquet")
+        options = {
+            **_JOB,
+            "method": method,
+            **METHODS[method],
+            "settings": {**_SETTINGS, **METHODS[method]["settings"]} if METHODS[method]["settings"] else {},
+        }
+        print(_step(folder, "job", *arguments, "--options", json.dumps(options), name=f"job {method}"), flush=True)
+
+
+def _step(folder: Path, *arguments: object, name: str | None = None) -> Step:
+    peak = folder / "peak.txt"
+    start, used = time.perf_counter(), _processor_seconds()
+    subprocess.run([sys.executable, "-c", _PROBE, str(peak), *map(str, arguments)], check=True)
+    seconds, spent = time.perf_counter() - start, _processor_seconds() - used
+    return Step(name or str(arguments[0]), seconds, spent, float(peak.read_text()) * 1024)
+
+
+def _processor_seconds() -> float:
+    """Of the children that have ended."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+if __name__ == "__main__":
+    main()
