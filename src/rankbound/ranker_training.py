@@ -14,9 +14,10 @@ from rankbound.feature_scaling import Scaling
 from rankbound.lists import Lists, as_tensor
 from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
+from rankbound.parts import Part
 from rankbound.ranker import Ranker, Recipe
 from rankbound.seeds import derive_seed
-from rankbound.training import LAST, Epoch, Part, Settings, train
+from rankbound.training import LAST, Epoch, Learner, Settings, train
 
 if TYPE_CHECKING:
     from rankbound.interchange.judged import JudgedLists
@@ -62,16 +63,13 @@ def train_ranker(
     measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
     model = chosen.build(features.shape[1], generator).to(where)
-    trained = train(
-        model,
-        _scorer(scaled),
+    parts = {name: _moved(part, where) for name, part in measured.items()}
+    (trained,) = train(
+        [Learner(model, _scorer(scaled), _moved(training, where), parts, generator)],
         objective,
-        _moved(training, where),
-        {name: _moved(part, where) for name, part in measured.items()},
         settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
         monitored=[judge],
         selections={} if held_out is None else {VALIDATION: judge},
-        generator=generator,
         on_epoch=on_epoch,
     )
     best = trained.selected[LAST if held_out is None else VALIDATION]

@@ -49,7 +49,10 @@ def wildcards_of(job: Any) -> SimpleNamespace:
 
 def test_one_job_for_each_method_and_data_set(config: dict[str, Any]) -> None:
     study = Study(with_weights(config))
-    expected = sum(len(one["datasets"]) * len(one["methods"]) for one in config["comparisons"].values())
+    expected = sum(
+        len(one["datasets"]) * len(one["methods"]) * len(one.get("feature_counts", [0]))
+        for one in config["comparisons"].values()
+    )
     assert len({job.stem for job in study.compared}) == len(study.compared) == expected
     assert "<results>/runs/honest/mq2008-label1/LambdaMART/LambdaRank/none" in {job.stem for job in study.compared}
     assert {f"{job.stem}.parquet" for job in study.compared} < set(study.run_files())
@@ -122,6 +125,71 @@ def test_a_method_has_its_own_settings_over_the_comparisons() -> None:
     assert method_settings(section, network) == {"epochs": 7, "scale": "standard"}
     assert method_settings(section, {"model": {"name": "boosted-trees"}}) == {}
     assert method_settings(section, {"model": {"name": "ridge"}}) == {"scale": "standard"}
+
+
+def counted(config: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The configuration with two comparisons: that of queries, and some of its methods by the number of features."""
+    section = config["comparisons"]["web-queries"]
+    methods = {name: section["methods"][name] for name in ("RankNet", "LambdaMART")}
+    added = {**section, "methods": methods, "feature_counts": [5, 46], **changes}
+    comparisons = {"web-queries": section, "counted": added}
+    return {**config, "compare": list(comparisons), "comparisons": comparisons}
+
+
+def test_every_method_is_trained_once_for_each_number_of_features(config: dict[str, Any]) -> None:
+    check_config(counted(config), SCHEMA)
+    study = Study(counted(config))
+    found = {job.method: job for job in study.compared if job.comparison == "counted"}
+    assert list(found) == ["RankNet-of-5", "RankNet-of-46", "LambdaMART-of-5", "LambdaMART-of-46"]
+    assert [(job.base, job.features) for job in found.values()][1:3] == [("RankNet", 46), ("LambdaMART", 5)]
+    steps = Steps(study)
+    jobs = {name: MethodJob.from_json(steps.compare_options(wildcards_of(job))) for name, job in found.items()}
+    assert [job.settings["features"] for job in jobs.values()] == [5, 46, 5, 46]
+    plain = next(job for job in study.compared if job.method == "RankNet")
+    own, five = MethodJob.from_json(steps.compare_options(wildcards_of(plain))), jobs["RankNet-of-5"]
+    assert {**own.settings, "features": 5} == five.settings
+    assert (own.model, own.loss, own.folds) == (five.model, five.loss, five.folds)
+
+
+def test_other_comparisons_keep_their_options_to_the_byte(config: dict[str, Any]) -> None:
+    """Their jobs would run again for one more key."""
+    without, beside = Study({**config, "compare": ["web-queries"]}), Study(counted(config))
+    for one in without.compared:
+        options = Steps(without).compare_options(wildcards_of(one))
+        assert options == Steps(beside).compare_options(wildcards_of(one))
+        assert '"features"' not in options
+        assert one.features is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"feature_counts": [46, 5]}, r"counted.feature_counts is \[46, 5\]: expected ascending numbers, \[5, 46\]"),
+        ({"feature_counts": [5, 5]}, r"counted.feature_counts is \[5, 5\]: a value stands there twice"),
+        ({"feature_counts": [0, 5]}, r"counted.feature_counts\[0\] is 0: expected at least 1"),
+        ({"feature_counts": [2.5]}, r"counted.feature_counts\[0\] is 2.5: expected a whole number"),
+        ({"feature_counts": []}, r"counted.feature_counts is an empty list"),
+        (
+            {"methods": {"RankCNN": {"family": "rank", "model": {"name": "cnn"}, "loss": "RankNet"}}},
+            r"counted.methods.RankCNN is a cnn, which reads whole pictures: it cannot see some of their pixels",
+        ),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(config: dict[str, Any], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_config(counted(config, **changes), SCHEMA)
+
+
+def test_two_comparisons_may_share_a_method_but_not_a_count(config: dict[str, Any]) -> None:
+    first = counted(config)
+    section = first["comparisons"]["counted"]
+    for counts, refused in (([10, 20], False), ([20, 46], True)):
+        other = {**first, "comparisons": {**first["comparisons"], "again": {**section, "feature_counts": counts}}}
+        if refused:
+            with pytest.raises(ConfigError, match=r"RankNet-of-46 runs on mq2008-label1 in comparisons.counted, too"):
+                check_config(other, SCHEMA)
+        else:
+            check_config(other, SCHEMA)
 
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:

@@ -203,6 +203,47 @@ def test_coefficients_of_a_linear_model_give_its_scores(tmp_path: Path, faces: I
         np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
+def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[str, Any]:
+    return {"settings": {**methods[method].get("settings", {}), "features": count}}
+
+
+@pytest.mark.parametrize(("data", "method"), [case for case in CASES if case[1] != "RankCNN"])
+def test_a_method_that_sees_every_feature_is_the_plain_one(
+    tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
+) -> None:
+    inputs, methods = inputs_of(request, data), WEB if data == "web" else FACES
+    every = N_FEATURES if data == "web" else 30_000
+    plain = run(tmp_path / "plain", inputs, method)
+    counted = run(tmp_path / "counted", inputs, method, **seeing(method, methods, every))
+    for contract, path in (("runs", counted), ("epochs", beside(counted, "epochs.parquet"))):
+        other = frame(tmp_path / "plain" / path.name, contract).drop("options")
+        assert frame(path, contract).drop("options").equals(other, null_equal=True)
+    kept, without = (load_file(beside(out, "weights.safetensors")) for out in (counted, plain))
+    assert kept.pop("fold-1/seed-0/features.columns").tolist() == list(range(every))
+    assert {name: each.tobytes() for name, each in kept.items()} == {n: each.tobytes() for n, each in without.items()}
+
+
+def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Inputs) -> None:
+    assert faces.images is not None
+    pixels, seen = read_pixels(faces.images), []
+    for method in ("Rank-LR", "Reg-l2", "Reg-Boost"):
+        out = run(tmp_path / method, faces, method, **seeing(method, FACES, 40))
+        kept = load_file(beside(out, "weights.safetensors"))
+        seen.append(kept["fold-1/seed-0/features.columns"].tolist())
+        assert json.loads(frame(out)["options"][0])["features"] == 40
+    assert seen[0] == seen[1] == seen[2]
+    # The coefficients of those pixels, scaled by their channels, give the scores.
+    kept = load_file(beside(tmp_path / "Rank-LR" / "none.parquet", "weights.safetensors"))
+    predictions = frame(tmp_path / "Rank-LR" / "none.predictions.parquet", "predictions")
+    items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+    of, channel = np.array(seen[0]), np.array(seen[0]) // 10_000
+    mean, deviation, weight, bias = (
+        kept[f"fold-1/seed-0/{name}"] for name in ("scale.mean", "scale.deviation", "network.weight", "network.bias")
+    )
+    expected = (pixels[items][:, of] / 255 - mean[channel]) / deviation[channel] @ weight + bias
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
+
+
 def job(**changes: Any) -> MethodJob:
     given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
     return MethodJob.from_json(json.dumps(given))
@@ -260,6 +301,10 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
         ({"target": "value"}, "learns the items' values, which the data set mq2008-label1 has not"),
         ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
         ({"model": {"name": "cnn"}}, "it reads 30000 values of a picture, these have 3"),
+        (
+            {"settings": {**TRAINER, "features": 4}},
+            "it should see 4 features, and mq2008-label1 has 3; give counts from",
+        ),
         ({"settings": {**TRAINER, "batches": "triples"}}, "batches is 'triples', expected one of lists"),
         ({"settings": {**TRAINER, "scale": "log"}}, "scale: found 'log', expected one of standard, none"),
     ],

@@ -43,6 +43,26 @@ def test_the_thesis_is_75_jobs_on_five_data_sets(config: dict[str, Any]) -> None
     assert study.distribution_files() == [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
 
 
+def test_lists_have_a_reading_for_each_threshold_and_for_the_labels_themselves(config: dict[str, Any]) -> None:
+    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
+    config["compare"] = ["web-queries"]
+    config["comparisons"]["web-queries"]["datasets"] = ["mslr-web10k-label2", "mslr-web10k-graded"]
+    steps = Steps(Study(config))
+    assert steps.sample_options(wildcards(instances="mslr-web10k-label2")) == '{"threshold":2}'
+    assert steps.sample_options(wildcards(instances="mslr-web10k-graded")) == '{"graded":true}'
+    assert steps.study.archives["MSLR-WEB10K.zip"] == "mslr-web10k"
+
+
+def test_data_sets_that_nothing_uses_ask_for_nothing(config: dict[str, Any]) -> None:
+    def asked(config: dict[str, Any]) -> tuple[object, ...]:
+        study = Study(config)
+        return study.archives, study.sources, study.data_files(), study.run_files()
+
+    before = asked(config)
+    config["lists"]["mslr-web10k"] = {"archive": "MSLR-WEB10K.zip", "thresholds": [2, "graded"]}
+    assert asked(config) == before
+
+
 def test_a_run_lies_where_its_key_says(config: dict[str, Any]) -> None:
     stems = {run.stem for run in Study(config).runs}
     assert "<results>/runs/published/mq2008-label1/mlp/AP/min-max" in stems

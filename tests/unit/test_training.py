@@ -9,7 +9,8 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training import LAST, Part, Settings, Trained, TrainingError, predict, train
+from rankbound.parts import Part, predict
+from rankbound.training import LAST, Learner, Settings, Trained, TrainingError, train
 
 
 class Table(nn.Module):
@@ -42,10 +43,10 @@ def run(part: Part, loss: str = "nDCG", epochs: int = 30, seed: int = 0, **keywo
         "settings": Settings(learning_rate=0.1, epochs=epochs, batch_size=2),
         "monitored": [rb.metric("nDCG"), rb.metric("AP")],
         "selections": {"test": rb.metric("nDCG")},
-        "generator": torch.Generator().manual_seed(seed),
         **keywords,
     }
-    trained = train(model, score, SmoothLoss(loss), part, {"test": part}, **arguments)  # type: ignore[arg-type]
+    learner = Learner(model, score, part, {"test": part}, torch.Generator().manual_seed(seed))
+    (trained,) = train([learner], SmoothLoss(loss), **arguments)  # type: ignore[arg-type]
     return model, trained
 
 
@@ -129,17 +130,51 @@ def test_every_epoch_may_draw_its_own_lists() -> None:
         return drawn[-1]
 
     model = Table(torch.zeros(3))
-    trained = train(
-        model,
-        score,
+    (trained,) = train(
+        [Learner(model, score, draw, {"test": parts[0]}, torch.Generator().manual_seed(0))],
         SmoothLoss("nDCG"),
-        draw,
-        {"test": parts[0]},
         settings=Settings(learning_rate=0.1, epochs=3, batch_size=2, optimiser="sgd"),
         monitored=[rb.metric("nDCG")],
         selections={"test": rb.metric("nDCG")},
-        generator=torch.Generator().manual_seed(0),
     )
     assert drawn == parts
     assert trained.epochs[0].gradient_norm > 0
     assert trained.epochs[2].gradient_norm == 0, "which lists are informative is asked of each drawing"
+
+
+@pytest.mark.parametrize("loss", ["nDCG", "nRBP"])
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_learners_that_train_together_learn_what_they_would_alone(loss: str, optimiser: str) -> None:
+    """Also with other numbers of batches: who has none left stands still while the others go on."""
+    parts = [part_of(RELEVANCE), part_of(RELEVANCE[:1]), part_of([*RELEVANCE, [0, 1], [1, 0, 0]])]
+    settings = Settings(learning_rate=0.1, epochs=6, batch_size=2, optimiser=optimiser)
+
+    def learners() -> list[Learner]:
+        starts = [torch.linspace(-1, 1, len(part.items)) for part in parts]
+        return [
+            Learner(Table(start), score, part, {"test": part}, torch.Generator().manual_seed(place))
+            for place, (start, part) in enumerate(zip(starts, parts, strict=True))
+        ]
+
+    def fit(some: list[Learner]) -> list[Trained]:
+        judge = rb.metric("nDCG")
+        return train(some, SmoothLoss(loss), settings=settings, monitored=[judge], selections={"test": judge})
+
+    together, alone = fit(learners()), [fit([one])[0] for one in learners()]
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one.selected[LAST].weights, other.selected[LAST].weights)
+        assert [epoch.loss for epoch in one.epochs] == pytest.approx([epoch.loss for epoch in other.epochs], rel=1e-5)
+        assert [e.gradient_norm for e in one.epochs] == pytest.approx([e.gradient_norm for e in other.epochs], rel=1e-4)
+        assert [epoch.metrics for epoch in one.epochs] == [epoch.metrics for epoch in other.epochs]
+
+
+def test_a_bad_score_is_named_by_the_learner_whose_it_is() -> None:
+    good, bad = part_of(RELEVANCE), part_of([[0, 1], [1, 0, 0]])
+    named = Part(["first", "second"], bad.topics, bad.items, bad.relevance, bad.lists)
+    starts = (torch.zeros(len(good.items)), torch.tensor([0.0, 0.0, 0.0, math.nan, 0.0]))
+    learners = [
+        Learner(Table(start), score, part, {"test": part}, torch.Generator())
+        for start, part in zip(starts, (good, named), strict=True)
+    ]
+    with pytest.raises(TrainingError, match="the score of topic second is not"):
+        train(learners, SmoothLoss("nDCG"), settings=Settings(0.1, 1, 8), monitored=[], selections={})

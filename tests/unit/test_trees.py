@@ -8,8 +8,8 @@ import torch
 
 from rankbound.lists import Lists
 from rankbound.models.trees import Growth, Trees
+from rankbound.parts import Part
 from rankbound.study.examples import pooled_rows
-from rankbound.training import Part
 
 GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
 

@@ -15,40 +15,52 @@ class PixelScale(nn.Module):
     The default keeps 0 .. 1 (m = 0, d = 1). `of_pixels` takes means and deviations from the training part's pixels:
     give it nothing else. They are buffers, so that saved weights carry them. Put it before a network:
     `nn.Sequential(PixelScale(), MLP(30_000, (1000, 500, 100)))` reads rows of an images file as they are.
+
+    Args:
+        widths: of rows that lack some of the pixels, how many belong to each channel; as many to each if not given.
     """
 
     mean: Tensor
     deviation: Tensor
 
     def __init__(
-        self, mean: Sequence[float] = (0.0,) * CHANNELS, deviation: Sequence[float] = (1.0,) * CHANNELS
+        self,
+        mean: Sequence[float] = (0.0,) * CHANNELS,
+        deviation: Sequence[float] = (1.0,) * CHANNELS,
+        widths: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         if len(mean) != len(deviation) or not all(value > 0 for value in deviation):
             raise ValueError(f"deviation: found {deviation} beside the mean {mean}, expected as many, all above 0")
         self.register_buffer("mean", torch.tensor(mean, dtype=torch.float32))
         self.register_buffer("deviation", torch.tensor(deviation, dtype=torch.float32))
+        equal = widths is None or len(set(widths)) == 1
+        self._widths = None if equal else torch.tensor(widths)
 
     @classmethod
-    def of_pixels(cls, pixels: Tensor, channels: int = CHANNELS) -> "PixelScale":
+    def of_pixels(cls, pixels: Tensor, channels: int = CHANNELS, widths: Sequence[int] | None = None) -> "PixelScale":
         """Means and standard deviations of `pixels` `(n, channels * h * w)`, bytes, over all pictures and places.
 
-        A channel that never changes keeps the deviation 1. The sums are counts of byte values: exact, in any order.
+        A channel that never changes, or of which there are no pixels, keeps the deviation 1. The sums are counts of
+        byte values: exact, in any order.
         """
         means, deviations = [], []
         levels = torch.arange(LARGEST + 1, dtype=torch.float64) / LARGEST
-        for channel in range(channels):
-            width = pixels.shape[1] // channels
-            part = pixels[:, channel * width : (channel + 1) * width]
+        for part in torch.split(pixels, list(widths or [pixels.shape[1] // channels] * channels), dim=1):
             counts = torch.bincount(part.reshape(-1), minlength=LARGEST + 1).cpu().to(torch.float64)
-            share = counts / counts.sum()
+            share = counts / counts.sum().clamp(min=1)
             mean = (share * levels).sum()
             means.append(float(mean))
             deviations.append(float((share * (levels - mean) ** 2).sum().sqrt()) or 1.0)
-        return cls(means, deviations)
+        return cls(means, deviations, widths)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Scaled `pixels` `(n, channels * h * w)`, of the same shape, float32."""
+        if self._widths is not None:
+            mean, deviation = (
+                each.repeat_interleave(self._widths.to(each.device)) for each in (self.mean, self.deviation)
+            )
+            return (pixels.to(torch.float32) / LARGEST - mean) / deviation
         by_channel = pixels.to(torch.float32).reshape(len(pixels), len(self.mean), -1)
         scaled = (by_channel / LARGEST - self.mean[:, None]) / self.deviation[:, None]
         return scaled.reshape(len(pixels), -1)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rankbound.study.comparisons import method_settings
+from rankbound.study.comparisons import OF_FEATURES, method_settings, with_feature_counts
 from rankbound.study.config_lines import KeyPath
 from rankbound.study.config_words import listed, named, nearest
 from rankbound.study.data_sets import Instances, defined_instances
@@ -53,11 +53,13 @@ def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
                 yield where, f"{named(where)} is {dataset!r}, which nothing defines{nearest(dataset, list(defined))}"
                 continue
             yield from _folds_that_are_there(path, section, defined[dataset], config)
-            for method in section["methods"]:
+            for method in with_feature_counts(section)["methods"]:
                 other = taken.setdefault((dataset, method), name)
                 if other != name:
-                    where = (*path, "methods", method)
-                    yield where, f"{named(where)} runs on {dataset} in comparisons.{other}, too: give it another name"
+                    base = method if method in section["methods"] else method.rpartition(OF_FEATURES)[0]
+                    message = f"{named((*path, 'methods', method))} runs on {dataset} in comparisons.{other}, too"
+                    yield (*path, "methods", base), f"{message}: give it another name"
+        yield from _feature_counts(path, section)
         found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
         for method, own in section["methods"].items():
             yield from _method((*path, "methods", method), section, own, found)
@@ -77,6 +79,23 @@ def _folds_that_are_there(
     elif instances.nsr is not None:
         where = (*path, "datasets")
         yield where, f"{named(where)} has {instances.name}: methods read features, and ratings have none"
+
+
+def _feature_counts(path: KeyPath, section: Mapping[str, Any]) -> Iterator[Problem]:
+    counts = section.get("feature_counts", [])
+    if counts != sorted(counts):
+        where = (*path, "feature_counts")
+        yield where, f"{named(where)} is {counts}: expected ascending numbers, {sorted(counts)}"
+    for method, own in section["methods"].items() if counts else ():
+        if own["model"]["name"] == "cnn":
+            where = (*path, "methods", method)
+            yield (
+                where,
+                (
+                    f"{named(where)} is a cnn, which reads whole pictures: it cannot see some of their pixels only "
+                    f"({named((*path, 'feature_counts'))}); take it out of this comparison"
+                ),
+            )
 
 
 def _method(

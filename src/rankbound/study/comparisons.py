@@ -15,6 +15,9 @@ that a configuration is named after."""
 PROTOCOL = "honest"
 """The validation part picks the epoch: nothing that is printed says how the methods were tuned."""
 
+OF_FEATURES = "-of-"
+"""Stands in the name of a method before the number of features that it sees: `RankNet-of-10`."""
+
 VGG16_FILE = "vgg16-397923af.pth"
 VGG16_WEIGHTS = "<data>/weights/vgg16.safetensors"
 
@@ -27,11 +30,35 @@ class Compared:
     instances: Instances
     method: str
     loss: str
+    features: int | None = None
+    """How many of the features it sees, where the comparison gives counts of them; None: all."""
+
+    @property
+    def base(self) -> str:
+        """The method as the comparison names it, whatever number of features it sees."""
+        return self.method if self.features is None else self.method.removesuffix(f"{OF_FEATURES}{self.features}")
 
     @property
     def stem(self) -> str:
         """Its files without their suffix."""
         return f"<results>/runs/{PROTOCOL}/{self.instances.name}/{self.method}/{self.loss}/none"
+
+
+def with_feature_counts(section: Mapping[str, Any]) -> dict[str, Any]:
+    """A comparison with its `feature_counts` told by its methods: one of each count, by a name and a key `features`.
+
+    >>> with_feature_counts({"feature_counts": [5, 46], "methods": {"Rank-LR": {"family": "rank"}}})["methods"]
+    {'Rank-LR-of-5': {'family': 'rank', 'features': 5}, 'Rank-LR-of-46': {'family': 'rank', 'features': 46}}
+    """
+    counts = section.get("feature_counts")
+    if not counts:
+        return dict(section)
+    methods = {
+        f"{name}{OF_FEATURES}{count}": {**own, "features": count}
+        for name, own in section["methods"].items()
+        for count in counts
+    }
+    return {**section, "methods": methods}
 
 
 def method_options(section: Mapping[str, Any], instances: Instances, method: str) -> dict[str, Any]:
@@ -54,7 +81,13 @@ def method_options(section: Mapping[str, Any], instances: Instances, method: str
 
 
 def method_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
-    """What the trainer gets: the comparison's settings with the method's own over them; a null takes one away.
+    """What the trainer gets, and how many features the method sees if not all."""
+    seen = {"features": method["features"]} if "features" in method else {}
+    return {**_trainer_settings(section, method), **seen}
+
+
+def _trainer_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
+    """The comparison's settings with the method's own over them; a null takes one away.
 
     Trees and penalised regressions have no trainer: only the scale of the features is theirs.
     """

@@ -10,10 +10,10 @@ from rankbound.data.list_pairs import pairs_of_lists
 from rankbound.data.reader import Split
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
+from rankbound.parts import Draw, Part
 from rankbound.seeds import derive_seed
 from rankbound.study.method_job import BATCHES, MethodJob
 from rankbound.study.parts import StudyData
-from rankbound.training import Draw, Part
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,25 @@
-"""From a job to what its training leaves, fold by fold: the one place that knows which model is fitted how."""
+"""From a job to what its trainings leave: the one place that knows which model is fitted how."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.losses import SmoothLoss
-from rankbound.metrics import metric
+from rankbound.parts import Part
 from rankbound.seeds import derive_seed
 from rankbound.study.examples import ValueScale, examples_of, value_examples
-from rankbound.study.fit_network import fit_network
-from rankbound.study.fitted import Fitted, fitted_of
+from rankbound.study.feature_columns import FeatureColumns, narrowed
+from rankbound.study.fit_network import fit_learners, fit_networks, network_learner
+from rankbound.study.fitted import Fitted
 from rankbound.study.job import TrainingJob
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import FoldParts, StudyData
 from rankbound.study.scorers import NETWORKS, build_model
-from rankbound.training import Epoch, Settings, train
+from rankbound.training import Epoch, Learner, Settings
 
 TREES = ("boosted-trees", "random-forest")
 PENALISED = ("lasso", "ridge")
@@ -35,70 +38,107 @@ def epochs_of(job: Job) -> int:
     return len(job.model["penalties"]) if job.model["name"] in PENALISED else int(job.settings["epochs"])
 
 
+@dataclass(frozen=True)
+class Training:
+    """One of a job's trainings: a fold, with its parts, and a seed."""
+
+    fold: int
+    seed: int
+    parts: FoldParts
+
+    def generator(self, job: Job) -> torch.Generator:
+        """What starts the model and orders its batches.
+
+        It depends on the study, the data set, the fold and the seed alone: neither model, loss nor bound has a say in
+        it, so that every comparison between them is paired.
+        """
+        seed = derive_seed("training", job.study, job.dataset, job.nsr, self.fold, self.seed)
+        return torch.Generator().manual_seed(seed)
+
+
 def fit(
     job: Job,
     data: StudyData,
-    parts: FoldParts,
+    trainings: Sequence[Training],
     tables: DistributionTables | None,
-    fold: int,
-    seed: int,
     on_epoch: OnEpoch,
-) -> Fitted:
-    """Train the job's model on one fold.
-
-    The seed depends on the study, the data set and the fold alone: neither model, loss nor bound has a say in it, so
-    that every comparison between them is paired.
-    """
-    generator = torch.Generator().manual_seed(derive_seed("training", job.study, job.dataset, job.nsr, fold, seed))
+) -> list[Fitted]:
+    """Train the job's model on some folds, with some seeds; networks and factorisations take their steps together."""
     if isinstance(job, MethodJob):
-        return _fit_method(job, data, parts, fold, seed, generator, on_epoch)
+        return _fit_method(job, data, trainings, on_epoch)
+    learners = [_bounded_learner(job, data, one) for one in trainings]
+    loss = SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables)
+    settings = Settings(job.learning_rate, job.epochs, job.batch_size)
+    return fit_learners(job, learners, loss, settings, [one.parts.test for one in trainings], on_epoch)
+
+
+def _bounded_learner(job: TrainingJob, data: StudyData, training: Training) -> Learner:
+    generator = training.generator(job)
     model, scorer = build_model(
         job.model, n_topics=data.n_topics, n_items=data.n_items, features=data.features, generator=generator
     )
-    model.to(data.device)
-    trained = train(
-        model,
-        scorer,
-        SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables),
-        parts.training,
-        parts.measured,
-        settings=Settings(job.learning_rate, job.epochs, job.batch_size),
-        monitored=[metric(name) for name in job.epoch_metrics],
-        selections=dict.fromkeys(parts.measured, job.judge),
-        generator=generator,
-        on_epoch=on_epoch,
-    )
-    return fitted_of(trained, model, scorer, parts.test)
+    return Learner(model.to(data.device), scorer, training.parts.training, training.parts.measured, generator)
 
 
-def _fit_method(
-    job: MethodJob,
-    data: StudyData,
-    parts: FoldParts,
-    fold: int,
-    seed: int,
-    generator: torch.Generator,
-    on_epoch: OnEpoch,
-) -> Fitted:
+def _fit_method(job: MethodJob, data: StudyData, trainings: Sequence[Training], on_epoch: OnEpoch) -> list[Fitted]:
     name = job.model["name"]
     if name not in METHOD_MODELS:
         raise ConfigError(f"model {name!r}: unknown; known are {', '.join(METHOD_MODELS)}")
     if data.features is None:
         raise ConfigError(f"model {name}: it reads features; give judged lists with --lists, or --images")
-    scale: ValueScale | None = None
-    if job.target == "value":
-        examples, scale = value_examples(job, data, data.instances.split(fold, "train"))
+    tasks = [_Task.of(job, data, one) for one in trainings]
     if name in NETWORKS:
-        drawn = examples if scale else examples_of(job, data, fold, seed)
-        fitted = fit_network(job, data.features, parts, drawn, generator, on_epoch)
-    elif name in TREES:
-        from rankbound.study.fit_trees import fit_trees
-
-        fitted = fit_trees(job, data.features, parts, examples if scale else parts.training, seed, on_epoch)
+        tests = [one.parts.test for one in trainings]
+        fitted = fit_networks(job, [task.learner(job) for task in tasks], tests, on_epoch)
     else:
+        fitted = [task.fitted_alone(job, on_epoch) for task in tasks]
+    return [task.completed(one) for task, one in zip(tasks, fitted, strict=True)]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A training of a method: the features that it sees, and what it learns in the grades' place, if not them."""
+
+    training: Training
+    data: StudyData
+    columns: FeatureColumns | None
+    values: tuple[Part, ValueScale] | None
+
+    @classmethod
+    def of(cls, job: MethodJob, data: StudyData, training: Training) -> "_Task":
+        seen, columns = narrowed(job, data, training.fold, training.seed)
+        if job.target != "value":
+            return cls(training, seen, columns, None)
+        return cls(training, seen, columns, value_examples(job, seen, seen.instances.split(training.fold, "train")))
+
+    @property
+    def features(self) -> Tensor:
+        assert self.data.features is not None
+        return self.data.features
+
+    @property
+    def channels(self) -> Sequence[int] | None:
+        return self.columns.channels if self.columns else None
+
+    def learner(self, job: MethodJob) -> Learner:
+        one = self.training
+        examples = self.values[0] if self.values else examples_of(job, self.data, one.fold, one.seed)
+        return network_learner(job, self.features, one.parts, examples, one.generator(job), self.channels)
+
+    def fitted_alone(self, job: MethodJob, on_epoch: OnEpoch) -> Fitted:
+        parts = self.training.parts
+        if job.model["name"] in TREES:
+            from rankbound.study.fit_trees import fit_trees
+
+            examples = self.values[0] if self.values else parts.training
+            return fit_trees(job, self.features, parts, examples, self.training.seed, on_epoch)
         from rankbound.study.fit_penalised import fit_penalised
 
-        if scale is None:
-            raise ConfigError(f"model {name}: it learns values, expected target: value")
-        fitted = fit_penalised(job, data.features, parts, examples, on_epoch)
-    return fitted if scale is None else fitted.restored(scale)
+        if self.values is None:
+            raise ConfigError(f"model {job.model['name']}: it learns values, expected target: value")
+        return fit_penalised(job, self.features, parts, self.values[0], on_epoch, self.channels)
+
+    def completed(self, fitted: Fitted) -> Fitted:
+        """With scores in the values' unit, and with the columns among the weights."""
+        restored = fitted.restored(self.values[1]) if self.values else fitted
+        return restored.joined(self.columns.tensors()) if self.columns else restored

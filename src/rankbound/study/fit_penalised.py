@@ -1,7 +1,7 @@
 """Fits penalised linear regressions: one penalty after the other, and the validation part says which."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -9,20 +9,29 @@ from torch import Tensor, nn
 from rankbound.metrics import metric
 from rankbound.models.linear import Linear
 from rankbound.models.penalised_linear import lasso_path, ridge_path
+from rankbound.parts import Part, predict
 from rankbound.study.fitted import Fitted, Steps
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import FoldParts
 from rankbound.study.scorers import CHUNK, input_scale, score_distinct
-from rankbound.training import Epoch, Part, predict
+from rankbound.training import Epoch
 
 PATHS = {"lasso": lasso_path, "ridge": ridge_path}
 
 
 def fit_penalised(
-    job: MethodJob, features: Tensor, parts: FoldParts, examples: Part, on_epoch: Callable[[Epoch], None]
+    job: MethodJob,
+    features: Tensor,
+    parts: FoldParts,
+    examples: Part,
+    on_epoch: Callable[[Epoch], None],
+    channels: Sequence[int] | None = None,
 ) -> Fitted:
-    """Fit the values of `examples` for every penalty of the job's model; a step's number is the penalty's place."""
-    scale = input_scale(job.settings.get("scale", "standard"), features, examples.items)
+    """Fit the values of `examples` for every penalty of the job's model; a step's number is the penalty's place.
+
+    `channels`: of pictures that lack some pixels, how many of those left belong to each channel.
+    """
+    scale = input_scale(job.settings.get("scale", "standard"), features, examples.items, channels)
     linear = Linear(features.shape[1])
     model, scorer = nn.Sequential(OrderedDict(scale=scale, network=linear)), score_distinct(features)
     steps = Steps(parts, [metric(name) for name in job.epoch_metrics], job.judge, on_epoch)

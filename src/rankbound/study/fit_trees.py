@@ -10,12 +10,13 @@ from rankbound.losses import RankingLoss, loss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
 from rankbound.metrics import metric
 from rankbound.models.trees import Growth, Trees
+from rankbound.parts import Part
 from rankbound.seeds import derive_seed
 from rankbound.study.examples import Rows, pooled_rows
 from rankbound.study.fitted import Fitted, Steps
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import FoldParts
-from rankbound.training import Epoch, Part
+from rankbound.training import Epoch
 
 
 def fit_trees(

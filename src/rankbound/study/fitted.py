@@ -4,12 +4,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from rankbound.metrics import Metric
+from rankbound.parts import Measuring, Part, predict
 from rankbound.study.examples import ValueScale
 from rankbound.study.parts import FoldParts
-from rankbound.training import LAST, Epoch, Measuring, Part, Scorer, Trained, predict
+from rankbound.training import LAST, Epoch, Learner, Trained
 
 
 @dataclass(frozen=True)
@@ -36,13 +37,19 @@ class Fitted:
         }
         return Fitted(self.epochs, chosen)
 
+    def joined(self, tensors: Mapping[str, Tensor]) -> "Fitted":
+        """The same with further numbers among the weights."""
+        chosen = {name: Chosen(one.epoch, one.scores, {**one.weights, **tensors}) for name, one in self.chosen.items()}
+        return Fitted(self.epochs, chosen)
 
-def fitted_of(trained: Trained, model: nn.Module, scorer: Scorer, test: Part) -> Fitted:
+
+def fitted_of(trained: Trained, learner: Learner, test: Part) -> Fitted:
     """What a torch model's training leaves."""
     chosen = {}
     for name, selected in trained.selected.items():
-        model.load_state_dict(selected.weights)
-        chosen[name] = Chosen(selected.epoch, predict(model, scorer, test), selected.weights)
+        learner.model.load_state_dict(selected.weights)
+        scores = predict(learner.model, learner.scorer, test)
+        chosen[name] = Chosen(selected.epoch, scores, selected.weights)
     return Fitted(trained.epochs, chosen)
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankbound.data.reader import Instances, Split, merge, read_features, read_instances
 from rankbound.lists import Lists, as_tensor
-from rankbound.training import Part
+from rankbound.parts import Part
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from torch import Tensor
 from rankbound.data.arrow import strings_to_arrow, to_arrow
 from rankbound.data.schemas import CONTRACTS
 from rankbound.metrics import evaluate, metric
+from rankbound.parts import Part
 from rankbound.study.job import RUN_METRICS
-from rankbound.training import Epoch, Part
+from rankbound.training import Epoch
 
 
 def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor) -> pa.Table:

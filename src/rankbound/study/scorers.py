@@ -1,7 +1,7 @@
 """From a model's name in the config to a module and the way it scores a part's items."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from rankbound.models.matrix_factorization import MatrixFactorization
 from rankbound.models.mlp import MLP
 from rankbound.models.pixels import PixelScale
 from rankbound.models.standard_scale import StandardScale
-from rankbound.training import Part, Scorer
+from rankbound.parts import Part, Scorer
 
 MATRIX_FACTORIZATION = "matrix-factorization"
 NETWORK = "mlp"
@@ -53,7 +53,12 @@ def build_model(
 
 
 def build_network(
-    model: Mapping[str, Any], scale: str, features: Tensor, training: Tensor, generator: torch.Generator
+    model: Mapping[str, Any],
+    scale: str,
+    features: Tensor,
+    training: Tensor,
+    generator: torch.Generator,
+    channels: Sequence[int] | None = None,
 ) -> tuple[nn.Module, Scorer]:
     """A network over scaled features, with its scorer.
 
@@ -62,6 +67,7 @@ def build_network(
         scale: `standard` (by the means and deviations of the items `training`; of pixels: per channel) or `none`
             (pixels: 0 .. 1).
         features: `(n_rows, d)`, bytes of pictures or floating point.
+        channels: of pictures that lack some pixels, how many of those left belong to each channel.
     """
     name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
     width = features.shape[1]
@@ -75,16 +81,18 @@ def build_network(
             raise ConfigError(f"model {name}: it reads {network.n_features} values of a picture, these have {width}")
     else:
         raise ConfigError(f"model {name!r}: unknown; known are {', '.join(NETWORKS)}")
-    layers = OrderedDict(scale=input_scale(scale, features, training), network=network)
+    layers = OrderedDict(scale=input_scale(scale, features, training, channels), network=network)
     return nn.Sequential(layers), score_distinct(features)
 
 
-def input_scale(scale: str, features: Tensor, training: Tensor) -> nn.Module:
+def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
     """The first layer: features of the rows `training` give the scale `standard`."""
     if scale not in SCALES:
         raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
     if features.dtype == torch.uint8:
-        return PixelScale() if scale == "none" else PixelScale.of_pixels(features.index_select(0, training))
+        if scale == "none":
+            return PixelScale(widths=channels)
+        return PixelScale.of_pixels(features.index_select(0, training), widths=channels)
     return nn.Identity() if scale == "none" else StandardScale.of_features(features.index_select(0, training))
 
 

@@ -19,6 +19,7 @@ from rankbound.study.comparisons import (
     missing_weights,
     needs_vgg16,
     vgg16_at,
+    with_feature_counts,
 )
 from rankbound.study.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 
@@ -120,7 +121,7 @@ class Study:
     def compared(self) -> list[Compared]:
         """Every training job of the comparisons, in the configuration's order."""
         return [
-            Compared(name, self.instances[dataset], method, options["loss"])
+            Compared(name, self.instances[dataset], method, options["loss"], options.get("features"))
             for name, section in self.comparisons.items()
             for dataset in section["datasets"]
             for method, options in section["methods"].items()
@@ -206,7 +207,7 @@ class Study:
     @property
     def _comparisons(self) -> dict[str, dict[str, Any]]:
         defined = self.config.get("comparisons") or {}
-        return {name: defined[name] for name in self.config.get("compare", defined)}
+        return {name: with_feature_counts(defined[name]) for name in self.config.get("compare", defined)}
 
     def _stems(self) -> list[str]:
         return [run.stem for run in self.runs] + [job.stem for job in self.compared]

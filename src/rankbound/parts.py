@@ -1,0 +1,89 @@
+"""Lists of a data set as a model reads them: in batches, in parts that are measured."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from rankbound.lists import Lists
+from rankbound.metrics import Metric, evaluate
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some lists of a data set as a model reads them.
+
+    `items` are what the model takes: indices of items, or rows of features; `topics` one index per list;
+    `names` says which topic a list belongs to, for messages and results.
+    """
+
+    names: Sequence[str]
+    topics: Tensor
+    items: Tensor
+    relevance: Tensor
+    lists: Lists
+
+    def batch(self, index: Tensor) -> "Part":
+        """The lists of `index`, in that order."""
+        sizes = self.lists.sizes.index_select(0, index)
+        lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        picked = lists.position + lists.spread(self.lists.offsets.index_select(0, index))
+        topics, items, relevance = (
+            values.index_select(0, where)
+            for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
+        )
+        return Part([], topics, items, relevance, lists)
+
+
+# Scores of all items of a part, flat.
+Scorer = Callable[[nn.Module, Part], Tensor]
+
+# What the next epoch trains on, where every epoch draws its own lists.
+Draw = Callable[[], Part]
+
+
+def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
+    """Scores of all items of `part`, without gradients."""
+    model.eval()
+    with torch.no_grad():
+        return scorer(model, part)
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Measuring(Generic[Name]):
+    """The mean metrics of several parts, whose lists are scored and sorted together."""
+
+    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric]) -> None:
+        self._metrics, self._names = metrics, list(parts)
+        self._sizes = [len(part.lists) for part in parts.values()]
+        self._joined = joined(list(parts.values()))
+
+    @property
+    def joined(self) -> Part:
+        """The lists of all parts, one part after the other."""
+        return self._joined
+
+    def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
+        """The parts' mean metrics, from the scores of `joined`."""
+        values = evaluate(self._metrics, scores, self._joined.relevance, self._joined.lists.offsets)
+        means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
+        for metric, all_values in values.items():
+            for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):
+                means[name][metric] = of_part.nanmean().item()
+        return means
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """The lists of all `parts`, one part after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = torch.cat([part.lists.sizes for part in parts])
+    topics, items, relevance = (
+        torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
+    )
+    names = [name for part in parts for name in part.names]
+    return Part(names, topics, items, relevance, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
