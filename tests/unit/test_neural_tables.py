@@ -18,7 +18,7 @@ from rankbound.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
 from rankbound.paper import neural_layout, neural_runs, resampling
 from rankbound.paper.neural_findings import neural_findings
-from rankbound.paper.neural_names import TABLES, table_named, table_of
+from rankbound.paper.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_results import FAILS, HOLDS, OPEN, Results, read_results, verdict_of
 from rankbound.paper.neural_tables import NeuralTable, neural_table
@@ -300,6 +300,34 @@ def test_data_sets_have_their_tables() -> None:
         table_named("table_neural_4")
 
 
+def test_the_printed_scores_are_on_one_reading_of_one_data_set() -> None:
+    names = ["mslr-web10k-label2", "mslr-web10k-graded", "mslr-web10k-label1", "mq2008-label2"]
+    assert [QUERIES.is_on(name) for name in names] == [True, False, False, False]
+    assert data_set_title("mslr-web10k-graded") == "MSLR-WEB10K (graded)"
+
+
+@pytest.mark.parametrize(
+    ("names", "header", "note"),
+    [
+        (["mslr-web10k-label2"], ["printed"], None),
+        (["mq2008-label1"], ["printed, MSLR-WEB10K"], "is on MSLR-WEB10K, ours is not:"),
+        (
+            ["mq2008-label1", "mslr-web10k-label2"],
+            ["printed, MSLR-WEB10K", "printed"],
+            "is on MSLR-WEB10K, MQ2008 (relevant: label ≥ 1) is not:",
+        ),
+    ],
+)
+def test_a_table_says_whether_the_printed_scores_are_on_its_data(
+    queries: NeuralTable, names: list[str], header: list[str], note: str | None
+) -> None:
+    own = queries.scores.filter(pl.col("dataset") == queries.scores["dataset"][0])
+    scores = pl.concat([own.with_columns(pl.lit(name).alias("dataset")) for name in names])
+    assert [wide.header[2] for wide in neural_layout.layout(scores, QUERIES)] == header
+    said = neural_layout.caption(scores, QUERIES)
+    assert (note in said) if note else ("The printed column" not in said)
+
+
 def test_every_printed_method_of_queries_is_configured() -> None:
     config = yaml.safe_load(Path(__file__).parents[2].joinpath("config.yaml").read_text("utf-8"))
     methods = config["comparisons"]["web-queries"]["methods"]
@@ -332,6 +360,10 @@ def test_findings_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) 
     assert "“ranking methods perform worse" not in " ".join(f.headline for verdict, f in found if verdict != FAILS)
     claim = "“ranking methods perform worse than classification methods” on MQ2008"
     assert any(finding.headline.startswith(f"Does not hold: {claim}") for _, finding in found)
+
+    # RankNet and Reg-NN, RankCNN and Class-CNN, Rank-LR and Class-LR: what has run on faces in two ways.
+    (told,) = (finding for _, finding in found if "with the same model on the same features" in finding.headline)
+    assert [row[0] for row in told.rows] == ["RankNet − Reg-NN", "RankCNN − Class-CNN", "Rank-LR − Class-LR"]
 
     # The same numbers with the signs of all differences turned round.
     turned = queries.comparisons.with_columns(

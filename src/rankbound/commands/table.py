@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="*",
         default=[],
-        help="the predictions of the methods that score faces (table_neural_2 and table_neural_3)",
+        help="the predictions of the methods that score faces (table_neural_2, table_neural_3, table_neural_features)",
     )
     parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
     parser.add_argument("--options", default="{}", metavar="JSON", help="protocol (published, honest), study, model")
@@ -38,6 +38,10 @@ def run(arguments: argparse.Namespace) -> None:
         if arguments.runs is None:
             raise ConfigError("table_5_1 is made from runs: give the runs table with --runs FILE")
         _write_table_5_1(arguments.runs, arguments.out_dir, arguments.metrics, options)
+    elif arguments.name == "table_neural_features":
+        if arguments.runs is None:
+            raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
+        _write_feature_table(arguments)
     elif arguments.name.startswith("table_neural_"):
         if arguments.runs is None:
             raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
@@ -77,3 +81,18 @@ def _write_neural_table(arguments: argparse.Namespace) -> None:
         write_text(arguments.out_dir / f"{about.name}{ending}.csv", frame.write_csv(float_precision=6))
     write_text(arguments.out_dir / f"{about.name}.md", neural_layout.markdown(made.scores, about))
     write_text(arguments.out_dir / f"{about.name}.tex", neural_layout.latex(made.scores, about))
+
+
+def _write_feature_table(arguments: argparse.Namespace) -> None:
+    from rankbound.paper import neural_feature_layout, neural_features
+    from rankbound.paper.output import write_text
+
+    made = neural_features.feature_results(arguments.runs, arguments.predictions, arguments.images)
+    stem = arguments.out_dir / arguments.name
+    for ending, text in (
+        ("_gaps.csv", made.gaps.write_csv(float_precision=6)),
+        (".csv", made.scores.write_csv(float_precision=6)),
+        (".md", neural_feature_layout.markdown(made)),
+        (".tex", neural_feature_layout.latex(made)),
+    ):
+        write_text(stem.with_name(f"{stem.name}{ending}"), text)

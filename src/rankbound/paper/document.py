@@ -4,10 +4,7 @@ Nothing here knows of HTML or Typst, and no result is typed: findings are comput
 """
 
 import json
-import platform
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,96 +12,41 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.paper import scores, table_layout, tables
+from rankbound.paper.blocks import Cell, Document, Section, TableBlock, figure_block
 from rankbound.paper.figures import FIGURES
-from rankbound.paper.findings import Finding, data_set_label, findings
-from rankbound.paper.neural_findings import neural_findings
-from rankbound.paper.neural_layout import caption as neural_caption
-from rankbound.paper.neural_layout import layout as neural_layout
-from rankbound.paper.neural_results import FAILS, OPEN, Results, read_results
-
-PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
+from rankbound.paper.findings import findings
+from rankbound.paper.made_files import reading
+from rankbound.paper.neural_sections import Neural
+from rankbound.paper.provenance_section import provenance_section
+from rankbound.provenance.manifest import read_manifest
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A table cell: its text, a smaller second text (the printed score), and how it is set."""
-
-    text: str
-    note: str = ""
-    strong: bool = False
-    emphasis: bool = False
-
-
-@dataclass(frozen=True)
-class TableBlock:
-    """A table: `labels` leading columns of text, then numbers; a thin rule stands above each row of `rules`."""
-
-    name: str
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    labels: int
-    rules: frozenset[int] = frozenset()
-    sortable: bool = False
-
-    @property
-    def notes(self) -> bool:
-        """Whether any cell has a second text."""
-        return any(cell.note for row in self.rows for cell in row)
-
-
-@dataclass(frozen=True)
-class FigureBlock:
-    """A figure by its file name (without suffix) in the figures folder."""
-
-    name: str
-    title: str
-    caption: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """A section: a title, an opening paragraph (may be empty), and its blocks, set in one or two columns."""
-
-    anchor: str
-    title: str
-    text: str
-    blocks: tuple[TableBlock | FigureBlock, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    columns: int = 1
-
-
-@dataclass(frozen=True)
-class Document:
-    """The whole report."""
-
-    title: str
-    subtitle: str
-    synthetic: bool
-    sections: tuple[Section, ...] = field(default=())
-
-
-def build(results: Path) -> Document:
+def build(results: Path, provenance: Path | None = None) -> Document:
     """Read DIR/tables and DIR/figures (and DIR/runs.parquet for the settings) into a document.
 
+    Args:
+        results: DIR.
+        provenance: what is known of the results' making (`rankbound provenance`), for the last section.
+
     Raises:
-        DataError: Table 5.1 or its summary is missing.
+        DataError: Table 5.1 or its summary is missing, or the provenance cannot be read.
     """
     table = _read_table(results / "tables" / "table_5_1.csv")
     summary = _read_summary(results / "tables" / "table_5_1_summary.json")
-    neural = read_results(results / "tables")
+    neural = Neural.read(results / "tables")
+    manifest = None if provenance is None else read_manifest(provenance)
     protocol = scores.PROTOCOLS.get(summary["protocol"], "no runs")
     return Document(
         title="User/query-wise metric bounding in learning to rank, done again",
         subtitle=f"Every table and figure of the thesis, regenerated — {protocol}",
         synthetic=summary["synthetic"],
         sections=(
-            Section("findings", "Findings", "", findings=(*findings(table, summary), *_refuted(neural))),
+            Section("findings", "Findings", "", findings=(*findings(table, summary), *neural.refuted())),
             Section("table-5-1", "Table 5.1", "", (_table_5_1(table, protocol),)),
             *_figure_sections(results / "figures", synthetic=summary["synthetic"]),
             _worked_section(results / "tables"),
-            *_neural_sections(results / "figures", neural),
-            Section("provenance", "Provenance", "", tuple(_provenance(results, table))),
+            *neural.sections(results / "figures"),
+            provenance_section(results, table, manifest),
         ),
     )
 
@@ -114,13 +56,17 @@ def _read_table(path: Path) -> pl.DataFrame:
         raise DataError(
             f"{path} is missing: make it with `rankbound table table_5_1 --runs ... --out-dir {path.parent}`"
         )
-    return pl.read_csv(path, schema=tables.COLUMNS)
+    with reading(path):
+        return pl.read_csv(path, schema=tables.COLUMNS)
 
 
 def _read_summary(path: Path) -> dict[str, Any]:
     if not path.exists():
         raise DataError(f"{path} is missing: it is written together with table_5_1.csv by `rankbound table table_5_1`")
-    summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    with reading(path):
+        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := {"protocol", "synthetic"} - set(summary):
+            raise KeyError(f"without {', '.join(sorted(missing))}")
     return summary
 
 
@@ -156,59 +102,9 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
     for anchor, (title, prefixes) in groups.items():
         names = [name for name in FIGURES if name.startswith(prefixes)]
         missing = [name for name in names if not (folder / f"{name}.svg").exists()]
-        blocks = tuple(_figure(name, synthetic=synthetic) for name in names if name not in missing)
+        blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
         text = f"Not drawn: {', '.join(missing)}." if missing else ""
         yield Section(anchor, title, text, blocks)
-
-
-def _neural_sections(folder: Path, results: list[Results]) -> Iterator[Section]:
-    """The neural-ranking study: what its tables say of the seed's claims, the tables, the figures."""
-    if not results:
-        return
-    synthetic = any(one.synthetic for one in results)
-    text = (
-        "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
-        "its claims, those first that do not hold in these runs; then its tables and figures. Every method's epoch was "
-        "picked on a validation part. Who is on a picture of a face is not known: near duplicates share a part of the "
-        "split, but one person may stand in two."
-    )
-    tables = tuple(_neural_table(one) for one in results)
-    told = tuple(finding for _, finding in neural_findings(results))
-    yield Section("neural", "Neural networks in ranking", text, tables, told)
-    names = [name for name in FIGURES if name.startswith("figure_neural_") and (folder / f"{name}.svg").exists()]
-    figures = tuple(_figure(name, synthetic=synthetic) for name in names)
-    yield Section("neural-figures", "Figures of neural ranking", "", figures)
-
-
-def _refuted(results: list[Results]) -> Iterator[Finding]:
-    """What of the neural-ranking study's claims does not hold or is not confirmed, for the report's first lines."""
-    for verdict, finding in neural_findings(results):
-        if verdict in (FAILS, OPEN):
-            yield Finding(f"Neural ranking. {finding.headline}", "Its section has the numbers.")
-
-
-def _neural_table(results: Results) -> TableBlock:
-    (wide,) = neural_layout(results.scores, results.about)
-    rules = {index for index, row in enumerate(wide.rows) if index and row.family != wide.rows[index - 1].family}
-    return TableBlock(
-        f"Table {results.about.number}, {results.about.title}",
-        f"{wide.title}. {neural_caption(results.scores, results.about)}",
-        ("family", "method", *wide.header),
-        tuple(
-            (Cell(row.family), Cell(row.method, strong=row.best), *(Cell(text) for text in row.cells))
-            for row in wide.rows
-        ),
-        labels=2,
-        rules=frozenset(rules),
-        sortable=True,
-    )
-
-
-def _figure(name: str, *, synthetic: bool) -> FigureBlock:
-    spec = FIGURES[name]
-    label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
-    title = spec.title or name.replace("figure_", "Figure ").replace("_", ".")
-    return FigureBlock(name, title, label + spec.caption)
 
 
 def _worked_section(folder: Path) -> Section:
@@ -219,7 +115,9 @@ def _worked_section(folder: Path) -> Section:
         path = folder / f"{name}.csv"
         if not path.exists():
             continue
-        table = pl.read_csv(path, schema_overrides={"printed": pl.String, "row": pl.String, "holds": pl.Boolean})
+        with reading(path):
+            table = pl.read_csv(path, schema_overrides={"printed": pl.String, "row": pl.String, "holds": pl.Boolean})
+            table.select("part", "row", "quantity", "ours", "printed", "holds")
         held += int(table["holds"].sum())
         printed += int(table["holds"].count())
         rows = tuple(
@@ -241,55 +139,3 @@ def _worked_section(folder: Path) -> Section:
         else "No worked table has been made."
     )
     return Section("worked", "Worked tables", text, tuple(blocks), columns=2)
-
-
-def _provenance(results: Path, table: pl.DataFrame) -> Iterator[TableBlock]:
-    sizes = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
-    rows = sizes.group_by("dataset", "nsr", "model", maintain_order=True).first()
-    if len(rows):
-        yield TableBlock(
-            "Runs",
-            "Data sets, models and sizes behind Table 5.1.",
-            ("data set", "model", "folds", "seeds", "test lists", "left out"),
-            tuple(
-                (
-                    Cell(data_set_label(row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}")),
-                    Cell(row["model"]),
-                    *(Cell(str(row[key])) for key in ("n_folds", "n_seeds", "n_lists", "n_skipped")),
-                )
-                for row in rows.iter_rows(named=True)
-            ),
-            labels=2,
-        )
-    yield from _settings(results / "runs.parquet")
-    versions = [(name, _version(name)) for name in PACKAGES]
-    yield TableBlock(
-        "Versions",
-        "Software that made this report.",
-        ("package", "version"),
-        tuple((Cell(name), Cell(found)) for name, found in [("python", platform.python_version()), *versions]),
-        labels=2,
-    )
-
-
-def _settings(runs: Path) -> Iterator[TableBlock]:
-    if not runs.exists():
-        return
-    key = ["protocol", "study", "dataset", "model", "options"]
-    frame = pl.scan_parquet(runs).filter(pl.col("loss") != "none").select(*key, "epoch").unique().collect()
-    rows = frame.group_by(key).agg(pl.col("epoch").min().alias("low"), pl.col("epoch").max().alias("high")).sort(key)
-    if len(rows):
-        yield TableBlock(
-            "Settings",
-            "Training options of every data set and model, and the epochs that were picked.",
-            ("protocol", "study", "data set", "model", "options", "epochs"),
-            tuple((*(Cell(str(text)) for text in row[:5]), Cell(f"{row[5]}–{row[6]}")) for row in rows.rows()),
-            labels=5,
-        )
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"

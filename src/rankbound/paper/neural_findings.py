@@ -10,6 +10,8 @@ import polars as pl
 from rankbound.paper import neural_runs
 from rankbound.paper.findings import Finding
 from rankbound.paper.neural_face_findings import face_findings
+from rankbound.paper.neural_feature_findings import feature_findings
+from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, FAMILIES, what_is_missing
 from rankbound.paper.neural_results import (
     FACT,
@@ -29,7 +31,7 @@ TRAINED_BOTH_WAYS = (("RankNet", "Class-NN"), ("Rank-LR", "Class-LR"), ("LambdaM
 """The same model trained to rank and to classify."""
 
 
-def neural_findings(results: Sequence[Results]) -> list[tuple[int, Finding]]:
+def neural_findings(results: Sequence[Results], by_features: FeatureResults | None = None) -> list[Item]:
     """All findings with what they say of a claim: what does not hold first, what has not run last.
 
     Generated data say nothing about a claim: they only get a line that says so.
@@ -41,6 +43,7 @@ def neural_findings(results: Sequence[Results]) -> list[tuple[int, Finding]]:
             found += [*_ranking_against_classification(one), *_above_chance(one)]
         found += [*_networks(one), *_as_printed(one), *_twins(one)]
     found += face_findings([one for one in ran if one.about.of_faces])
+    found += feature_findings(by_features)
     if any(one.synthetic for one in results):
         found.append(
             (FACT, Finding("No claim is judged on generated data.", "The tables and figures below are of them."))
@@ -97,7 +100,7 @@ def _above_chance(web: Results) -> Iterator[Item]:
 
 
 def _networks(results: Results) -> Iterator[Item]:
-    """N02, N10, N15: the best network of each family against the best other model."""
+    """N02, N10: the best network of each family against the best other model."""
     pairs = []
     for family in FAMILIES:
         methods = results.of_family(family)

@@ -1,6 +1,6 @@
 """Tables 1 to 3 of the neural-ranking study as people read them: a row per method, as Markdown, LaTeX and blocks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,14 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
 
 def markdown(scores: pl.DataFrame, table: Printed) -> str:
     """A pipe table per data set below the caption; the best method is bold."""
-    lines = [f"Table {table.number} of the neural-ranking study: {table.title}. {caption(scores, table)}"]
-    for wide in layout(scores, table):
+    heading = f"Table {table.number} of the neural-ranking study: {table.title}. {caption(scores, table)}"
+    return markdown_of(heading, layout(scores, table))
+
+
+def markdown_of(heading: str, wides: Sequence[Wide]) -> str:
+    """A pipe table for each below the heading."""
+    lines = [heading]
+    for wide in wides:
         header = ["family", "method", *wide.header]
         lines += ["", f"{wide.title}:", "", f"| {' | '.join(header)} |", "|---|---|" + "---:|" * len(wide.header)]
         for row in wide.rows:
@@ -66,8 +72,13 @@ def markdown(scores: pl.DataFrame, table: Printed) -> str:
 
 def latex(scores: pl.DataFrame, table: Printed) -> str:
     r"""A `tabular` for `booktabs` per data set, to be put in with `\input`."""
-    lines = [f"% Table {table.number} of the neural-ranking study: {table.title}"]
-    for wide in layout(scores, table):
+    return latex_of(f"Table {table.number} of the neural-ranking study: {table.title}", layout(scores, table))
+
+
+def latex_of(heading: str, wides: Sequence[Wide]) -> str:
+    """A `tabular` for each below a comment with the heading."""
+    lines = [f"% {heading}"]
+    for wide in wides:
         header = ["Family", "Method", *wide.header]
         lines += [rf"\begin{{tabular}}{{ll{'r' * len(wide.header)}}}", r"\toprule"]
         lines += [" & ".join(map(_escaped, header)) + r" \\", r"\midrule"]
@@ -90,7 +101,7 @@ def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
     present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
     others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
     tested = any(row["p_holm"] is not None for row in main)
-    printed_on = "printed" if table.of_faces else f"printed, {table.dataset}"
+    printed_on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
     header = [_METRIC_TITLES.get(table.metric, "NDCG@10"), "95 % interval"]
     header += [printed_on] * bool(scores["printed"].count()) + ["p to best"] * tested
     for name in others:
@@ -121,9 +132,12 @@ def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
     ]
     if ran["method"].str.ends_with(AS_PRINTED).any():
         notes.append(_AS_PRINTED)
-    if scores["printed"].count():
+    datasets = counts["dataset"].to_list()
+    others = [data_set_title(name) for name in datasets if not table.is_on(name)]
+    if scores["printed"].count() and (others or not datasets):
+        ours = "ours is not" if len(others) == len(datasets) else f"{' and '.join(others)} is not"
         notes.append(
-            f"The printed column is on {table.dataset}, ours is not: other queries, documents and features. What can "
+            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. What can "
             "be compared is the order of the methods, and each score's distance to a random order."
         )
     return notes

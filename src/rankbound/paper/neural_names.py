@@ -16,9 +16,15 @@ CONTROL = "control"
 AS_PRINTED = "-as-printed"
 """Ends the name of a method that is trained with the optimiser, rate and batches of the paper."""
 
+FEATURES_TABLE = "table_neural_features"
+"""Scores by the number of features, of the comparisons that give counts of them."""
+
 PAIR_ACCURACY = "PairAccuracy"
 
-_FACES, _FEATURES, _SYNTHETIC = "aaf", "vgg16", "synthetic-"
+_PRINTED_LABEL = 2
+"""The least label of a web query's documents that the seed takes for relevant."""
+
+_FACES, _FEATURES, _SYNTHETIC, _GRADED = "aaf", "vgg16", "synthetic-", "-graded"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,10 @@ class Printed:
     def name(self) -> str:
         """The table's name in the configuration and of its files."""
         return f"table_neural_{self.number}"
+
+    def is_on(self, dataset: str) -> bool:
+        """Whether a data set is the one that the printed scores are on, read as the seed reads it."""
+        return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
 
     @property
     def of_faces(self) -> bool:
@@ -82,4 +92,6 @@ def data_set_title(name: str) -> str:
     if title is None:
         stem, found, label = real.partition("-label")
         title = f"{stem.upper()} (relevant: label ≥ {label})" if found else stem.upper()
+        if real.endswith(_GRADED):
+            title = f"{real.removesuffix(_GRADED).upper()} (graded)"
     return f"synthetic stand-in for {title}" if real != name else title

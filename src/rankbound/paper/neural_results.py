@@ -13,6 +13,7 @@ import polars as pl
 
 from rankbound.paper import neural_runs
 from rankbound.paper.findings import Finding
+from rankbound.paper.made_files import reading
 from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound.paper.neural_pairs import GAP_COLUMNS
 from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
@@ -88,15 +89,20 @@ def read_results(folder: Path) -> list[Results]:
     for about in TABLES:
         if not (folder / f"{about.name}.csv").exists():
             continue
-        scores = pl.read_csv(folder / f"{about.name}.csv", schema=COLUMNS)
-        comparisons = pl.read_csv(folder / f"{about.name}_comparisons.csv", schema=COMPARISON_COLUMNS)
+        scores = _read(folder / f"{about.name}.csv", COLUMNS)
+        comparisons = _read(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
         gaps = pl.DataFrame(schema=_GAP_COLUMNS)
         if about.of_faces:
-            gaps = pl.read_csv(folder / f"{about.name}_by_age_gap.csv", schema=_GAP_COLUMNS)
+            gaps = _read(folder / f"{about.name}_by_age_gap.csv", _GAP_COLUMNS)
         for dataset in scores["dataset"].unique(maintain_order=True):
             own = pl.col("dataset").eq_missing(pl.lit(dataset))
             found.append(Results(about, scores.filter(own), comparisons.filter(own), gaps.filter(own)))
     return found
+
+
+def _read(path: Path, columns: Any) -> pl.DataFrame:
+    with reading(path):
+        return pl.read_csv(path, schema=columns)
 
 
 def tested(results: Results, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

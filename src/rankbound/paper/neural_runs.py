@@ -5,15 +5,20 @@ Its methods are trained under the honest protocol alone: a validation part picks
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
-from rankbound.study.comparisons import STUDY
+from rankbound.paper.runs_file import scan_runs
+from rankbound.study.comparisons import OF_FEATURES, STUDY
+
+NETWORKS = ("mlp", "cnn")
+"""Models that are networks; others are linear or trees."""
 
 _BY_VALIDATION = "validation"
 _FAMILY_NAMES = {"class": "classification", "reg": "regression"}
@@ -44,13 +49,13 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
         DataError: a column is missing.
     """
     key = ["study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic"]
-    scan = pl.scan_parquet(path)
+    scan = scan_runs(path)
     found = scan.collect_schema().names()
     for column in (*key, "n", "p", "epoch", *metrics):
         if column not in found:
             raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
     control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
-    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION)
+    trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION) & _sees(every=True)
     frame = scan.filter(trained | control).select(*key, "n", "p", "epoch", *metrics).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
     names = frame.filter(pl.col("dataset").is_in(names), pl.col("study") == STUDY)["dataset"].unique().sort().to_list()
@@ -64,9 +69,49 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     )
 
 
+def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.DataFrame:
+    """Test lists of methods that see some of the features, of the data sets of one table; undefined scores are null.
+
+    Columns dataset, method (without the count in its name), run (its whole name), family, network (whether it is one),
+    features, fold, seed, topic and the table's metric. If the data have `width` features in all, the methods' own runs
+    on these, with the same model, loss and settings (but for the learning rate), are among them.
+
+    Raises:
+        DataError: a column is missing.
+    """
+    key = ["study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic"]
+    scan = scan_runs(path)
+    found = scan.collect_schema().names()
+    for column in (*key, table.metric):
+        if column not in found:
+            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION)
+    frame = scan.filter(chosen & (_sees(every=False) | (width is not None))).select(*key, table.metric).collect()
+    of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
+    frame = frame.filter(pl.col("dataset").is_in(of_table)).with_columns(
+        pl.col(table.metric).fill_nan(None),
+        _family(frame).alias("family"),
+        _option(frame, lambda options: options.get("model") in NETWORKS, pl.Boolean).alias("network"),
+        _option(frame, lambda options: options.get("features"), pl.Int64).alias("features"),
+        _option(frame, _settings_text, pl.String).alias("settings"),
+        pl.col("model").alias("run"),
+        pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "").alias("method"),
+    )
+    some = frame.filter(pl.col("features").is_not_null())
+    alike = ["dataset", "method", "loss", "settings", "fold", "seed"]
+    every = frame.filter(pl.col("features").is_null()).join(some.select(alike).unique(), on=alike, how="semi")
+    every = every.with_columns(pl.lit(width, pl.Int64).alias("features"))
+    # The same training twice, where a count is that of all features.
+    every = every.join(
+        some.select("dataset", "method", "features").unique(), on=["dataset", "method", "features"], how="anti"
+    )
+    columns = ["dataset", "method", "run", "family", "network", "features", "fold", "seed", "topic"]
+    return pl.concat([some, every]).select(*columns, table.metric).sort(columns)
+
+
 def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
     """The epochs of these methods of the study: dataset, method, loss, fold, seed, epoch, part, and every number."""
-    frame = pl.scan_parquet(path).filter(pl.col("study") == STUDY, pl.col("model").is_in(list(methods))).collect()
+    frame = scan_runs(path).filter(pl.col("study") == STUDY, pl.col("model").is_in(list(methods))).collect()
     numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     key = ["dataset", "model", "loss", "fold", "seed", "epoch", "part"]
     return (
@@ -87,6 +132,24 @@ def in_print_order(methods: Sequence[str], families: Sequence[str], table: Print
         return order.index(family), printed.index(base) if base in printed else len(printed), method
 
     return sorted(range(len(methods)), key=place)
+
+
+def _sees(*, every: bool) -> pl.Expr:
+    """Runs that see every feature of their data set, or those that see some: their options say how many."""
+    told = pl.col("options").str.json_path_match("$.features")
+    return told.is_null() if every else told.is_not_null()
+
+
+def _option(frame: pl.DataFrame, read: Callable[[dict[str, Any]], Any], kind: Any) -> pl.Expr:
+    """What `read` finds in a run's options."""
+    found = {text: read(json.loads(text)) for text in frame["options"].unique()}
+    return pl.col("options").replace_strict(found, default=None, return_dtype=kind)
+
+
+def _settings_text(options: Mapping[str, Any]) -> str:
+    """A run's options but for those that go with the number of features."""
+    kept = {name: value for name, value in options.items() if name not in ("features", "learning_rate")}
+    return json.dumps(kept, sort_keys=True)
 
 
 def _family(frame: pl.DataFrame) -> pl.Expr:

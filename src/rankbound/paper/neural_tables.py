@@ -89,7 +89,7 @@ def neural_table(
         own = frame.filter(pl.col("dataset") == dataset)
         own_pairs = None if pairs is None else with_readings(pairs.filter(pl.col("dataset") == dataset))
         for metric in table.metrics:
-            methods, means = _means(own, metric, own_pairs)
+            methods, means = method_means(own, metric, own_pairs)
             rows += _rows(own, metric, methods, means)
             if metric == table.metric:
                 comparisons += _comparisons(dataset, metric, _trained(own, methods), methods, means)
@@ -100,7 +100,7 @@ def neural_table(
     return NeuralTable(scores, pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row"), gaps)
 
 
-def _means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], Means]:
+def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], Means]:
     """Per-list scores of all methods side by side; those of faces know which pairs share a face."""
     averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
     wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")

@@ -4,9 +4,10 @@ from html import escape
 from pathlib import Path
 
 from rankbound.paper import page_assets
-from rankbound.paper.document import Cell, Document, FigureBlock, Section, TableBlock
+from rankbound.paper.blocks import Cell, Document, FigureBlock, Section, TableBlock
 from rankbound.paper.findings import Finding
 from rankbound.paper.inline_svg import inline_svg
+from rankbound.paper.made_files import reading
 from rankbound.paper.output import write_text
 
 
@@ -93,9 +94,9 @@ def _small_table(finding: Finding) -> str:
 
 
 def _figure(block: FigureBlock, figures: Path) -> str:
-    drawing = inline_svg(
-        (figures / f"{block.name}.svg").read_text("utf-8"), block.name, f"{block.title}. {block.caption}"
-    )
+    path = figures / f"{block.name}.svg"
+    with reading(path):
+        drawing = inline_svg(path.read_text("utf-8"), block.name, f"{block.title}. {block.caption}")
     return f"""<figure id="{block.name.replace("_", "-")}">
 <div class="drawing" tabindex="0" role="group" aria-label="{escape(block.title)}">
 {drawing}

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.files import atomic_path
-from rankbound.paper.document import Document, FigureBlock, TableBlock
+from rankbound.paper.blocks import Document, FigureBlock, TableBlock
+from rankbound.paper.made_files import reading
 
 _TEMPLATE = r"""
 #let content = json("content.json")
@@ -133,7 +134,8 @@ def write(document: Document, figures: Path, path: Path) -> None:
         folder = Path(name)
         (folder / "main.typ").write_text(_TEMPLATE, "utf-8")
         (folder / "content.json").write_text(json.dumps(_content(document, figures, folder)), "utf-8")
-        compiled = typst.compile(folder / "main.typ", root=folder, ignore_system_fonts=True, timestamp=0)
+        with reading(figures):
+            compiled = typst.compile(folder / "main.typ", root=folder, ignore_system_fonts=True, timestamp=0)
     with atomic_path(path) as temporary:
         temporary.write_bytes(compiled)
 

@@ -42,6 +42,9 @@ class Means(Protocol):
     def p_value(self, method: int, other: int) -> float:
         """Two-sided, that the two methods have the same mean."""
 
+    def combination(self, weights: Floats) -> tuple[float, float, float, float]:
+        """The weighted sum of all methods' means, with its 95 % interval and the two-sided p-value that it is 0."""
+
 
 @dataclass(frozen=True)
 class TopicMeans:
@@ -77,6 +80,12 @@ class TopicMeans:
     def p_value(self, method: int, other: int) -> float:
         """By flipping the signs of the topics' differences."""
         return sign_flip(self.values[method] - self.values[other])
+
+    def combination(self, weights: Floats) -> tuple[float, float, float, float]:
+        """The sum with the percentile interval of the bootstrap; the p-value is of flipping its topics' signs."""
+        used = np.flatnonzero(weights)
+        sums, resamples, values = (weights[used] @ each[used] for each in (self.means, self.resamples, self.values))
+        return float(sums), *_percentiles(resamples), sign_flip(values)
 
 
 @dataclass(frozen=True)
@@ -114,8 +123,15 @@ class PairMeans:
 
     def p_value(self, method: int, other: int) -> float:
         """Of the mean difference over its standard error."""
-        differences = self.values[method] - self.values[other]
-        mean, error = float(differences.mean()), self._error(differences)
+        return self._p_value(self.values[method] - self.values[other])
+
+    def combination(self, weights: Floats) -> tuple[float, float, float, float]:
+        """The sum plus or minus 1.96 standard errors, and the p-value of it over its standard error."""
+        values = weights @ self.values
+        return *self._around(values), self._p_value(values)
+
+    def _p_value(self, values: Floats) -> float:
+        mean, error = float(values.mean()), self._error(values)
         if error == 0:
             return float(mean == 0)
         return math.erfc(abs(mean / error) / math.sqrt(2))

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import ConfigError, DataError
+from rankbound.paper.runs_file import scan_runs
 
 PROTOCOLS = {
     "published": "published protocol: epoch picked on the test part",
@@ -116,7 +117,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         DataError: a column is absent, or two studies, models or option sets share a cell and the choice names none.
     """
     columns = [*_KEY, "n", "p", *metrics]
-    scan = pl.scan_parquet(path)
+    scan = scan_runs(path)
     found = set(scan.collect_schema().names())
     for column in (*columns, "protocol", "selection"):
         if column not in found:

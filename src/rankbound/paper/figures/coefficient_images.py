@@ -11,6 +11,7 @@ from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import TABLES, table_of, what_is_missing
 from rankbound.paper.pictures import picture
+from rankbound.seals import check_seal
 
 LOGISTIC_FACTOR = 2000
 """The seed multiplies the coefficients of its two logistic regressions by this."""
@@ -55,6 +56,7 @@ def coefficients(path: Path, shape: tuple[int, int, int]) -> npt.NDArray[np.floa
     """
     from safetensors import safe_open
 
+    check_seal(path)
     with safe_open(path, framework="numpy") as weights:
         names = sorted(weights.keys())
         found = [name for name in names if name.endswith("weight") and _size(weights, name) == int(np.prod(shape))]

@@ -1,4 +1,4 @@
-"""The figures of the neural-ranking study (seed 000): its eight, and four more."""
+"""The figures of the neural-ranking study (seed 000): its eight, and five more."""
 
 from dataclasses import replace
 from typing import Any
@@ -69,6 +69,18 @@ NEURAL_FIGURES: dict[str, FigureSpec] = {
         "data_levels",
         "Kinds of data by how much can be said of two labels, and the methods that fit them.",
         data=(),
+    ),
+    "figure_neural_features": FigureSpec(
+        "feature_counts",
+        "Networks (unbroken lines, filled marks) and other models (dashed, hollow) that see so many of the features: "
+        "columns drawn at random anew in every fold, the same ones for all methods, and the fewer among the more. "
+        "Above the mean score, below the best network minus the best other model of its family on the same lists "
+        "(best by these scores). With 95 % intervals, which allow for faces that several pairs share; points of one "
+        "number are drawn beside each other. The intervals do not tell what another draw of the columns would change.",
+        title="Scores by the number of features",
+        needs=("runs", "predictions", "images"),
+        data=(1, 2, 3),
+        by_features=True,
     ),
     "figure_neural_gaps": FigureSpec(
         "age_gaps",

@@ -21,6 +21,8 @@ class FigureSpec:
     """The tables of that study whose data sets these files are of."""
     methods: tuple[str, ...] = ()
     """The methods whose predictions or weights are read; all if empty."""
+    by_features: bool = False
+    """Whether it is drawn of comparisons by the number of features; others never are."""
 
 
 @dataclass(frozen=True)

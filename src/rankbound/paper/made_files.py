@@ -1,0 +1,23 @@
+"""Tables and drawings that earlier steps made, read back: damage to them is told by the file's name."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import polars as pl
+
+from rankbound.errors import DataError
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """What the reading of a damaged file ends in, whatever that is, as a DataError that names the file."""
+    try:
+        yield
+    except DataError:
+        raise
+    except (pl.exceptions.PolarsError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise DataError(
+            f"{path}: not as the step wrote it that makes it ({reason}); delete it and run that step again"
+        ) from error

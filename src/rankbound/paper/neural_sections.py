@@ -1,0 +1,90 @@
+"""The neural-ranking study in the report: what its tables say of the seed's claims, the tables, the figures."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from rankbound.paper.blocks import Cell, Section, TableBlock, figure_block
+from rankbound.paper.figures import FIGURES
+from rankbound.paper.findings import Finding
+from rankbound.paper.neural_feature_layout import CAPTION as FEATURES_CAPTION
+from rankbound.paper.neural_feature_layout import TITLE as FEATURES_TITLE
+from rankbound.paper.neural_feature_layout import layout as features_layout
+from rankbound.paper.neural_features import FeatureResults
+from rankbound.paper.neural_findings import neural_findings
+from rankbound.paper.neural_layout import Wide
+from rankbound.paper.neural_layout import caption as neural_caption
+from rankbound.paper.neural_layout import layout as neural_layout
+from rankbound.paper.neural_results import FAILS, OPEN, Item, Results, read_results
+
+_TEXT = (
+    "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
+    "its claims, those first that do not hold in these runs; then its tables and figures. Every method's epoch was "
+    "picked on a validation part. Who is on a picture of a face is not known: near duplicates share a part of the "
+    "split, but one person may stand in two."
+)
+
+
+@dataclass(frozen=True)
+class Neural:
+    """What has been made of the study: its tables, and the scores by the number of features."""
+
+    results: list[Results]
+    by_features: FeatureResults | None
+
+    @classmethod
+    def read(cls, tables: Path) -> "Neural":
+        """From the folder of the tables."""
+        return cls(read_results(tables), FeatureResults.read(tables))
+
+    def sections(self, figures: Path) -> Iterator[Section]:
+        """Its sections, with the figures that lie in the folder; none if it has no tables."""
+        if not self.results:
+            return
+        synthetic = any(one.synthetic for one in self.results)
+        tables = (*map(_table, self.results), *self._feature_tables())
+        told = tuple(finding for _, finding in self._findings)
+        yield Section("neural", "Neural networks in ranking", _TEXT, tables, told)
+        names = [name for name in FIGURES if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()]
+        drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
+        yield Section("neural-figures", "Figures of neural ranking", "", drawn)
+
+    def refuted(self) -> Iterator[Finding]:
+        """What of the study's claims does not hold or is not confirmed, for the report's first lines."""
+        for verdict, finding in self._findings:
+            if verdict in (FAILS, OPEN):
+                yield Finding(f"Neural ranking. {finding.headline}", "Its section has the numbers.")
+
+    @cached_property
+    def _findings(self) -> list[Item]:
+        return neural_findings(self.results, self.by_features)
+
+    def _feature_tables(self) -> Iterator[TableBlock]:
+        for wide in features_layout(self.by_features) if self.by_features else ():
+            header = ("family", "method", *(f"{count} features" for count in wide.header))
+            yield _block(FEATURES_TITLE, f"{wide.title}. {FEATURES_CAPTION}", header, wide)
+
+
+def _table(results: Results) -> TableBlock:
+    (wide,) = neural_layout(results.scores, results.about)
+    name = f"Table {results.about.number}, {results.about.title}"
+    caption = f"{wide.title}. {neural_caption(results.scores, results.about)}"
+    return _block(name, caption, ("family", "method", *wide.header), wide)
+
+
+def _block(name: str, caption: str, header: tuple[str, ...], wide: Wide) -> TableBlock:
+    return TableBlock(
+        name,
+        caption,
+        header,
+        tuple(
+            (Cell(row.family), Cell(row.method, strong=row.best), *(Cell(text) for text in row.cells))
+            for row in wide.rows
+        ),
+        labels=2,
+        rules=frozenset(
+            {index for index, row in enumerate(wide.rows) if index and row.family != wide.rows[index - 1].family}
+        ),
+        sortable=True,
+    )
