@@ -6,6 +6,7 @@ rule document:
         runs="<results>/runs.parquet",
         tables=study.table_files(),
         figures=study.figure_files(),
+        provenance="<results>/provenance.json",
         code=code_inputs("document"),
     output:
         pdf=report(
@@ -19,6 +20,7 @@ rule document:
         "<logs>/document.log",
     benchmark:
         "<benchmarks>/document.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -26,4 +28,5 @@ rule document:
     params:
         results=subpath(input.runs, parent=True),
     shell:
-        "rankbound document --results {params.results:q} --out {output.pdf:q} --html {output.html:q} > {log:q} 2>&1"
+        "rankbound document --results {params.results:q} --provenance {input.provenance:q}"
+        " --out {output.pdf:q} --html {output.html:q} > {log:q} 2>&1"

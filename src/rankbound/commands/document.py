@@ -5,12 +5,14 @@ from pathlib import Path
 
 SUMMARY = "Write the report, findings first: a PDF (Typst) and a self-contained web page"
 EXAMPLES = """\
-  rankbound document --results results --out results/paper/rankbound.pdf --html results/paper/index.html"""
+  rankbound document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
+  rankbound document --results results --provenance results/provenance.json --out report.pdf --html report.html"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
+    parser.add_argument("--provenance", type=Path, metavar="FILE", help="what `rankbound provenance` wrote")
     parser.add_argument("--out", type=Path, metavar="PDF", required=True)
     parser.add_argument("--html", type=Path, metavar="HTML", required=True)
 
@@ -19,7 +21,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Build the content once, and render it twice."""
     from rankbound.paper import document, render_html, render_typst
 
-    content = document.build(arguments.results)
+    content = document.build(arguments.results, arguments.provenance)
     figures = arguments.results / "figures"
     render_html.write(content, figures, arguments.html)
     render_typst.write(content, figures, arguments.out)

@@ -20,6 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Extract the features."""
+    from rankbound.study.determinism import use_fixed_algorithms
     from rankbound.study.image_features import extract_features
 
+    use_fixed_algorithms()
     extract_features(arguments.images, arguments.weights, arguments.out, side=arguments.side, device=arguments.device)

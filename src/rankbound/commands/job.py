@@ -28,16 +28,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
     parser.add_argument("--options", required=True, help="JSON object: the job")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
+    parser.add_argument(
+        "--together", type=int, default=5, metavar="N", help="folds and seeds that take their steps together"
+    )
 
 
 def run(arguments: argparse.Namespace) -> None:
     import torch
 
+    from rankbound.study.determinism import use_fixed_algorithms
     from rankbound.study.parts import Inputs
     from rankbound.study.train_job import job_of, run_job
 
     # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
     torch.set_num_threads(1)
+    use_fixed_algorithms()
     names = ("instances", "lists", "distributions", "images", "image_features")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
-    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device)
+    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together)

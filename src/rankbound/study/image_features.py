@@ -31,21 +31,25 @@ def extract_features(images: Path, weights: Path, out: Path, *, side: int = INPU
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     model = read_weights(weights).to(where)
     faces = read_faces(images)
-    shards = Shards(out, f"{CHUNK} {side}", [images, weights, *code_inputs("features")])
+    with Shards(out, f"{CHUNK} {side}", [images, weights, *code_inputs("features")]) as shards:
+        _extract_all(model, images, faces, shards, side, where)
+        kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
+        with open_writer(out, "image-features", kept) as write:
+            for start in range(0, len(faces), CHUNK):
+                write(read_table(shards.path(_name(start)), "image-features"))
+        shards.remove()
+
+
+def _extract_all(model: VGG16, images: Path, faces: Faces, shards: Shards, side: int, device: torch.device) -> None:
     starts = range(0, len(faces), CHUNK)
     waiting = [start for start in starts if not shards.path(_name(start)).exists()]
     if waiting:
         pixels = read_pixels(images).reshape(len(faces), *faces.shape)
         with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
             for start in waiting:
-                table = _features(model, faces, pixels, slice(start, start + CHUNK), side, where)
+                table = _features(model, faces, pixels, slice(start, start + CHUNK), side, device)
                 write_table(table, shards.path(_name(start)), "image-features")
                 progress.update(CHUNK)
-    kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
-    with open_writer(out, "image-features", kept) as write:
-        for start in starts:
-            write(read_table(shards.path(_name(start)), "image-features"))
-    shards.remove()
 
 
 def _features(

@@ -1,0 +1,52 @@
+"""Checksums of files, and which files of a results folder are results."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+RECORDS = "provenance"
+MANIFEST = "provenance.json"
+PAPER = "paper/"
+"""What is made from the manifest, and so cannot be in it."""
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """A file's content: SHA-256 in hexadecimal, and its length."""
+
+    sha256: str
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path) -> "Checksum":
+        """Read the file (about a second for a gigabyte)."""
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+            return cls(digest.hexdigest(), file.tell())
+
+    def fits(self, path: Path) -> bool:
+        """Whether the file has this content; it is read only if its length does."""
+        return path.stat().st_size == self.bytes and Checksum.of(path) == self
+
+
+def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
+    """The files of a results folder, in a fixed order, relative to it, with slashes.
+
+    Left out is what is no result: provenance itself, costs (the folder `ignored`), hidden files and what killed steps
+    left, and folders inside that are results folders of their own.
+    """
+    for folder, names, files in os.walk(results):
+        here = Path(folder)
+        names[:] = sorted(name for name in names if not _is_apart(here / name, results, ignored))
+        for name in sorted(files):
+            path = (here / name).relative_to(results).as_posix()
+            if not name.startswith(".") and path != MANIFEST:
+                yield path
+
+
+def _is_apart(folder: Path, results: Path, ignored: str) -> bool:
+    relative = folder.relative_to(results).as_posix()
+    own = (folder / MANIFEST).exists() or (folder / RECORDS).is_dir()
+    return relative in (RECORDS, ignored) or folder.name.startswith(".") or folder.name.endswith(".shards") or own

@@ -1,0 +1,68 @@
+"""The same bytes however the steps were run, and a record of how they were."""
+
+import json
+from pathlib import Path
+
+from project import GENERATED, Project
+
+from rankbound.provenance.checksums import Checksum, result_files
+from rankbound.provenance.manifest import known_of
+
+RUN = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
+TARGETS = [f"{RUN}/none.parquet", f"{RUN}/distribution.parquet", "results/tables/table_2_2.csv"]
+
+
+def test_every_result_is_as_its_step_recorded(finished: Project) -> None:
+    text = finished.run("rankbound.cli", "verify", "--strict")
+    assert "nothing differs from what was recorded" in text
+    known = known_of(finished.path("results"))
+    assert set(known.files()) >= set(result_files(finished.path("results")))
+    assert known.unrecorded == {}
+    assert known.config == GENERATED
+    logs = list(finished.path("logs").rglob("*.log"))
+    assert len(known.steps) == len(logs), "a step left no record, or one that it shares with another"
+
+
+def test_every_training_says_where_it_ran_and_with_which_seeds(finished: Project) -> None:
+    steps = [step for step in known_of(finished.path("results")).steps if step.subcommand == "job"]
+    assert len(steps) == 8
+    for step in steps:
+        assert step.machine.processor
+        assert step.machine.instructions
+        assert step.seeds == tuple(GENERATED["seeds"])
+        assert step.switches["OMP_NUM_THREADS"] == "1"
+        assert {"torch", "numpy", "pyarrow"} <= set(step.versions)
+        assert any(path.startswith("../data/instances/") for path in step.inputs)
+
+
+def test_the_report_tells_it(finished: Project) -> None:
+    page = finished.path("results/paper/index.html").read_text("utf-8")
+    known = known_of(finished.path("results"))
+    job = next(step for step in known.steps if step.subcommand == "job")
+    instances = next(path for path in job.inputs if "instances" in path)
+    for text in (job.code.sha256, job.machine.processor, job.versions["torch"], job.inputs[instances].sha256):
+        assert text in page
+
+
+def test_a_changed_byte_is_found_in_a_copy(finished: Project, tmp_path: Path) -> None:
+    copy = finished.copy(tmp_path / "copy")
+    path = copy.path(f"{RUN}/none.weights.safetensors")
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    report = json.loads(copy.run("rankbound.cli", "verify", "--json", status=1))
+    assert [(one["kind"], f"results/{one['subject']}") for one in report["findings"]] == [
+        ("changed", str(path.relative_to(copy.folder)))
+    ]
+
+
+def test_one_core_in_another_folder_gives_the_same_bytes(finished: Project, tmp_path: Path) -> None:
+    """The finished project was made with two cores: its steps ran side by side, these run one after the other."""
+    alone = Project.create(tmp_path / "alone", GENERATED)
+    alone.run("snakemake", "--cores", "1", *TARGETS)
+    made = [str(path.relative_to(alone.folder)) for path in alone.path("data").rglob("*.parquet")]
+    made += [f"results/{name}" for name in result_files(alone.path("results"))]
+    # Data, distributions, two trainings with their sidecars, the table.
+    assert len(made) == 6 + 1 + 8 + 1
+    differing = [name for name in made if not Checksum.of(alone.path(name)).fits(finished.path(name))]
+    assert differing == []
