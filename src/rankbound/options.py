@@ -1,6 +1,7 @@
 """The JSON that a workflow rule passes as `--options`: exactly the config keys that the step reads."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,8 @@ def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"--options has the unknown key {key!r}; known are {', '.join(sorted(defaults))}")
         wanted = type(defaults[key])
         allowed = (int, float) if wanted is float else (wanted,)
-        if not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
+        endless = isinstance(value, float) and not math.isfinite(value)
+        if endless or not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
             raise ConfigError(f"--options: {key!r} is {json.dumps(value)}, expected a value like {defaults[key]!r}")
     return {**defaults, **given}
 
@@ -26,9 +28,14 @@ def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
 def parse_options(text: str) -> dict[str, Any]:
     """The JSON object `text`; ConfigError says what stood there instead."""
     try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
+        given = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"--options is no JSON ({error}): {text}") from error
     if not isinstance(given, dict):
         raise ConfigError(f'--options should be a JSON object such as {{"protocol": "published"}}, found {text}')
     return given
+
+
+def _refuse_constant(name: str) -> Any:
+    # Python's reader takes NaN and Infinity, which JSON does not have.
+    raise ValueError(f"{name} is no number")

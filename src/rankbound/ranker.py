@@ -156,13 +156,38 @@ def load(path: str | os.PathLike[str]) -> Ranker:
         known = {one.name for one in fields(Recipe)}
         recipe = Recipe(**{name: value for name, value in header["recipe"].items() if name in known})
         recipe = Recipe(**{**asdict(recipe), "hidden": tuple(recipe.hidden)})
-        model = recipe.build(len(header["feature_names"]))
-        weights = {name.removeprefix(_WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(_WEIGHTS)}
-        model.load_state_dict(weights)
+        names = _feature_names(header["feature_names"])
         scaling = Scaling.from_tensors(recipe.scale, tensors)
-        return Ranker(recipe, header["feature_names"], scaling, model, header["record"])
+        n_scaled = len(names) if recipe.scale == "standard" else 0
+        if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
+            raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
+        _check_numbers(tensors)
+        weights = {name.removeprefix(_WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(_WEIGHTS)}
+        return Ranker(recipe, names, scaling, _model(recipe, len(names), weights), dict(header["record"]))
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path}: a ranker whose parts don't fit each other ({error}); train it again") from error
+
+
+def _feature_names(names: Any) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) != len(names):
+        raise ValueError("feature_names should be a list of distinct names")
+    return names
+
+
+def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32")
+
+
+def _model(recipe: Recipe, n_features: int, weights: Mapping[str, Tensor]) -> nn.Module:
+    """The recipe's model with these weights: built without memory, since a header may claim layers of any width."""
+    if len(recipe.hidden) > len(weights):
+        raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors of them")
+    with torch.device("meta"):
+        model = recipe.build(n_features)
+    model.load_state_dict(weights, assign=True)
+    return model
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -177,7 +202,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
         raise DataError(f"{path}: {reason}; expected what `rankbound train` wrote") from error
     try:
         header = json.loads(metadata.get(HEADER, "{}"))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         header = {}
     found = header.get("format") if isinstance(header, dict) else None
     if found != FORMAT:

@@ -167,7 +167,7 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
     # Lines that share the comment of the block above them, or name an entry.
     shared = ("datasets", "losses", "bounds", "folds", "seeds", "tables", "method", "samples", "seed", "movielens")
     shared += ("mq2008", "model", "learning_rate", "epochs", "batch_size", "data", "archive", "threshold")
-    shared += ("aaf", "validation_share", "test_share", "judged_by", "settings", "methods", "family", "loss", "target")
+    shared += ("aaf", "validation_share", "test_share", "judged_by", "settings", "methods", "family", "loss", "target", "feature_counts")
     assert [line for line in uncommented if line.split(":")[0].strip() not in shared] == []
 
 
@@ -226,3 +226,18 @@ def _nested(section: dict[str, Any]) -> Iterator[tuple[str, ...]]:
                 yield from ((key, "*", *rest) for rest in _nested(entry))
         elif isinstance(value, dict):
             yield from ((key, *rest) for rest in _nested(value))
+
+
+def test_the_profile_for_mslr_is_valid_over_the_default() -> None:
+    files = [DEFAULT, ROOT / "profiles/mslr/study.yaml"]
+    check_config(merged(files), SCHEMA, files)
+
+
+def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
+    text = default("thresholds: [2, 1]", "thresholds: [2, garded]")
+    assert 'lists.mq2008.thresholds[1] is "garded": expected the least label that is relevant, or graded' in problems(
+        text, tmp_path
+    )
+    message = problems(default("thresholds: [2, 1]", "thresholds: [2, 1, graded]"), tmp_path)
+    assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but bounds has" in message
+    assert "distribution, whose tables are of binary relevance" in message

@@ -2,18 +2,22 @@
 
 The format is told by the first bytes, not by the file's name. RAR goes through libarchive, and through Debian's
 `unar` where that is missing or fails (solid RAR4). An archive is refused whole if any of its names points outside,
-is absurd or occurs twice, if it holds links, or if sizes (declared, and again while reading) pass the limits.
+is absurd or occurs twice, if it holds links, if members overlap, or if sizes (declared, and again while reading) pass
+the limits.
 """
 
 import io
 import os
 import re
+import struct
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,8 +30,15 @@ RAR_STARTS = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
 MAXIMUM_NAME_LENGTH = 1024
 _BUFFER_BYTES = 2**17
 _LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# A zip's end record: signature, numbers of disks and members, size and place of its directory, size of a comment.
+_END, _END_64, _LOCATOR_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
+_END_MARK, _END_64_MARK, _LONGEST_COMMENT = b"PK\5\6", b"PK\6\6", 2**16
+_LOCAL_HEADER_BYTES = 30
+# Of a directory a member takes its name and about 60 bytes: so many are plenty on average.
+_DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
 _OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,13 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
     Raises DataError if the file is no archive, is damaged, or breaks a rule of this module.
     """
     limits = limits or Limits()
-    members = _list_zip(path) if _is_zip(path) else rar.list_members(path)
+    members = _list_zip(path, limits) if _is_zip(path) else rar.list_members(path)
     if len(members) > limits.members:
         raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     for member in members:
-        _check_member(path, member, limits, seen)
-        seen.add(member.name)
+        _check_member(path, member, limits)
+        _check_name_is_new(path, member.name, seen)
     total = sum(member.size for member in members)
     if total > limits.total_bytes:
         raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
@@ -115,9 +126,10 @@ def _is_zip(path: str | os.PathLike[str]) -> bool:
     return start.startswith(ZIP_STARTS)
 
 
-def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits, seen: set[str]) -> None:
+def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) -> None:
     name = member.name
-    if not name or len(name) > MAXIMUM_NAME_LENGTH or any(ord(letter) < 32 for letter in name):
+    # Neither control characters, nor marks that make a name look like another one.
+    if not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable():
         raise _refused(path, f"a member has the absurd name {name[:80]!r}")
     if _OUTSIDE.search(name):
         raise _refused(path, f"member {name!r} points outside of it")
@@ -125,29 +137,73 @@ def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits, 
         raise _refused(path, f"member {name!r} is a link")
     if member.encrypted:
         raise _refused(path, f"member {name!r} is encrypted")
-    if name in seen:
-        raise _refused(path, f"member {name!r} occurs twice")
-    if member.size > limits.member_bytes:
+    if not 0 <= member.size <= limits.member_bytes:
         raise _refused(path, f"member {name!r} has {member.size} bytes, more than {limits.member_bytes}")
+
+
+def _check_name_is_new(path: str | os.PathLike[str], name: str, seen: dict[str, str]) -> None:
+    """Names that differ in capitals alone, or in how an accent is written, are one file on some disks."""
+    other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
+    if other is not name:
+        how = "occurs twice" if other == name else f"is on some disks the same file as {other!r}"
+        raise _refused(path, f"member {name!r} {how}")
 
 
 def _refused(path: str | os.PathLike[str], reason: str) -> DataError:
     return DataError(f"{path}: archive refused: {reason}; fetch it again from its publisher")
 
 
-def _list_zip(path: str | os.PathLike[str]) -> list[Member]:
+def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
     try:
+        # The directory is read whole, however long it says that it is: so that comes first.
+        size = _directory_bytes(path)
+        if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
+            raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
         with zipfile.ZipFile(path) as archive:
-            return [_zip_member(info) for info in archive.infolist()]
+            infos = archive.infolist()
     except _DAMAGE as error:
         raise rar.damaged(path, error) from error
+    _check_layout(path, infos)
+    return [_zip_member(info) for info in infos]
+
+
+def _directory_bytes(path: str | os.PathLike[str]) -> int:
+    """The size of a zip's directory, by its end record or, if there is one, by the 64-bit one before it."""
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_64.size - _END_64.size))
+        tail = file.read()
+    place = len(tail) - _END.size
+    if not tail[max(place, 0) :].startswith(_END_MARK):
+        place = tail.rfind(_END_MARK)
+    if place < 0 or place + _END.size > len(tail):
+        return 0
+    large = place - _LOCATOR_64.size - _END_64.size
+    if large >= 0 and tail[large:].startswith(_END_64_MARK):
+        return int(_END_64.unpack_from(tail, large)[8])
+    return int(_END.unpack_from(tail, place)[5])
+
+
+def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]) -> None:
+    """Each member has bytes of its own: a bomb of a few kilobytes is made of members that share theirs."""
+    infos = sorted(infos, key=lambda info: info.header_offset)
+    for info, following in pairwise(infos):
+        end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
+        if end > following.header_offset:
+            raise _refused(path, f"members {info.orig_filename!r} and {following.orig_filename!r} overlap")
+    for info in infos:
+        if info.compress_type not in _METHODS:
+            raise _refused(
+                path,
+                f"member {info.orig_filename!r} is packed by method {info.compress_type}; expected stored or deflated",
+            )
 
 
 def _zip_member(info: zipfile.ZipInfo) -> Member:
     is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
-    kind = "link" if is_link else "folder" if info.is_dir() else "file"
     # `orig_filename` still shows a NUL, at which `filename` is cut.
     name = info.orig_filename.replace("\\", "/")
+    kind = "link" if is_link else "folder" if name.endswith("/") else "file"
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 

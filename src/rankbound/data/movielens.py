@@ -33,7 +33,7 @@ def convert(raw: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
 
 
 def _read_csv(text: bytes, where: str) -> pa.Table:
-    header = text.partition(b"\n")[0].decode("utf-8", "replace").strip()
+    header = text.partition(b"\n")[0].decode("utf-8", "replace").removesuffix("\r")
     if header != ",".join(_COLUMNS):
         raise DataError(f"{where}, line 1: found {header[:80]!r}, expected the columns {','.join(_COLUMNS)!r}")
     try:

@@ -1,5 +1,6 @@
 """Reading .rar archives: through libarchive, and through the `unar` and `lsar` programs where that fails."""
 
+import ctypes
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ def list_members(path: str | os.PathLike[str]) -> list[Member]:
     if libarchive is not None:
         try:
             with libarchive.file_reader(os.fspath(path)) as archive:
-                return [_libarchive_member(entry) for entry in archive]
+                return [_libarchive_member(entry, libarchive) for entry in archive]
         except libarchive.ArchiveError as error:
             reason = error
     if shutil.which("lsar") is None:
@@ -78,9 +79,19 @@ def _import_libarchive() -> ModuleType | None:
     return libarchive if isinstance(libarchive, ModuleType) else None
 
 
-def _libarchive_member(entry: Any) -> Member:
-    kind = "file" if entry.isfile else "folder" if entry.isdir else "link"
-    return Member(_slashes(entry.pathname), int(entry.size or 0), kind)
+def _libarchive_member(entry: Any, libarchive: ModuleType) -> Member:
+    is_link = entry.islnk or not (entry.isfile or entry.isdir)
+    kind = "link" if is_link else "folder" if entry.isdir else "file"
+    # The binding has no name of its own for this.
+    is_encrypted = libarchive.ffi.libarchive.archive_entry_is_data_encrypted
+    encrypted = bool(is_encrypted(ctypes.c_void_p(entry._entry_p)))
+    return Member(_name(entry), int(entry.size or 0), kind, encrypted)
+
+
+def _name(entry: Any) -> str:
+    # Bytes where they are no text; nothing where the archive has no name.
+    name = entry.pathname or ""
+    return _slashes(os.fsdecode(name))
 
 
 def _slashes(name: str) -> str:
@@ -91,7 +102,7 @@ def _slashes(name: str) -> str:
 def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[Iterator[bytes]]:
     with libarchive.file_reader(os.fspath(path)) as archive:
         for entry in archive:
-            if _slashes(entry.pathname) == name:
+            if _name(entry) == name:
                 yield iter(entry.get_blocks())
                 return
     raise DataError(f"{path}: there is no member {name!r}")

@@ -2,7 +2,9 @@
 
 import gzip
 import os
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -46,6 +48,10 @@ def read_contract(path: str | os.PathLike[str], features: Sequence[str] | None =
     table = read_table(path, "lists")
     width = table.schema.field("features").type.value_type.list_size
     lists = _joined([table], [str(index + 1) for index in range(width)])
+    if not np.isfinite(lists.features).all():
+        row, column = np.argwhere(~np.isfinite(lists.features))[0].tolist()
+        found = lists.features[row, column]
+        raise DataError(f"{path}: item {lists.items[row]!r}: feature {column + 1} is {found}, expected a finite number")
     return lists if features is None else chosen_features(lists, features, str(path))
 
 
@@ -53,7 +59,7 @@ def has_contract(path: str | os.PathLike[str]) -> bool:
     """Whether a parquet file is one of judged lists, by its metadata."""
     try:
         metadata = pq.read_schema(path).metadata or {}
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"{path}: not a readable parquet file ({str(error).split('. ')[0]})") from error
     return bool(metadata.get(SCHEMA_KEY.encode()) == str(CONTRACTS["lists"]).encode())
 
@@ -85,13 +91,17 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
     )
 
 
-def _opened(path: str | os.PathLike[str]) -> BinaryIO:
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         if Path(path).suffix == ".gz":
-            return cast("BinaryIO", gzip.open(path, "rb"))
-        return Path(path).open("rb")
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from error
+            with gzip.open(path, "rb") as stream:
+                yield cast("BinaryIO", stream)
+        else:
+            with Path(path).open("rb") as stream:
+                yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _largest_index(lines: Iterable[bytes], where: str) -> int:

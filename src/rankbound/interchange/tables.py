@@ -4,11 +4,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.files import atomic_path
@@ -16,6 +18,7 @@ from rankbound.interchange.grouping import by_topic, name_column, require_distin
 from rankbound.interchange.judged import JudgedLists, Run
 
 _SHOWN_NAMES = 8
+_DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
 
 
 @dataclass(frozen=True)
@@ -99,16 +102,27 @@ def _read(source: Any, columns: Columns) -> _Table:
     is_parquet = Path(source).suffix == ".parquet"
     try:
         if is_parquet:
-            return _Table(pl.read_parquet(Path(source), glob=False), str(source), "row", 1)
+            return _Table(_read_parquet(Path(source)), str(source), "row", 1)
         # The whole file decides the types: a word in the last line shall not be a surprise.
         frame = pl.read_csv(
             Path(source), separator=_separator(source), infer_schema_length=None, schema_overrides=text, glob=False
         )
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (*_DAMAGE, pl.exceptions.PanicException) as error:
         reason = str(error).split("\n")[0]
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
     # The first row stands in line 2, below the names.
     return _Table(frame, str(source), "line", 2)
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    # By Arrow, whose reader answers a damaged file with an error where that of polars ends the process' thread.
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    # Names and texts that are not UTF-8 would end it as well.
+    table.validate(full=True)
+    if len(set(table.column_names)) < table.num_columns:
+        raise ValueError("a column's name stands there twice")
+    return cast("pl.DataFrame", pl.from_arrow(table))
 
 
 def _frame_of(source: Any) -> pl.DataFrame:
@@ -165,7 +179,11 @@ def _numbers(table: _Table, name: str) -> npt.NDArray[Any]:
     wanted = column.dtype if column.dtype in (pl.Float32, pl.Float64) else pl.Int64
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
         _refuse(table, name)
-    return column.cast(wanted).to_numpy()
+    values = column.cast(wanted, strict=False)
+    if values.null_count():
+        row = _first(values.is_null())
+        raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
+    return values.to_numpy()
 
 
 def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str]]:
@@ -208,6 +226,8 @@ def _numeric(table: _Table, name: str) -> pl.Series:
 def _refuse(table: _Table, name: str) -> None:
     """DataError for the first row of a column that is no finite number."""
     column = table.frame[name]
+    if not len(column):
+        raise DataError(f"{table.where}: there are no rows in it")
     numbers = column.cast(pl.Float32, strict=False)
     row = _first(numbers.is_null() | ~numbers.is_finite())
     found = "is empty" if column[row] is None else f"holds {column[row]!r}"

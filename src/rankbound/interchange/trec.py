@@ -8,6 +8,7 @@ import gzip
 import math
 import os
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from rankbound.interchange.grouping import by_topic, name_column, require_distin
 from rankbound.interchange.judged import Names, Qrels, Run
 
 _GZIP = b"\x1f\x8b"
+_LARGEST_GRADE = 2**53
+"""Up to here whole numbers are exact as doubles."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,13 @@ def _finite(token: str) -> float:
     return value
 
 
+def _whole(token: str) -> int:
+    value = int(token)
+    if abs(value) > _LARGEST_GRADE:
+        raise ValueError(token)
+    return value
+
+
 _RUN = _Layout(
     {"topic": pl.String, "Q0": pl.String, "item": pl.String, "rank": pl.String, "score": pl.Float64, "tag": pl.String},
     "score",
@@ -53,7 +63,7 @@ _RUN = _Layout(
 _QRELS = _Layout(
     {"topic": pl.String, "iteration": pl.String, "item": pl.String, "relevance": pl.Int64},
     "relevance",
-    int,
+    _whole,
     "a whole number",
 )
 
@@ -111,7 +121,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     try:
         data = Path(path).read_bytes()
         return gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
@@ -139,7 +149,8 @@ def _parse_regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame
         return None
     try:
         frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=dict(layout.fields))
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, OSError):
+        # OSError: text that begins as packed data does, which polars would unpack.
         return None
     regular = all(frame[name].null_count() == 0 for name in frame.columns) and frame[layout.number].is_finite().all()
     return frame if regular else None

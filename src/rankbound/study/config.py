@@ -5,6 +5,7 @@ The workflow calls `check_config` before it builds anything, and `rankbound chec
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +15,7 @@ from rankbound.errors import ConfigError
 from rankbound.study.comparison_checks import check_comparisons
 from rankbound.study.config_lines import ConfigLines, KeyPath
 from rankbound.study.config_words import listed, named, nearest
-from rankbound.study.data_sets import KINDS, SYNTHETIC
+from rankbound.study.data_sets import GRADED, KINDS, SYNTHETIC
 
 
 def check_config(
@@ -64,12 +65,36 @@ def _problems(config: Mapping[str, Any], schema: Path) -> Iterator[tuple[KeyPath
     # Comes with snakemake, not with the library: imported where it is used.
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
+    # First what JSON cannot hold: neither the schema nor what comes after it knows what to do with that.
+    odd = list(_odd_values(config, ()))
+    if odd:
+        yield from odd
+        return
     errors = list(Draft202012Validator(load_schema(schema)).iter_errors(config))
     for error in sorted(errors, key=lambda error: [str(step) for step in error.absolute_path]):
         yield from _explain(error)
     if not errors:
         # Between keys only once every key is what it should be: else one mistake would be told twice.
         yield from _cross_checks(config)
+
+
+def _odd_values(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Keys that are no text, numbers that are not finite, and YAML's dates, bytes and sets."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if isinstance(key, str):
+                yield from _odd_values(part, (*path, key))
+            else:
+                # As YAML writes it.
+                text = "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
+                yield (*path, text), f"the key {text} of {named(path)} is no text: write it in quotes"
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            yield from _odd_values(part, (*path, position))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield path, f"{named(path)} is {value}: expected a finite number"
+    elif not isinstance(value, str | int | float | None):
+        yield path, f"{named(path)} is {value!r}, a {type(value).__name__}: expected a text or a number"
 
 
 def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
@@ -113,6 +138,8 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _name_like(pattern: str) -> str:
+    if pattern == f"^{GRADED}$":
+        return f"the least label that is relevant, or {GRADED}"
     if pattern.startswith("^[A-Z]"):
         return "a name of letters, digits and hyphens that starts with a capital, such as Rank-LR"
     return "a name of small letters, digits and hyphens, such as movielens"
@@ -161,6 +188,7 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         for name in set(sections[first]) & set(sections[second]):
             yield (second, name), f"{second}.{name} is defined under {first}, too: give one of them another name"
     yield from _models_that_fit(config, sections)
+    yield from _boundings_that_fit(config, sections)
     yield from check_comparisons(config)
 
 
@@ -194,6 +222,22 @@ def _models_that_fit(
             yield path, f"{named(path)} is {model}: it learns items that recur between topics; judged lists need mlp"
         if name in sections["interactions"] and model == "mlp":
             yield path, f"{named(path)} is {model}: it reads features, and ratings have none; use matrix-factorization"
+
+
+def _boundings_that_fit(
+    config: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[KeyPath, str]]:
+    """The tables of score distributions are by (N, P): lists of grades have none."""
+    bounds = [bound for bound in config["bounds"] if bound.startswith("distribution")]
+    for name in config["datasets"]:
+        readings = sections["lists"].get(name, {}).get("thresholds", [])
+        if bounds and GRADED in readings:
+            path: KeyPath = ("lists", name, "thresholds", readings.index(GRADED))
+            yield (
+                path,
+                f"{named(path)} is {GRADED}, but bounds has {bounds[0]}, whose tables are of binary relevance: take "
+                f"one of them out, or name {name}-{GRADED} in a comparison instead of {name} in datasets",
+            )
 
 
 def _shown(value: Any) -> str:

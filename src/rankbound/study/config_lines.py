@@ -8,6 +8,9 @@ from rankbound.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
+LARGEST_CONFIG = 100_000
+"""Values that a configuration may have; the default one has some hundred."""
+
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
     """Read YAML files and merge them as the workflow does: sections key by key, a later file's values winning.
@@ -15,12 +18,9 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
     Raises:
         ConfigError: a file is missing, is not YAML, or holds no keys.
     """
-    import yaml  # type: ignore[import-untyped]
-
     config: dict[str, Any] = {}
     for file in files:
-        _compose(file)
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = _construct(file, _compose(file))
         if not isinstance(content, dict):
             raise ConfigError(f"{file} holds no keys: expected lines such as `study: thesis`")
         _merge(config, content)
@@ -68,6 +68,8 @@ class ConfigLines:
             seen: dict[str, int] = {}
             for key, value in node.value:
                 line = key.start_mark.line + 1
+                if not isinstance(key.value, str):
+                    continue
                 if key.value in seen:
                     self.duplicates.append(
                         f"{file}, line {line}: the key {key.value!r} stands twice (first in line {seen[key.value]})"
@@ -83,14 +85,65 @@ class ConfigLines:
 
 def _compose(file: Path) -> Any:
     # Comes with snakemake, not with the library: imported where it is used.
-    import yaml
+    import yaml  # type: ignore[import-untyped]
 
     try:
-        return yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        text = file.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"the configuration file {file} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the configuration file {file} cannot be read: {error}") from error
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        _count(root, file, {})
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{file} is nested too deeply for a configuration") from error
+    return root
+
+
+def _construct(file: Path, root: Any) -> Any:
+    import yaml
+
+    loader = yaml.SafeLoader("")
+    try:
+        return None if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is not valid YAML: {error}") from error
+    except (ValueError, TypeError, OverflowError) as error:
+        # Dates that are none, numbers of thousands of digits: YAML's reader does not tell their line.
+        raise ConfigError(f"{file}{_unreadable_scalar(root)}: a value that YAML cannot read: {error}") from error
+
+
+def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
+    """How many values a node has, those of its aliases each time: nine lines of aliases make billions."""
+    if node is None or node.id == "scalar":
+        return 1
+    where = f"{file}, line {node.start_mark.line + 1}"
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        pairs = node.value if node.id == "mapping" else [(part,) for part in node.value]
+        counts[id(node)] = count = 1 + sum(_count(part, file, counts) for pair in pairs for part in pair)
+        if count > LARGEST_CONFIG:
+            raise ConfigError(f"{where}: {count} values, those of aliases each time; expected {LARGEST_CONFIG} at most")
+    elif not counts[id(node)]:
+        raise ConfigError(f"{where}: a value that holds itself, by an alias")
+    return counts[id(node)]
+
+
+def _unreadable_scalar(node: Any) -> str:
+    """Where the first value stands that cannot be read."""
+    import yaml
+
+    if node.id != "scalar":
+        parts = (part for pair in node.value for part in (pair if node.id == "mapping" else (pair,)))
+        return next(filter(None, map(_unreadable_scalar, parts)), "")
+    try:
+        yaml.SafeLoader("").construct_object(node)
+    except (ValueError, TypeError, OverflowError):
+        return f", line {node.start_mark.line + 1}"
+    return ""
 
 
 def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:

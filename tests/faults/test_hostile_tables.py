@@ -1,0 +1,225 @@
+"""Parquet files made to do harm: a clear error that names the file, and never more memory than there is."""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankbound.data import reader
+from rankbound.data.contracts import contract_of, count_rows, read_metadata, read_row_groups, read_table
+from rankbound.data.images import read_faces, read_pixels
+from rankbound.data.schemas import CONTRACTS, SCHEMA_KEY
+from rankbound.errors import DataError
+from rankbound.interchange.files import read_lists, read_qrels, read_run
+from tests.faults.hostile_files import with_little_memory
+
+MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))
+
+
+def lists_table(rows: Any = None, **columns: Any) -> pa.Table:
+    vectors = pa.list_(pa.list_(pa.float32(), 2))
+    values: dict[str, Any] = {
+        "topic": pa.array(["1", "2"]),
+        "items": pa.array([["a", "b"], ["c"]]),
+        "relevance": pa.array([[1, 0], [1]], pa.list_(pa.int8())),
+        "features": pa.array(rows or [[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]], vectors),
+    }
+    return pa.table(values | columns)
+
+
+def foreign(path: Path, table: pa.Table, contract: str = "lists", more: Any = (), **options: Any) -> Path:
+    """A file that claims to be ours, written by someone else: nothing is cast, checked or sealed."""
+    metadata = {SCHEMA_KEY: str(CONTRACTS[contract])} | dict(more)
+    pq.write_table(table.replace_schema_metadata(metadata), path, **options)
+    return path
+
+
+READERS: dict[str, Callable[[Path], Any]] = {
+    "read_table": lambda path: read_table(path, "lists"),
+    "read_metadata": lambda path: read_metadata(path, "lists"),
+    "read_row_groups": lambda path: list(read_row_groups(path, "lists", ["items", "features"])),
+    "count_rows": lambda path: count_rows(path, "lists"),
+    "contract_of": lambda path: contract_of(path, ["lists", "runs"]),
+    "read_features": reader.read_features,
+    "read_item_names": reader.read_item_names,
+    "read_lists": read_lists,
+    "read_qrels": read_qrels,
+    "read_run": read_run,
+}
+
+
+def test_a_foreign_file_that_keeps_to_the_contract_is_read(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "x.parquet", lists_table())
+    for name, read in READERS.items():
+        if name != "read_run":
+            read(path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"topic": pa.array([1, 2])}, r"column 'topic' is int64, but lists/1 wants string"),
+        ({"topic": pa.array([["1"], ["2"]])}, r"column 'topic' is list"),
+        ({"relevance": pa.array([[1.5, 0], [1]])}, r"column 'relevance' is list<.*double>"),
+        ({"relevance": pa.array([[[1]], [[1]]])}, r"column 'relevance' is list"),
+        ({"relevance": pa.array([{"a": 1}, {"a": 2}])}, r"column 'relevance' is struct"),
+        ({"relevance": pa.array([1, 2], pa.int8())}, r"column 'relevance' is int8"),
+        ({"features": pa.array([[[0.0]], [[1.0]]])}, r"column 'features' is list<.*list<.*double>>"),
+        ({"features": pa.array([[0.0], [1.0]])}, r"column 'features' is list<.*double>, but"),
+        ({"topic": pa.array(["1", None])}, r"column 'topic' holds 1 nulls"),
+        ({"relevance": pa.array([[1, None], [1]], pa.list_(pa.int8()))}, r"column 'relevance' holds 1 nulls"),
+        ({"more": pa.array([1, 2])}, r"column 'more' is not one of lists/1"),
+        ({"Topic": pa.array(["1", "2"])}, r"column 'Topic' is not one of"),
+    ],
+)
+def test_other_columns_and_types_are_named(tmp_path: Path, columns: dict[str, Any], message: str) -> None:
+    path = foreign(tmp_path / "x.parquet", lists_table(**columns))
+    with pytest.raises(DataError, match=rf"x\.parquet: {message}"):
+        read_table(path, "lists")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_features_that_are_no_numbers_are_refused_with_their_place(tmp_path: Path, value: float) -> None:
+    path = foreign(tmp_path / "x.parquet", lists_table([[[0.0, 1.0], [2.0, value]], [[4.0, 5.0]]]))
+    with pytest.raises(DataError, match=r"x\.parquet: item 'b': feature 2 is -?(nan|inf), expected a finite number"):
+        read_lists(path)
+
+
+def test_a_footer_that_claims_billions_of_rows_is_refused(tmp_path: Path) -> None:
+    """Eighty million rows of one value each: half a megabyte that would take as much as memory has."""
+    path = tmp_path / "x.parquet"
+    schema = pa.schema([("topic", pa.string()), ("fold", pa.int8())], {SCHEMA_KEY: "list-folds/1"})
+    many = pa.array(np.zeros(20_000_000, np.int8))
+    texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000_000, np.int8)), pa.array(["x"]))
+    stored = schema.set(0, pa.field("topic", texts.type))
+    with pq.ParquetWriter(path, stored, compression="zstd", store_schema=False) as writer:
+        for _ in range(4):
+            writer.write_table(pa.table({"topic": texts, "fold": many}, schema=stored))
+        writer.add_key_value_metadata({SCHEMA_KEY: "list-folds/1"})
+    assert path.stat().st_size < 1_000_000
+    code = "from rankbound.data.contracts import read_table as read; run = lambda path: read(path, 'list-folds')"
+    said = with_little_memory(code, path, megabytes=200)
+    assert said.startswith("refused: ")
+    assert "x.parquet: not a readable parquet file" in said
+
+
+def test_a_table_larger_than_the_machine_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = foreign(tmp_path / "x.parquet", lists_table())
+    sizes = {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 2 * 4 * 4}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    assert len(read_table(path, "lists")) == 2
+    sizes["SC_PHYS_PAGES"] -= 1
+    with pytest.raises(DataError, match=r"x\.parquet: its 2 rows take 0 GiB at least, and this machine has 0"):
+        read_table(path, "lists")
+    with pytest.raises(DataError, match=r"x\.parquet: its 2 rows take"):
+        list(read_row_groups(path, "lists", ["topic"]))
+
+
+def test_texts_that_unpack_to_gigabytes_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    text = pa.DictionaryArray.from_arrays(pa.array(np.zeros(3_000_000, np.int32)), pa.array(["x" * 1000]))
+    table = pa.table({"topic": text, "item": text, "score": np.zeros(3_000_000)})
+    pq.write_table(table, path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 1_000_000
+    code = "from rankbound.interchange.tables import read_scores as run"
+    said = with_little_memory(code, path, megabytes=800)
+    assert said.startswith("refused: ")
+    assert "x.parquet" in said
+
+
+def test_an_encrypted_footer_and_other_formats_are_named(tmp_path: Path) -> None:
+    whole = foreign(tmp_path / "y.parquet", lists_table()).read_bytes()
+    for content in (
+        b"",
+        b"PAR1",
+        b"PAR1PAR1",
+        b"PAR1" + b"\xff" * 4 + b"PAR1",
+        b"PAR1" + b"\x00" * 100 + b"\x64\x00\x00\x00PAR1",
+        b"PARE" + whole[4:-4] + b"PARE",
+        whole[:-8] + b"\xff\xff\xff\x7fPAR1",
+        whole[:-8] + b"\x00\x00\x00\x00PAR1",
+        b"ORC" * 20,
+        b"\x15\x04" * 500,
+    ):
+        path = tmp_path / "x.parquet"
+        path.write_bytes(content)
+        for name, read in READERS.items():
+            with pytest.raises(DataError, match=r"x\.parquet: "):
+                read(path)
+            assert name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_foreign_files_are_read_or_refused(tmp_path: Path, seed: int) -> None:
+    """Without a seal, and half of the damage in the footer: thrift garbage, types, indices out of a dictionary."""
+    options: dict[str, Any] = [{}, {"compression": "none"}, {"use_dictionary": False}, {"version": "1.0"}][seed]
+    whole = foreign(tmp_path / "y.parquet", lists_table(), **options).read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little")
+    chance = random.Random(seed)
+    path, refused = tmp_path / "x.parquet", 0
+    for _ in range(MUTATIONS // 4):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            start = chance.choice([0, len(whole) - footer - 8])
+            content[chance.randrange(start, len(content))] = chance.choice(
+                [0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)]
+            )
+        path.write_bytes(content)
+        for read in READERS.values():
+            try:
+                read(path)
+            except DataError:
+                refused += 1
+    assert refused > MUTATIONS
+
+
+IMAGES = {
+    "face": pa.array(["a", "b"]),
+    "number": pa.array([1, 2], pa.int32()),
+    "age": pa.array([20, 30], pa.int8()),
+    "group": pa.array([1, 2], pa.int32()),
+    "pixels": pa.array([b"\0" * 12, b"\1" * 12], pa.binary(12)),
+}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    ['{"shape": [3, 2, 2.0]}', '{"shape": [3, 1e999, 2]}', '{"shape": [-3, -2, 2]}', '{"shape": [3, 0, 2]}',
+     '{"shape": "322"}', '{"shape": [99999999999, 99999999999, 2]}', '{"shape": [true, 6, 2]}',
+     "[" * 100_000, "{}", "[3]", '{"shape": [3, 2]}', '{"shape": ' + "9" * 5000 + "}", "", "null"],
+)  # fmt: skip
+def test_shapes_that_no_picture_has_are_refused(tmp_path: Path, shape: str) -> None:
+    path = foreign(tmp_path / "x.parquet", pa.table(IMAGES), "images", {"rankbound.images": shape})
+    for read in (read_faces, read_pixels):
+        with pytest.raises(DataError, match=r"x\.parquet: (the metadata key 'rankbound\.images'|column 'pixels')"):
+            read(path)
+
+
+@pytest.mark.parametrize("count", ["²", "-1", "1e3", "9" * 5000, "", "0x10", " 3"])
+@pytest.mark.parametrize("names", [None, "[", "[" * 100_000, "3", "null", '{"a": 1}'])
+def test_counts_and_names_of_items_that_are_none_are_refused(tmp_path: Path, count: str, names: str | None) -> None:
+    table = pa.table(
+        {
+            "dataset": ["d"],
+            "nsr": pa.array([1], pa.int8()),
+            "fold": pa.array([1], pa.int8()),
+            "split": ["train"],
+            "topic": ["1"],
+            "items": pa.array([[0, 1]], pa.list_(pa.int64())),
+            "relevance": pa.array([[0, 1]], pa.list_(pa.int8())),
+        }
+    )
+    more = {"rankbound.item_count": count} | ({} if names is None else {"rankbound.item_names": names})
+    path = foreign(tmp_path / "x.parquet", table, "instances", more)
+    with pytest.raises(DataError, match=r"x\.parquet: the metadata key"):
+        reader.read_instances(path)
+    if names is not None:
+        path = foreign(tmp_path / "x.parquet", table, "instances", more | {"rankbound.item_count": "2"})
+        with pytest.raises(DataError, match=r"x\.parquet: the metadata key 'rankbound\.item_names'"):
+            reader.read_instances(path)

@@ -1,0 +1,264 @@
+"""Files of tensors made to do harm: rankers, weights, and a pickle in place of either."""
+
+import json
+import os
+import pickle
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import rankbound as rb
+from rankbound.errors import DataError
+from rankbound.feature_scaling import Scaling
+from rankbound.ranker import Ranker, Recipe
+from rankbound.study.vgg16_weights import generate_weights, read_pickled_tensors, read_weights
+from rankbound.tensor_files import read_tensors, write_tensors
+from tests.faults.hostile_files import with_little_memory
+
+MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))
+HEADER_BYTES = 8
+
+
+@pytest.fixture
+def ranker(tmp_path: Path) -> Path:
+    recipe = Recipe(model="mlp", hidden=(3,))
+    scaling = Scaling("standard", torch.zeros(2), torch.ones(2))
+    path = tmp_path / "whole.safetensors"
+    Ranker(recipe, ["a", "b"], scaling, recipe.build(2, torch.Generator().manual_seed(0)), {"epoch": 1}).save(path)
+    assert rb.load(path).score(torch.zeros(1, 2)).shape == (1,)
+    return path
+
+
+def parts(path: Path) -> tuple[dict[str, Any], bytes]:
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[:HEADER_BYTES], "little")
+    return json.loads(whole[HEADER_BYTES : HEADER_BYTES + size]), whole[HEADER_BYTES + size :]
+
+
+def rebuilt(folder: Path, header: bytes, body: bytes, length: int | None = None) -> Path:
+    path = folder / "x.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header) if length is None else length) + header + body)
+    return path
+
+
+FIRST = "model.layers.0.weight"
+Change = Callable[[dict[str, Any]], object]
+
+BROKEN: dict[str, Change] = {
+    "overlapping tensors": lambda header: header[FIRST].update(data_offsets=header["scaling.shift"]["data_offsets"]),
+    "offsets beyond the file": lambda header: header[FIRST].update(data_offsets=[0, 2**60]),
+    "offsets backwards": lambda header: header[FIRST].update(data_offsets=header[FIRST]["data_offsets"][::-1]),
+    "another type of other size": lambda header: header[FIRST].update(dtype="F64"),
+    "a type that is none": lambda header: header[FIRST].update(dtype="OBJECT"),
+    "a shape of more": lambda header: header[FIRST].update(shape=[2**40, 2**40]),
+    "a negative shape": lambda header: header[FIRST].update(shape=[-3, -2]),
+    "a tensor without a place": lambda header: header[FIRST].pop("data_offsets"),
+    "a tensor that is missing": lambda header: header.pop(FIRST),
+    "metadata that are no texts": lambda header: header.update(__metadata__={"rankbound": 1}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_headers_that_lie_are_refused(ranker: Path, tmp_path: Path, name: str) -> None:
+    header, body = parts(ranker)
+    BROKEN[name](header)
+    path = rebuilt(tmp_path, json.dumps(header).encode(), body)
+    for read in (rb.load, read_tensors, read_weights):
+        with pytest.raises(DataError, match=r"x\.safetensors: "):
+            read(path)
+
+
+@pytest.mark.parametrize("length", [0, 1, 10**8, 2**31, 2**63 - 1, 2**63, 2**64 - 1])
+def test_lengths_of_headers_that_lie_are_refused(ranker: Path, tmp_path: Path, length: int) -> None:
+    header, body = parts(ranker)
+    path = rebuilt(tmp_path, json.dumps(header).encode(), body, length)
+    for read in (rb.load, read_tensors, read_weights):
+        with pytest.raises(DataError, match=r"x\.safetensors: "):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    "header", [b"", b"[" * 100_000, b'{"\xff": 1}', b"null", b"[1]", b'{"a": {}}', b'{"__metadata__": [1]}', b"\0" * 99]
+)
+def test_what_is_no_header_is_refused(tmp_path: Path, header: bytes) -> None:
+    path = rebuilt(tmp_path, header, b"")
+    for read in (rb.load, read_tensors, read_weights):
+        with pytest.raises(DataError, match=r"x\.safetensors: "):
+            read(path)
+
+
+def told(path: Path, tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """The ranker with another text in its header."""
+    header, body = parts(path)
+    text = json.loads(header["__metadata__"]["rankbound"])
+    change(text)
+    header["__metadata__"]["rankbound"] = json.dumps(text)
+    return rebuilt(tmp_path, json.dumps(header).encode(), body)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden", [10**9, 10**9]),
+        ("hidden", [60_000, 60_000]),
+        ("hidden", [2**70]),
+        ("hidden", [1] * 100_000),
+        ("hidden", [3.0]),
+        ("hidden", "abc"),
+        ("hidden", None),
+        ("activation", ["relu"]),
+        ("activation", "eval"),
+        ("model", {}),
+        ("model", "linear"),
+        ("scale", "query"),
+        ("epochs", float("nan")),
+        ("temperature", "hot"),
+        ("validation_share", [0.5]),
+    ],
+)
+def test_recipes_that_do_not_fit_cost_no_memory(ranker: Path, tmp_path: Path, key: str, value: Any) -> None:
+    path = told(ranker, tmp_path, lambda text: text["recipe"].update({key: value}))
+    with pytest.raises(DataError, match=r"x\.safetensors: a ranker whose parts don't fit each other"):
+        rb.load(path)
+
+
+def test_a_recipe_of_gigabytes_is_refused_with_little_memory(ranker: Path, tmp_path: Path) -> None:
+    path = told(ranker, tmp_path, lambda text: text["recipe"].update(hidden=[40_000, 40_000]))
+    said = with_little_memory("from rankbound.ranker import load as run; import safetensors.torch", path)
+    assert said.startswith("refused: ")
+    assert "don't fit each other" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("feature_names", 5),
+        ("feature_names", "ab"),
+        ("feature_names", ["a", None]),
+        ("feature_names", ["a", "a"]),
+        ("feature_names", ["a"]),
+        ("recipe", None),
+        ("recipe", []),
+        ("record", None),
+        ("record", 3),
+        ("format", "ranker/2"),
+        ("format", None),
+    ],
+)
+def test_texts_of_headers_that_do_not_fit_are_refused(ranker: Path, tmp_path: Path, key: str, value: Any) -> None:
+    path = told(ranker, tmp_path, lambda text: text.update({key: value}))
+    with pytest.raises(
+        DataError, match=r"x\.safetensors: (a ranker whose parts don't fit|found .*, expected a ranker)"
+    ):
+        rb.load(path)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"format": ' + "9" * 5000 + "}", "\ud83d", "[]", "1", ""])
+def test_texts_that_are_no_json_are_refused(tmp_path: Path, text: str) -> None:
+    header = json.dumps({"__metadata__": {"rankbound": text}}).encode()
+    with pytest.raises(DataError, match=r"x\.safetensors: "):
+        rb.load(rebuilt(tmp_path, header, b""))
+
+
+TENSORS: dict[str, torch.Tensor | None] = {
+    "scaling.shift": torch.zeros(5),
+    "scaling.factor": torch.zeros(0),
+    "model.layers.0.bias": torch.zeros(1),
+    "model.layers.0.weight": torch.zeros(3, 2, dtype=torch.float64),
+    "model.layers.2.weight": torch.zeros(1, 3, dtype=torch.int32),
+    "model.layers.2.bias": torch.tensor([float("nan")]),
+    "model.layers.9.bias": torch.zeros(1),
+    "model.": torch.zeros(1),
+    "another": torch.tensor([float("inf")]),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+@pytest.mark.parametrize("gone", [False, True])
+def test_tensors_that_do_not_fit_are_refused(ranker: Path, tmp_path: Path, name: str, gone: bool) -> None:
+    header, _ = parts(ranker)
+    tensors = load_file(ranker)
+    if gone and name not in tensors:
+        pytest.skip("it was not there")
+    tensors |= {name: TENSORS[name]}
+    if gone:
+        del tensors[name]
+    save_file(tensors, tmp_path / "x.safetensors", header["__metadata__"])
+    with pytest.raises(DataError, match=r"x\.safetensors: (a ranker whose parts don't fit|damaged)"):
+        rb.load(tmp_path / "x.safetensors")
+
+
+class Payload:
+    """A pickle of this makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (os.fspath(self.path),)
+
+
+def test_no_reader_of_tensors_runs_a_pickle(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    by_hand = b"cos\nmkdir\n(S'" + os.fsencode(touched) + b"'\ntR."
+    torch.save({"weight": Payload(touched)}, tmp_path / "saved.pth")
+    contents = {
+        "pickle.pth": pickle.dumps(Payload(touched)),
+        "by-hand.pth": by_hand,
+        "saved.pth": (tmp_path / "saved.pth").read_bytes(),
+        "nested.pth": pickle.dumps({"features.0.weight": [Payload(touched)]}),
+    }
+    for name, content in contents.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        for read in (read_pickled_tensors, rb.load, read_tensors, read_weights):
+            with pytest.raises(DataError, match=name):
+                read(path)
+        assert not touched.exists()
+    # Proof that these would do it.
+    pickle.loads(contents["pickle.pth"])
+    assert touched.exists()
+
+
+@pytest.mark.parametrize("kind", ["ranker", "tensors", "vgg16", "pickle", "old pickle"])
+def test_damaged_files_are_read_or_refused(ranker: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "whole"
+    readers: dict[str, Callable[[Path], Any]] = {
+        "ranker": rb.load,
+        "tensors": read_tensors,
+        "vgg16": read_weights,
+        "pickle": read_pickled_tensors,
+        "old pickle": read_pickled_tensors,
+    }
+    tensors = {"a": torch.arange(4.0), "b": torch.zeros(2, 2)}
+    match kind:
+        case "ranker":
+            path = ranker
+        case "tensors":
+            write_tensors(tensors, path)
+        case "vgg16":
+            generate_weights(path, 0)
+        case _:
+            torch.save(tensors, path, _use_new_zipfile_serialization=kind == "pickle")
+    whole = path.read_bytes()
+    # Unsealed: what is sealed never gets past the seal.
+    whole = whole.replace(b"rankbound-sha256:", b"rankbound-sha257:")
+    chance, refused = random.Random(kind), 0
+    head = min(len(whole), 2000)
+    for _ in range(MUTATIONS // (6 if kind == "vgg16" else 1)):
+        content = bytearray(whole)
+        for _ in range(chance.randint(1, 3)):
+            content[chance.randrange(head)] = chance.choice([0, 0x22, 0x30, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        damaged = tmp_path / "damaged"
+        damaged.write_bytes(content)
+        try:
+            readers[kind](damaged)
+        except DataError:
+            refused += 1
+    assert refused
