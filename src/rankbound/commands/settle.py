@@ -17,7 +17,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Check and settle."""
+    from rankbound.provenance.manifest import restore_records
+    from rankbound.study.dvc_stages import folders_of
     from rankbound.study.settle import settle
 
     settle(arguments.folder)
+    results = arguments.folder / folders_of(arguments.folder)["results"]
+    if (results / "provenance.json").exists():
+        restore_records(results)
     print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")

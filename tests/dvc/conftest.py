@@ -1,0 +1,106 @@
+"""One project that `dvc repro` made from nothing and pushed, for all tests that clone it."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.project import GENERATED, Project
+
+BUCKET = "shared"
+# The server asks for keys of this form, and looks at none.
+KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
+IDENTITY = {
+    f"GIT_{role}_{part}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for part, value in (("NAME", "tester"), ("EMAIL", "tester@example.org"))
+}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    result = subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return result.stdout
+
+
+def repro(project: Project) -> None:
+    """Make everything; a busy machine may take its time."""
+    result = subprocess.run(
+        **project.command("dvc", "repro"), capture_output=True, text=True, check=False, timeout=3600
+    )
+    assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environment() -> Iterator[None]:
+    """Git's identity and the keys, for everything that these tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**KEYS, **IDENTITY}.items():
+            patch.setenv(name, value)
+        patch.delenv("AWS_PROFILE", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server that speaks S3, on this machine, with an empty bucket."""
+    for module in ("moto", "dvc_s3"):
+        pytest.importorskip(module, reason="the S3 tests need `pip install dvc-s3 'moto[server]'`")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = tmp_path_factory.mktemp("s3") / "log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
+        )
+    try:
+        _wait_for(port, server, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def origin(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Project:
+    """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
+    project = Project.create(tmp_path_factory.mktemp("study") / "origin", GENERATED)
+    project.run("rankbound.cli", "dvc-stages")
+    git(project.folder, "init", "-q")
+    repro(project)
+    git(project.folder, "add", "-A")
+    git(project.folder, "commit", "-q", "-m", "recorded")
+    project.run("dvc", "push", "-q")
+    return project
+
+
+@pytest.fixture(scope="session")
+def pulled(origin: Project) -> Project:
+    """A clone beside the origin with everything pulled, and settled; tests take copies of it."""
+    clone = clone_of(origin, "pulled")
+    clone.run("dvc", "pull", "-q")
+    clone.run("rankbound.cli", "settle")
+    return clone
+
+
+def clone_of(origin: Project, name: str) -> Project:
+    """A clone beside the origin: the folders of its remotes are the same."""
+    git(origin.folder.parent, "clone", "-q", origin.folder.name, name)
+    return Project(origin.folder.parent / name)
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        with socket.socket() as client:
+            client.settimeout(1)
+            if client.connect_ex(("127.0.0.1", port)) == os.EX_OK:
+                return
+        assert server.poll() is None, log.read_text("utf-8")
+        time.sleep(0.1)
+    raise AssertionError(f"no S3 server after two minutes: {log.read_text('utf-8')}")

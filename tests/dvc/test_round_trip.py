@@ -1,0 +1,169 @@
+"""Results that travel: made, pushed to a folder and to S3, pulled elsewhere, settled, and made no second time."""
+
+import json
+import re
+from pathlib import Path
+
+import boto3
+import pytest
+import yaml
+
+from tests.dvc.conftest import BUCKET, clone_of, git
+from tests.workflow.project import GENERATED, Project
+
+AFTER_RUNS = {"collect", "table_5_1", "figure_of_runs", "document"}
+RATE = "training.synthetic-mq2008.learning_rate.published"
+
+
+def test_repro_has_made_everything_and_makes_it_once(origin: Project) -> None:
+    assert origin.waiting() == {}
+    names = [f"results/tables/{name}.csv" for name in GENERATED["tables"]] + ["results/paper/index.html"]
+    before = {name: origin.path(name).stat().st_mtime_ns for name in names}
+    assert "up to date" in origin.run("dvc", "repro")
+    assert {name: origin.path(name).stat().st_mtime_ns for name in names} == before
+
+
+def test_a_folder_holds_no_licensed_rows_but_its_own_does(origin: Project) -> None:
+    remotes = origin.folder.parent / "rankbound-dvc"
+    shared, licensed = (_hashes(file for file in (remotes / name).rglob("*")) for name in ("shared", "licensed"))
+    rows, others = _recorded_hashes(origin)
+    assert rows <= licensed
+    assert not rows & shared
+    assert others <= shared
+
+
+def test_through_s3_to_a_clone_that_has_nothing_to_do(origin: Project, s3: str) -> None:
+    client = boto3.client("s3", endpoint_url=s3)
+    client.create_bucket(Bucket=BUCKET)
+    sender = clone_of(origin, "sender")
+    sender.run("dvc", "pull", "-q")
+    _use_s3(sender, s3)
+    sender.run("dvc", "push", "-q")
+    stored = _hashes(Path(one["Key"]) for one in client.list_objects_v2(Bucket=BUCKET)["Contents"])
+    rows, others = _recorded_hashes(origin)
+    assert others <= stored
+    assert not rows & stored, "licensed rows went to the shared remote"
+
+    clone = clone_of(origin, "receiver")
+    _use_s3(clone, s3)
+    clone.run("dvc", "pull", "-q")
+    assert clone.run("rankbound.cli", "settle").startswith("settled")
+    assert clone.waiting() == {}
+    assert "up to date" in clone.run("dvc", "status")
+    assert git(clone.folder, "status", "--short") == ""
+
+
+def test_without_the_licensed_remote_data_are_made_here(origin: Project) -> None:
+    clone = clone_of(origin, "stranger")
+    clone.run("dvc", "remote", "modify", "--local", "licensed", "url", "../../nowhere")
+    clone.run("dvc", "pull", "-q", "tables", "runs", "paper")
+    message = clone.run("rankbound.cli", "settle", status=2)
+    assert "data/folds is missing" in message
+    clone.snakemake("data")
+    assert "train" in clone.waiting()
+
+    # DVC has no copy of these files, and so does not say whether they are the recorded ones.
+    folds = clone.path("data/folds/synthetic-mq2008.parquet")
+    content = folds.read_bytes()
+    folds.write_bytes(content + b"damaged")
+    assert "data/folds is modified" in clone.run("rankbound.cli", "settle", status=2)
+    folds.write_bytes(content)
+    clone.run("rankbound.cli", "settle")
+    assert clone.waiting() == {}
+
+    lock = clone.path("dvc.lock").read_bytes()
+    clone.run("dvc", "commit", "data")
+    assert clone.path("dvc.lock").read_bytes() == lock
+    assert "up to date" in clone.run("dvc", "status")
+
+
+def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, tmp_path: Path) -> None:
+    clone = pulled.copy(tmp_path / "clone")
+    output = clone.run("dvc", "exp", "run", "-n", "faster", "-S", f"config.yaml:{RATE}=0.02")
+    assert set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE)) - {"all", "runs"} == {"train", *AFTER_RUNS}
+    assert re.search(r"^train +4$", output, re.MULTILINE)
+    assert clone.waiting() == {}
+    assert "up to date" in clone.run("dvc", "status")
+
+    changed = json.loads(clone.run("dvc", "metrics", "diff", "--json"))["results/metrics.json"]
+    assert changed
+    assert all(name.startswith("synthetic-mq2008") for name in changed)
+    assert list(json.loads(clone.run("dvc", "params", "diff", "--json"))["config.yaml"]) == [RATE]
+    table = clone.run("dvc", "exp", "show", "--csv", "--only-changed")
+    assert "faster" in table
+    assert RATE in table
+
+    # Back to what was committed: the files come from DVC's cache, and settling spares the second training.
+    git(clone.folder, "checkout", "-q", ".")
+    clone.run("dvc", "checkout", "-q")
+    assert "train" in clone.waiting()
+    clone.run("rankbound.cli", "settle")
+    assert clone.waiting() == {}
+
+
+def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tmp_path: Path) -> None:
+    clone = pulled.copy(tmp_path / "clone")
+    with clone.path("src/rankbound/paper/figures/lower_bounds.py").open("a") as file:
+        file.write("# changed\n")
+    output = clone.run("dvc", "repro")
+    ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))
+    assert {"figure_of_formulas", "document"} <= ran
+    assert not ran & {"train", "collect", "sample", "distributions", "figure_of_runs"}
+    assert clone.waiting() == {}
+    # The drawing has the same bytes, so that DVC has nothing new to keep of it.
+    assert "up to date" in clone.run("dvc", "status")
+
+
+def test_another_set_of_outputs_is_told_before_anything_runs(pulled: Project, tmp_path: Path) -> None:
+    clone = pulled.copy(tmp_path / "clone")
+    clone.configure({**GENERATED, "tables": ["table_5_1", "table_3_1"]})
+    message = clone.run("dvc", "repro", status=255)
+    assert "results/tables/table_3_1.csv is made, but no stage names it" in message
+    assert "results/tables/table_2_2.csv stands in the stage paper, but is not made" in message
+    assert "write it anew: rankbound dvc-stages" in message
+    clone.run("rankbound.cli", "dvc-stages")
+    clone.run("dvc", "repro", "-q")
+    assert clone.path("results/tables/table_3_1.csv").is_file()
+    assert "up to date" in clone.run("dvc", "status")
+
+
+@pytest.mark.parametrize("content", ["stages: 3\n", "[", "stages:\n  data:\n"])
+def test_a_broken_list_of_stages_is_named(pulled: Project, content: str) -> None:
+    path = pulled.path("dvc.yaml")
+    original = path.read_text("utf-8")
+    try:
+        path.write_text(content, "utf-8")
+        assert "dvc.yaml is no list of DVC stages" in pulled.run("rankbound.cli", "dvc-stages", "--check", status=2)
+    finally:
+        path.write_text(original, "utf-8")
+
+
+def _use_s3(project: Project, address: str) -> None:
+    project.run("dvc", "remote", "modify", "--local", "shared", "url", f"s3://{BUCKET}/study")
+    project.run("dvc", "remote", "modify", "--local", "shared", "endpointurl", address)
+
+
+def _hashes(files: "object") -> set[str]:
+    """Checksums by the paths of a remote: the first two digits are a folder."""
+    paths = [file for file in files if re.fullmatch(r"[0-9a-f]{2}", file.parent.name)]  # type: ignore[attr-defined]
+    return {(path.parent.name + path.name).removesuffix(".dir") for path in paths}
+
+
+def _recorded_hashes(project: Project) -> tuple[set[str], set[str]]:
+    """Checksums of the licensed files and of all others that DVC keeps, the lists of folders' files included."""
+    kept: tuple[set[str], set[str]] = (set(), set())
+    stages = yaml.safe_load(project.path("dvc.yaml").read_text("utf-8"))["stages"]
+    lock = yaml.safe_load(project.path("dvc.lock").read_text("utf-8"))["stages"]
+    cache = project.path(".dvc/cache/files/md5")
+    for name, stage in stages.items():
+        sums = {out["path"]: out["md5"] for out in lock[name]["outs"]}
+        for out in stage["outs"]:
+            (path, settings), *_ = out.items()
+            if settings.get("cache", True):
+                found = kept[0 if path.startswith("data/") else 1]
+                found.add(sums[path].removesuffix(".dir"))
+                if sums[path].endswith(".dir"):
+                    listing = json.loads((cache / sums[path][:2] / sums[path][2:]).read_text("utf-8"))
+                    found.update(one["md5"] for one in listing)
+    assert all(kept)
+    return kept
