@@ -15,3 +15,7 @@ class DataError(RankboundError):
 
 class SourceError(RankboundError):
     """A raw file that could not be fetched, or whose checksum is not the expected one."""
+
+
+class OutputError(RankboundError, OSError):
+    """A file that could not be written: the disk is full or failed, or permission is missing."""

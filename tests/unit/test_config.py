@@ -167,7 +167,8 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
     # Lines that share the comment of the block above them, or name an entry.
     shared = ("datasets", "losses", "bounds", "folds", "seeds", "tables", "method", "samples", "seed", "movielens")
     shared += ("mq2008", "model", "learning_rate", "epochs", "batch_size", "data", "archive", "threshold")
-    shared += ("aaf", "validation_share", "test_share", "judged_by", "settings", "methods", "family", "loss", "target", "feature_counts")
+    shared += ("aaf", "validation_share", "test_share", "judged_by", "settings", "methods", "family", "loss", "target")
+    shared += ("feature_counts",)
     assert [line for line in uncommented if line.split(":")[0].strip() not in shared] == []
 
 

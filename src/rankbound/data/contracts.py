@@ -3,7 +3,7 @@
 Every file has a contract (see `rankbound.data.schemas`). Its name and version, such as `instances/1`, stand
 in the file's metadata under `rankbound.schema`. `write_table` casts a table to its contract and writes the
 same bytes for the same content; `read_table` refuses any file that breaks the contract, and says which column
-is wrong.
+is wrong. A file is sealed (see `rankbound.seals`): one whose bytes have changed since is refused, too.
 """
 
 import os
@@ -17,6 +17,13 @@ import pyarrow.parquet as pq
 from rankbound.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
 from rankbound.errors import DataError
 from rankbound.files import atomic_path
+from rankbound.seals import KEY as SEAL_KEY
+from rankbound.seals import UNSEALED, check_seal, seal
+
+# ValueError: names and texts that are not UTF-8, and sizes that are none.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
+
+_PLACE_BYTES = 4
 
 
 def write_table(
@@ -55,6 +62,7 @@ def open_writer(
             writer.close()
         if not writer.opened:
             raise DataError(f"{path}: nothing was written: a {contract} file needs at least one (empty) table")
+        seal(temporary)
 
 
 class TableWriter:
@@ -93,6 +101,7 @@ class TableWriter:
     def close(self) -> None:
         """Write the footer."""
         if self._writer is not None:
+            self._writer.add_key_value_metadata({SEAL_KEY: UNSEALED})
             self._writer.close()
 
 
@@ -106,8 +115,10 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
     try:
         _check_version(file.schema_arrow, expected, path)
         _check_columns(file.schema_arrow, expected, str(path))
+        _check_memory(file, path)
         table = file.read(columns=None if columns is None else list(columns))
-    except (pa.ArrowException, OSError) as error:
+        table.validate(full=True)
+    except _DAMAGE as error:
         raise _unreadable(path, error) from error
     finally:
         file.close()
@@ -125,11 +136,13 @@ def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequen
     try:
         _check_version(file.schema_arrow, expected, path)
         _check_columns(file.schema_arrow, expected, str(path))
+        _check_memory(file, path)
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=list(columns)).select(list(columns))
+            table.validate(full=True)
             _check_nulls(table, expected, str(path))
             yield table
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGE as error:
         raise _unreadable(path, error) from error
     finally:
         file.close()
@@ -143,7 +156,11 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
         found = file.metadata.metadata or {}
     finally:
         file.close()
-    return {key.decode(): value.decode() for key, value in found.items() if key != b"ARROW:schema"}
+    of_file = {b"ARROW:schema", SEAL_KEY.encode()}
+    try:
+        return {key.decode(): value.decode() for key, value in found.items() if key not in of_file}
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, error) from error
 
 
 def count_rows(path: str | os.PathLike[str], contract: str) -> int:
@@ -170,11 +187,33 @@ def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
 
 def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
     try:
+        check_seal(path)
         return pq.ParquetFile(path, memory_map=False)
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGE as error:
         raise _unreadable(path, error) from error
+
+
+def _check_memory(file: pq.ParquetFile, path: str | os.PathLike[str]) -> None:
+    """Refuse what no memory of this machine holds: a column of one value takes no space in a file, however long."""
+    # By the rows and types alone: a damaged footer makes Arrow end the process where it is asked about its columns.
+    width = sum(_least_bytes(column.type) for column in file.schema_arrow)
+    size = file.metadata.num_rows * width
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if not 0 <= size <= memory:
+        raise DataError(
+            f"{path}: its {file.metadata.num_rows} rows take {size / 2**30:.0f} GiB at least, and this machine has "
+            f"{memory / 2**30:.0f}: if that cannot be, it is damaged: delete it and run the step that makes it again"
+        )
+
+
+def _least_bytes(column: pa.DataType) -> int:
+    """The least bytes of a value in memory: of texts and lists that of its place."""
+    try:
+        return int(column.byte_width)
+    except ValueError:
+        return _PLACE_BYTES
 
 
 def _unreadable(path: str | os.PathLike[str], error: Exception) -> DataError:

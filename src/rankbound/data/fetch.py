@@ -12,6 +12,7 @@ from typing import Any
 
 from rankbound.data.sources import Source, check_content
 from rankbound.errors import SourceError
+from rankbound.files import temporary_beside
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
 _BLOCK_BYTES = 2**18
@@ -52,7 +53,8 @@ def fetch(
     if target.exists() and _accept(source, target, target, faults):
         return target
     for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
-        with _part_file(target) as part:
+        # A name of its own: two downloads at once must not write into one file.
+        with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
                 _copy(place, part, patience or Patience())
             except _Fault as fault:
@@ -70,15 +72,6 @@ def _places(source: Source, target: Path, mirrors: list[str | None]) -> Iterator
     for mirror in filter(None, dict.fromkeys(mirrors)):
         yield from (f"{mirror.rstrip('/')}/{name}" for name in source.file_names)
     yield from source.addresses
-
-
-@contextmanager
-def _part_file(target: Path) -> Iterator[Path]:
-    part = target.with_name(f"{target.name}.part")
-    try:
-        yield part
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _accept(source: Source, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:

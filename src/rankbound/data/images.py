@@ -1,6 +1,7 @@
 """Images files: the faces, their ages and groups, and the pixels."""
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ SIDE = 100
 IMAGES_KEY = "rankbound.images"
 """Metadata of an images file, sorted JSON: how pixels were made (`shape` is channels, height, width), what was left
 out, and the near duplicates' threshold."""
+
+_LONGEST_SIDE = 2**14
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -85,7 +88,7 @@ def read_faces(path: Path) -> Faces:
 
 def read_pixels(path: Path) -> Pixels:
     """The pixels of an images file, `(n, 3 * side * side)`, 0 .. 255: all red, then green, then blue, row by row."""
-    width = int(np.prod(_shape(read_metadata(path, "images"), path)))
+    width = math.prod(_shape(read_metadata(path, "images"), path))
     pixels = np.empty((count_rows(path, "images"), width), dtype=np.uint8)
     start = 0
     for table in read_row_groups(path, "images", ["pixels"]):
@@ -112,6 +115,8 @@ def read_image_features(path: Path, faces: Faces) -> npt.NDArray[np.float32]:
 def _shape(metadata: dict[str, str], path: Path) -> tuple[int, int, int]:
     try:
         channels, height, width = json.loads(metadata[IMAGES_KEY])["shape"]
-    except (KeyError, TypeError, ValueError) as error:
+        if not all(type(side) is int and 1 <= side <= _LONGEST_SIDE for side in (channels, height, width)):
+            raise ValueError((channels, height, width))
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: the metadata key {IMAGES_KEY!r} should give a shape of three numbers") from error
     return channels, height, width

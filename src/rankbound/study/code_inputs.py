@@ -15,7 +15,12 @@ PACKAGE = "rankbound"
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = "reference"
 
-IGNORED = {"cli.py", "_version.py", "commands/__init__.py"}
+IGNORED = {
+    "cli.py",
+    "_version.py",
+    "commands/__init__.py",
+    *(f"provenance/{name}.py" for name in ("__init__", "checksums", "facts", "recorder", "records")),
+}
 """Loaded by every subcommand, without a say in its output: a new version number must not rerun a study."""
 
 

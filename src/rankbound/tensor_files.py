@@ -1,0 +1,34 @@
+"""The only functions that write and read the safetensors files that the steps hand on: sealed, whole or not at all."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rankbound.errors import DataError
+from rankbound.files import atomic_path
+from rankbound.seals import KEY, UNSEALED, check_seal, seal
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path, note: str = "") -> None:
+    """Write tensors by name, and a note on where they come from."""
+    with atomic_path(path) as temporary:
+        # One key: safetensors writes several in an order that changes from file to file.
+        save_file(dict(tensors), temporary, {KEY: f"{UNSEALED} {note}".strip()})
+        seal(temporary)
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, on the CPU; DataError if it is missing, damaged, or something else."""
+    check_seal(path)
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(
+            f"{path}: not a readable safetensors file ({error}); it may be cut off or damaged: delete it and run the "
+            "step that makes it again"
+        ) from error

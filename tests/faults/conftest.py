@@ -1,0 +1,148 @@
+"""What the faults happen to: one finished study, a server of steps, and a sandbox for each fault."""
+
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "workflow"))
+
+from fault_kinds import Case, Undisturbed
+from fault_steps import Sandbox, Server, Step, steps_of
+from fault_study import make_study
+from fault_table import as_csv, as_markdown
+from project import Project
+
+MANY = "_faults"
+"""Ends the names of the modules with hundreds of faults."""
+
+FOLDER = "RANKBOUND_FAULTS"
+"""Names the folder of a session, for all its processes. Not pytest's own: other users cannot enter that."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fault-seed",
+        type=int,
+        default=0,
+        help="of the moments and places of all faults",
+    )
+    parser.addoption(
+        "--fault-study",
+        type=Path,
+        help="a finished study of an earlier session, to save the making of one",
+    )
+    parser.addoption("--fault-table", type=Path, help="CSV file for the table of faults")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Hundreds of faults run only where they are asked for."""
+    asked = any("faults" in Path(argument).parts or MANY in argument for argument in config.args)
+    return True if collection_path.stem.endswith(MANY) and not asked else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        folder = Path(tempfile.mkdtemp(prefix="rankbound-faults-"))
+        folder.chmod(0o755)
+        os.environ[FOLDER] = str(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = [report for key in ("passed", "failed") for report in terminalreporter.stats.get(key, [])]
+    records = [dict(value) for report in reports for name, value in report.user_properties if name == "fault"]
+    if records:
+        terminalreporter.section(f"{len(records)} faults, seed {config.getoption('--fault-seed')}")
+        terminalreporter.write_line(as_markdown(records))
+        if config.getoption("--fault-table"):
+            config.getoption("--fault-table").write_text(as_csv(records), "utf-8")
+
+
+@pytest.fixture(scope="session")
+def study(request: pytest.FixtureRequest) -> Project:
+    """The finished study; nobody changes it."""
+    if request.config.getoption("--fault-study"):
+        return Project(request.config.getoption("--fault-study"))
+    folder = Path(os.environ[FOLDER])
+    with FileLock(folder / "study.lock"):
+        if not (folder / "study").exists():
+            make_study(folder / "making").folder.rename(folder / "study")
+    return Project(folder / "study")
+
+
+@pytest.fixture(scope="session")
+def steps(study: Project) -> dict[str, list[Step]]:
+    """Its jobs, by rule."""
+    return steps_of(study)
+
+
+@pytest.fixture(scope="session")
+def server(study: Project) -> Iterator[Server]:
+    """Runs its steps."""
+    server = Server(study)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """An empty folder that every user can enter."""
+    folder = Path(tempfile.mkdtemp(dir=os.environ[FOLDER]))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(study: Project, server: Server) -> Callable[[Step], Undisturbed]:
+    """How a step runs when nothing happens, which also shows that its outputs are the same bytes every time."""
+
+    @cache
+    def measured(step: Step) -> Undisturbed:
+        folder = Path(tempfile.mkdtemp(dir=os.environ[FOLDER]))
+        sandbox = Sandbox(folder / "sandbox", study, step, server)
+        start = time.monotonic()
+        status = sandbox.run(events=folder / "events")
+        seconds = time.monotonic() - start
+        assert status == 0, sandbox.log()
+        assert sandbox.made() == sandbox.expected()
+        assert sandbox.left_behind() == []
+        found = Undisturbed(seconds, int((folder / "events").read_text("utf-8")))
+        shutil.rmtree(folder)
+        return found
+
+    return measured
+
+
+@pytest.fixture
+def case_of(
+    study: Project,
+    steps: dict[str, list[Step]],
+    server: Server,
+    undisturbed: Callable[[Step], Undisturbed],
+    folder: Path,
+    request: pytest.FixtureRequest,
+) -> Callable[..., Case]:
+    """A case of a rule: one of its jobs, and the random numbers of this fault."""
+
+    def make(rule: str, *names: Any) -> Case:
+        numbers = random.Random(repr((request.config.getoption("--fault-seed"), rule, *names)))
+        step = numbers.choice(steps[rule])
+        return Case(Sandbox(folder, study, step, server), undisturbed(step), numbers)
+
+    return make

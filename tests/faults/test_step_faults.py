@@ -1,0 +1,70 @@
+"""Every rule, every kind of fault: a clear message, nothing half written, and the same bytes in the end."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from fault_kinds import OF_EVERY_STEP, OF_INPUTS, OF_SHARDS, Case, Kind, recover
+from fault_steps import Step
+from project import Project
+
+RULES = (
+    *(
+        "download",
+        "generate",
+        "convert",
+        "split",
+        "sample",
+        "weights",
+        "generate_weights",
+        "features",
+    ),
+    *("distributions", "train", "compare", "controls", "compared_controls", "collect", "provenance"),
+    *("table_5_1", "worked_table", "comparison_table", "face_table", "features_table"),
+    *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "document"),
+)
+TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
+WITHOUT_INPUTS = {
+    "download",
+    "generate",
+    "generate_weights",
+    "worked_table",
+    "figure_of_formulas",
+}
+WITH_SHARDS = ("train", "compare", "features")
+
+FAULTS = [
+    pytest.param(rule, name, kind, number, id=f"{rule}-{name.replace(' ', '_')}-{number}")
+    for rule in RULES
+    for kinds in (
+        OF_EVERY_STEP,
+        {} if rule in WITHOUT_INPUTS else OF_INPUTS,
+        OF_SHARDS if rule in WITH_SHARDS else {},
+    )
+    for name, (kind, count) in kinds.items()
+    for number in range(count)
+]
+
+
+def test_every_rule_is_here(study: Project, steps: dict[str, list[Step]]) -> None:
+    listed = set(re.findall(r"^\w+$", study.run("snakemake", "--list-rules"), re.MULTILINE))
+    assert set(RULES) == listed - TARGETS
+    assert set(RULES) == set(steps)
+    assert {rule for rule in RULES if not steps[rule][0].inputs} == WITHOUT_INPUTS
+
+
+@pytest.mark.parametrize(("rule", "name", "kind", "number"), FAULTS)
+def test_fault(
+    rule: str,
+    name: str,
+    kind: Kind,
+    number: int,
+    case_of: Callable[..., Case],
+    record_property: Callable[[str, object], None],
+) -> None:
+    case = case_of(rule, name, number)
+    record = {"rule": rule, "kind": name, "outcome": "", "recovered": False}
+    record_property("fault", record)
+    record["outcome"] = kind(case)
+    recover(case.sandbox)
+    record["recovered"] = True

@@ -1,0 +1,167 @@
+"""The same through Snakemake itself, in processes of its own: killed, terminated, fed with damage, started twice."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fault_kinds import ENDED, REFUSED, UNHARMED, Case
+from fault_steps import SEALED, Step, digest
+from fault_study import MIRROR
+from project import Project
+from test_step_faults import RULES, WITHOUT_INPUTS
+
+LONGEST = 300
+"""Seconds until a run that hangs is given up."""
+
+Record = Callable[[str, object], None]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case], record_property: Record) -> None:
+    """kill -9 of everything, or SIGTERM to Snakemake alone, while a step runs."""
+    case = case_of(rule, "run ended")
+    number = case.random.choice([signal.SIGKILL, signal.SIGTERM])
+    record = {
+        "rule": rule,
+        "kind": f"run: {number.name}",
+        "outcome": ENDED,
+        "recovered": False,
+    }
+    record_property("fault", record)
+    step, project = _without_outputs(case)
+    process = _start(project, step.outputs[0])
+    _until(lambda: project.path(step.log).exists() or process.poll() is not None)
+    time.sleep(case.random.uniform(0, 3 + case.undisturbed.seconds))
+    if process.poll() is None:
+        os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
+    status = process.wait(LONGEST)
+    record["outcome"] = UNHARMED if status == 0 else ENDED
+    # What Snakemake left behind when it was killed may live on: the step of the next run waits for it.
+    project.snakemake("--unlock")
+    _completes(case, project)
+    record["recovered"] = True
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in WITHOUT_INPUTS])
+def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_property: Record) -> None:
+    """One bit of an input has changed: the step refuses it by name, and goes on when it was deleted, as it says."""
+    case = case_of(rule, "run on damage")
+    record = {
+        "rule": rule,
+        "kind": "run: input flipped",
+        "outcome": REFUSED,
+        "recovered": False,
+    }
+    record_property("fault", record)
+    step, project = _without_outputs(case)
+    name = case.random.choice([name for name in step.inputs if name.endswith(SEALED)] or step.inputs)
+    _flip(project.path(name), case.random)
+    process = _start(project, step.outputs[0])
+    process.wait(LONGEST)
+    output = _said(project)
+    if process.returncode == 0:
+        assert not name.endswith(SEALED)
+        record["outcome"] = UNHARMED
+    else:
+        assert f"rankbound {step.arguments[0]}: {name}" in output, output
+        assert "Traceback" not in output, output
+        assert [path for path in step.outputs if project.path(path).exists()] == []
+    project.path(name).unlink()
+    _completes(case, project, name)
+    record["recovered"] = True
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("download", "provenance")])
+def test_changed_results_are_found(
+    rule: str,
+    steps: dict[str, list[Step]],
+    study: Project,
+    folder: Path,
+    record_property: Record,
+    request: pytest.FixtureRequest,
+) -> None:
+    """One bit of any file that a rule made has changed, readable or not: `rankbound verify` names the file."""
+    record = {"rule": rule, "kind": "verify: bit flipped", "outcome": REFUSED, "recovered": False}
+    record_property("fault", record)
+    numbers = random.Random(f"{request.config.getoption('--fault-seed')} {rule} verified")
+    name = numbers.choice(numbers.choice(steps[rule]).outputs)
+    project = study.copy(folder / "copy")
+    whole = project.path(name).read_bytes()
+    _flip(project.path(name), numbers)
+    output = project.run("rankbound.cli", "verify", "results", status=1)
+    assert name.removeprefix("results/") in output
+    project.path(name).write_bytes(whole)
+    project.run("rankbound.cli", "verify", "results")
+    record["recovered"] = True
+
+
+def test_second_run_in_the_same_folder(case_of: Callable[..., Case], record_property: Record) -> None:
+    """Snakemake refuses the second one by a message; the first one finishes."""
+    record = {
+        "rule": "train",
+        "kind": "run: two at once",
+        "outcome": REFUSED,
+        "recovered": False,
+    }
+    record_property("fault", record)
+    case = case_of("train", "two runs")
+    step, project = _without_outputs(case)
+    first = _start(project, step.outputs[0])
+    _until(lambda: project.path(step.log).exists() or first.poll() is not None)
+    second = _start(project, step.outputs[0], said="second")
+    assert second.wait(LONGEST) == 1
+    output = _said(project, "second")
+    assert "cannot be locked" in output
+    assert "--unlock" in output
+    assert "Traceback" not in output
+    assert first.wait(LONGEST) == 0
+    _completes(case, project)
+    record["recovered"] = True
+
+
+def _flip(path: Path, numbers: random.Random) -> None:
+    data = bytearray(path.read_bytes())
+    data[numbers.randrange(len(data))] ^= 1 << numbers.randrange(8)
+    path.write_bytes(data)
+
+
+def _without_outputs(case: Case) -> tuple[Step, Project]:
+    """A copy of the finished study in which one step waits to be done again."""
+    step = case.sandbox.step
+    project = case.sandbox.project.copy(case.sandbox.folder / "copy")
+    for name in (*step.outputs, step.log):
+        project.path(name).unlink()
+    return step, project
+
+
+def _start(project: Project, target: str, said: str = "first") -> "subprocess.Popen[bytes]":
+    """Snakemake, in a group of its own; what it prints goes to a file."""
+    command = project.command("snakemake", "--cores", "1", target, RANKBOUND_MIRROR=MIRROR)
+    with project.path(said).open("wb") as file:
+        return subprocess.Popen(**command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def _said(project: Project, said: str = "first") -> str:
+    return project.path(said).read_text("utf-8")
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + LONGEST
+    while not holds():
+        assert time.monotonic() < end, "nothing has happened"
+        time.sleep(0.005)
+
+
+def _completes(case: Case, project: Project, *others: str) -> None:
+    """Run again: every file of the step is there, with the bytes of the undisturbed run, and nothing else."""
+    step, finished = case.sandbox.step, case.sandbox.project
+    output = project.snakemake(*step.outputs, RANKBOUND_MIRROR=MIRROR)
+    names = sorted({*step.outputs, *others})
+    assert [digest(project.path(name)) for name in names] == [digest(finished.path(name)) for name in names]
+    hidden = [path for name in ("data", "results") for path in project.path(name).rglob("*")]
+    assert [path for path in hidden if path.name.startswith(".") or path.name.endswith(".shards")] == [], output

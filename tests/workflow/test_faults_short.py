@@ -1,0 +1,59 @@
+"""A few of the faults that `make test-faults` does to every rule: the quick ones, on the quick rules."""
+
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from project import Project
+
+sys.path.append(str(Path(__file__).parents[1] / "faults"))
+
+from fault_kinds import OF_EVERY_STEP, OF_INPUTS, Case, Undisturbed, recover
+from fault_steps import Sandbox, Server, Step, steps_of
+
+KINDS = {**OF_EVERY_STEP, **OF_INPUTS}
+RULES = ("split", "sample", "controls")
+FAULTS = [(rule, kind) for rule in RULES for kind in KINDS if not kind.endswith("forbidden")]
+FAULTS += [("worked_table", kind) for kind in ("killed at a file", "file limit")]
+
+
+@pytest.fixture(scope="module")
+def server(finished: Project) -> Iterator[Server]:
+    server = Server(finished)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def steps(finished: Project) -> dict[str, list[Step]]:
+    return steps_of(finished)
+
+
+@cache
+def undisturbed(project: Project, step: Step, server: Server) -> Undisturbed:
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox = Sandbox(Path(folder, "sandbox"), project, step, server)
+        start = time.monotonic()
+        assert sandbox.run(events=Path(folder, "events")) == 0, sandbox.log()
+        return Undisturbed(time.monotonic() - start, int(Path(folder, "events").read_text("utf-8")))
+
+
+@pytest.mark.parametrize(("rule", "kind"), FAULTS)
+def test_a_fault_is_told_and_forgotten(
+    rule: str, kind: str, finished: Project, steps: dict[str, list[Step]], server: Server, tmp_path: Path
+) -> None:
+    """A clear message, nothing half written, and the same bytes from the next run."""
+    if kind == "full disk" and os.geteuid() != 0:
+        pytest.skip("a small file system can be mounted by root alone")
+    step = steps[rule][0]
+    case = Case(
+        Sandbox(tmp_path, finished, step, server), undisturbed(finished, step, server), random.Random(f"{rule} {kind}")
+    )
+    KINDS[kind][0](case)
+    recover(case.sandbox)
