@@ -36,6 +36,9 @@ steps = Steps(study)
 
 
 onstart:
+    # With its limit of jobs per second snakemake looks for jobs again a second after each time that it looked for jobs:
+    # after 200 of them 200 times a second, which takes a core. Starting them takes longer than the limit allows anyway.
+    workflow.scheduler.job_rate_limiter = None
     for reason in study.left_out.values():
         print(reason, file=sys.stderr)
 
@@ -47,6 +50,8 @@ os.environ.setdefault("RANKBOUND_MIRROR", config.get("mirror", ""))
 os.environ.update(
     POLARS_MAX_THREADS="1",
     PYTHONHASHSEED="0",
+    # Every step leaves a record there of what it read, made and ran on, on whatever node that was.
+    RANKBOUND_PROVENANCE=str(Path(config["pathvars"]["results"], "provenance")),
     CUBLAS_WORKSPACE_CONFIG=":4096:8",
     MALLOC_MMAP_THRESHOLD_="1073741824",
     MALLOC_TRIM_THRESHOLD_="4294967296",
@@ -89,6 +94,7 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/tables.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/results.smk"
+include: "workflow/rules/provenance.smk"
 include: "workflow/rules/paper.smk"
 
 

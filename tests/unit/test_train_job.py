@@ -40,11 +40,13 @@ def options(**changes: Any) -> dict[str, Any]:
     }
 
 
-def train(folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, **changes: Any) -> Path:
+def train(
+    folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, together: int = 1, **changes: Any
+) -> Path:
     out = folder / f"{name}.parquet"
     extra = ["--lists", str(lists)] if lists else []
     arguments = ["job", "--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
-    assert cli.main([*arguments, *extra, "--device", "cpu"]) == 0
+    assert cli.main([*arguments, *extra, "--device", "cpu", "--together", str(together)]) == 0
     return out
 
 
@@ -145,15 +147,15 @@ def test_an_interrupted_job_resumes_and_ends_with_the_same_bytes(
     tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ) -> None:
     trained: list[int] = []
-    whole = train_job._train_one
+    whole = train_job._train_group
 
-    def interrupted(job: Any, data: Any, loss: Any, fold: int, *rest: Any) -> None:
+    def interrupted(job: Any, data: Any, tables: Any, group: list[tuple[int, int]], *rest: Any) -> None:
         if len(trained) == stop_after:
             raise KeyboardInterrupt
-        trained.append(fold)
-        whole(job, data, loss, fold, *rest)
+        trained.extend(fold for fold, _ in group)
+        whole(job, data, tables, group, *rest)
 
-    monkeypatch.setattr(train_job, "_train_one", interrupted)
+    monkeypatch.setattr(train_job, "_train_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances)
     assert not (tmp_path / "killed" / "runs.parquet").exists()
@@ -163,6 +165,30 @@ def test_an_interrupted_job_resumes_and_ends_with_the_same_bytes(
     monkeypatch.undo()
     train(tmp_path / "straight", instances)
     assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
+
+
+def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that lost a fold is trained again whole: its last digits are those of the group."""
+    whole = train_job._keep
+    kept: list[int] = []
+
+    def interrupted(job: Any, training: Any, *rest: Any) -> None:
+        if kept == [1]:
+            raise KeyboardInterrupt
+        kept.append(training.fold)
+        whole(job, training, *rest)
+
+    monkeypatch.setattr(train_job, "_keep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", instances, together=2)
+    monkeypatch.undo()
+    train(tmp_path / "killed", instances, together=2)
+    runs = frame(train(tmp_path / "straight", instances, together=2))
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
+    alone = frame(train(tmp_path / "alone", instances))
+    np.testing.assert_allclose(runs["nDCG"].to_numpy(), alone["nDCG"].to_numpy(), rtol=1e-6)
 
 
 def test_shards_of_other_options_are_not_resumed(

@@ -17,7 +17,8 @@ RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRB
 DATA = {"generate": 2, "split": 2, "sample": 2}
 # Logs lie under the subcommand's name, except where the step has a better one.
 SUBCOMMANDS = {"train": "job"}
-AFTER_RUNS = {"collect": 1, "table_5_1": 1, "figure_of_runs": 1, "document": 1}
+PAPER = {"provenance": 1, "document": 1}
+AFTER_RUNS = {"collect": 1, "table_5_1": 1, "figure_of_runs": 1, **PAPER}
 
 
 def test_everything_that_the_targets_name_is_made(finished: Project) -> None:
@@ -32,7 +33,7 @@ def test_every_step_left_its_log_and_its_costs(finished: Project) -> None:
     logs = {path.relative_to(finished.path("logs")).with_suffix("") for path in finished.path("logs").rglob("*.log")}
     costs = finished.path("results/benchmarks")
     assert logs == {path.relative_to(costs).with_suffix("") for path in costs.rglob("*.tsv")}
-    assert len(logs) == 24
+    assert len(logs) == 25
 
 
 def test_the_runs_table_holds_every_training(finished: Project) -> None:
@@ -67,7 +68,7 @@ def test_steps_load_only_the_files_that_are_their_inputs(finished: Project) -> N
         assert loaded <= claimed, (log, loaded - claimed)
         checked.add(subcommand)
     steps = {"generate", "split", "sample", "distributions", "job", "controls", "collect", "table", "figure"}
-    assert checked == steps | {"document"}
+    assert checked == steps | {"provenance", "document"}
 
 
 def test_touching_every_file_reruns_nothing(finished: Project) -> None:
@@ -82,13 +83,15 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("paper/figures/lower_bounds.py", {"figure_of_formulas": 1, "document": 1}),
+        ("paper/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}),
         ("models/mlp.py", {"train": 8, **AFTER_RUNS}),
         ("study/controls_job.py", {"controls": 2, **AFTER_RUNS}),
         ("study/collect.py", AFTER_RUNS),
-        ("paper/worked.py", {"worked_table": 1, "table_5_1": 1, "document": 1}),
+        ("paper/worked.py", {"worked_table": 1, "table_5_1": 1, **PAPER}),
+        ("provenance/manifest.py", PAPER),
         ("commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
         ("cli.py", {}),
+        ("provenance/recorder.py", {}),
     ],
 )
 def test_changing_a_line_reruns_what_depends_on_it(finished: Project, file: str, expected: dict[str, int]) -> None:
@@ -122,7 +125,10 @@ def test_rerunning_a_step_gives_the_same_bytes(finished: Project) -> None:
 
 @pytest.mark.parametrize("moment", ["fold-2-seed-0.runs.parquet", "none.epochs.parquet"])
 def test_a_killed_training_resumes_and_gives_the_same_bytes(finished: Project, tmp_path: Path, moment: str) -> None:
-    """kill -9 of everything when a file is about to appear; the next run makes only what was missing."""
+    """kill -9 of everything when a file is about to appear; what is finished is not trained again.
+
+    Both folds take their steps together: as long as one is missing, none is finished.
+    """
     endings = ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors")
     outputs = [finished.path(f"{RUNS}/none.{ending}") for ending in endings]
     before = [_digest(path) for path in outputs]
@@ -136,7 +142,8 @@ def test_a_killed_training_resumes_and_gives_the_same_bytes(finished: Project, t
     finished.snakemake("--unlock")
     assert finished.waiting(target) == {"train": 1}
     renames = finished.run_watched("snakemake", "--cores", "1", target, watcher=tmp_path)
-    assert "fold-1-seed-0" not in renames.read_text("utf-8"), "a finished fold was trained again"
+    trained_again = "fold-1-seed-0" in renames.read_text("utf-8")
+    assert trained_again == moment.startswith("fold-2")
     assert [_digest(path) for path in outputs] == before
     assert not finished.path(f"{target}.shards").exists()
     assert finished.waiting() == {}

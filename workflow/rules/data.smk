@@ -1,6 +1,19 @@
 # Raw archives to the instances that training reads.
 
 
+def growing(amount):
+    """A resource that every attempt after the first gets more of: twice, three times as much.
+
+    `amount` is a number, or a function of the wildcards. Steps that take minutes ask for memory and time in this way:
+    on a cluster, one that was ended for using too much of either succeeds when it is tried again.
+    """
+
+    def amount_of_attempt(wildcards, attempt):
+        return attempt * (amount(wildcards) if callable(amount) else amount)
+
+    return amount_of_attempt
+
+
 rule download:
     output:
         "<data>/raw/{archive}",
@@ -37,8 +50,8 @@ rule convert:
         source=one_of(study.fetched),
     threads: 1
     resources:
-        mem_mb=2000,
-        runtime=20,
+        mem_mb=growing(2000),
+        runtime=growing(20),
     shell:
         "rankbound convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
@@ -55,6 +68,7 @@ rule generate:
     wildcard_constraints:
         kind="interactions|lists|images",
         source=one_of(study.generated),
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -75,6 +89,7 @@ rule split:
         "<logs>/split/{source}.log",
     benchmark:
         "<benchmarks>/split/{source}.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -96,6 +111,7 @@ rule sample:
         "<logs>/sample/{instances}.log",
     benchmark:
         "<benchmarks>/sample/{instances}.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -120,8 +136,8 @@ rule weights:
         "<benchmarks>/weights/vgg16.tsv"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=20,
+        mem_mb=growing(3000),
+        runtime=growing(20),
     shell:
         "rankbound weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
@@ -135,6 +151,7 @@ rule generate_weights:
         "<logs>/weights/synthetic-vgg16.log",
     benchmark:
         "<benchmarks>/weights/synthetic-vgg16.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=1000,
@@ -156,8 +173,8 @@ rule features:
         "<benchmarks>/features/{source}.tsv"
     threads: 1
     resources:
-        mem_mb=4000,
-        runtime=600,
+        mem_mb=growing(4000),
+        runtime=growing(600),
         device="cpu",
         gpu=0,
     params:

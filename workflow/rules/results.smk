@@ -3,27 +3,36 @@
 from shlex import quote
 
 from rankbound.paper.figures import FIGURES
-from rankbound.paper.neural_names import table_named, table_of
+from rankbound.paper.neural_names import FEATURES_TABLE, table_named, table_of
 
 COMPARISON_TABLE = "table_neural_"
 
 
 def comparison_tables(of_faces):
     """The tables of the comparisons in the configuration: of faces, or of queries."""
-    tables = [table_named(name) for name in config["tables"] if name.startswith(COMPARISON_TABLE)]
+    names = [name for name in config["tables"] if name.startswith(COMPARISON_TABLE) and name != FEATURES_TABLE]
+    tables = [table_named(name) for name in names]
     return [table.name for table in tables if table.of_faces == of_faces]
 
 
-def comparison_files(needs, numbers, methods=()):
+def compared_jobs(by_features):
+    """The methods that see all features; or those that see some, with the same ones on all."""
+    if not by_features:
+        return [job for job in study.compared if job.features is None]
+    some = {(job.instances.name, job.base) for job in study.compared if job.features is not None}
+    return [job for job in study.compared if (job.instances.name, job.base) in some]
+
+
+def comparison_files(needs, numbers, methods=(), by_features=False):
     """The files of the comparisons that tables of these numbers are about: those that are needed, and there."""
-    jobs = [job for job in study.compared if table_of(job.instances.dataset).number in numbers]
+    jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.dataset).number in numbers]
     images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
     chosen = [job for job in jobs if job.method in methods] if methods else jobs
     files = {
         "runs": "<results>/runs.parquet",
         "epochs": "<results>/epochs.parquet",
         "images": images[0] if images else [],
-        "predictions": [f"{job.stem}.predictions.parquet" for job in chosen],
+        "predictions": [f"{job.stem}.predictions.parquet" for job in chosen if job.instances.kind == "images"],
         "weights": [f"{job.stem}.weights.safetensors" for job in chosen],
     }
     return {name: files[name] for name in needs if files[name]}
@@ -31,6 +40,8 @@ def comparison_files(needs, numbers, methods=()):
 
 def comparison_table_files(wildcards):
     """What a table of the comparisons reads; faces have predictions, whose pairs and ages give all but the accuracy."""
+    if wildcards.table == FEATURES_TABLE:
+        return comparison_files(["runs", "predictions", "images"], [1, 2, 3], by_features=True)
     about = table_named(wildcards.table)
     needs = ["runs", "predictions", "images"] if about.of_faces else ["runs"]
     return comparison_files(needs, [about.number])
@@ -39,7 +50,7 @@ def comparison_table_files(wildcards):
 def comparison_figure_files(wildcards):
     """What a figure of the comparisons is drawn from."""
     spec = FIGURES[wildcards.figure]
-    return comparison_files(spec.needs, spec.data, spec.methods)
+    return comparison_files(spec.needs, spec.data, spec.methods, spec.by_features)
 
 
 def comparison_flags(wildcards, input):
@@ -74,6 +85,7 @@ rule table_5_1:
         "<logs>/table/table_5_1.log",
     benchmark:
         "<benchmarks>/table/table_5_1.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -102,6 +114,7 @@ rule worked_table:
         "<benchmarks>/table/{table}.tsv"
     wildcard_constraints:
         table=one_of(name for name in config["tables"] if not name.startswith(("table_5_1", COMPARISON_TABLE))),
+    localrule: True
     threads: 1
     resources:
         mem_mb=1000,
@@ -132,6 +145,7 @@ rule comparison_table:
         "<benchmarks>/table/{table}.tsv"
     wildcard_constraints:
         table=one_of(comparison_tables(of_faces=False)),
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -159,6 +173,21 @@ use rule comparison_table as face_table with:
         table=one_of(comparison_tables(of_faces=True)),
 
 
+use rule comparison_table as features_table with:
+    output:
+        csv=report(
+            "<results>/tables/{table}.csv",
+            caption="../report/comparison_table.rst",
+            category="Tables",
+            labels={"table": "{table}", "of": "methods by the number of features"},
+        ),
+        gaps="<results>/tables/{table}_gaps.csv",
+        md="<results>/tables/{table}.md",
+        tex="<results>/tables/{table}.tex",
+    wildcard_constraints:
+        table=FEATURES_TABLE,
+
+
 rule figure_of_formulas:
     input:
         code=figure_code,
@@ -176,6 +205,7 @@ rule figure_of_formulas:
         "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if not FIGURES[name].needs_runs and not FIGURES[name].needs),
+    localrule: True
     threads: 1
     resources:
         mem_mb=1000,
@@ -202,6 +232,7 @@ rule figure_of_runs:
         "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if FIGURES[name].needs_runs),
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -231,6 +262,7 @@ rule figure_of_comparisons:
         "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if FIGURES[name].needs),
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,

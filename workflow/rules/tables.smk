@@ -13,8 +13,8 @@ rule distributions:
         "<benchmarks>/distributions/{loss}.tsv"
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=60,
+        mem_mb=growing(3000),
+        runtime=growing(60),
     params:
         options=steps.distribution_options,
     shell:

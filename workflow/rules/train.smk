@@ -19,17 +19,19 @@ rule train:
         model=one_of(study.models),
     threads: 1
     resources:
-        mem_mb=3000,
-        runtime=120,
+        mem_mb=growing(3000),
+        runtime=growing(60),
         # Where to train, and how many GPUs to ask for: a profile sets both (profiles/gpu, profiles/slurm).
         device="cpu",
         gpu=0,
+        # How many folds and seeds take their steps together: more of them keep a GPU busy. The last digits depend on it.
+        together=5,
     params:
         files=steps.train_flags,
         options=steps.train_options,
     shell:
         "rankbound job --instances {input.instances:q} {params.files} --out {output.runs:q}"
-        " --device {resources.device} --options {params.options:q} > {log:q} 2>&1"
+        " --device {resources.device} --together {resources.together} --options {params.options:q} > {log:q} 2>&1"
 
 
 # The methods of the comparisons are trained in the same way; the networks of pictures, which take longest, start first.
@@ -41,10 +43,11 @@ use rule train as compare with:
         model=one_of(study.methods),
     priority: 1
     resources:
-        mem_mb=steps.compare_memory,
-        runtime=240,
+        mem_mb=growing(steps.compare_memory),
+        runtime=growing(240),
         device="cpu",
         gpu=0,
+        together=steps.compare_together,
     params:
         files=steps.compare_flags,
         options=steps.compare_options,
@@ -60,6 +63,7 @@ rule controls:
         "<logs>/controls/{protocol}/{instances}.log",
     benchmark:
         "<benchmarks>/controls/{protocol}/{instances}.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=2000,
@@ -94,6 +98,7 @@ rule collect:
         "<logs>/collect.log",
     benchmark:
         "<benchmarks>/collect.tsv"
+    localrule: True
     threads: 1
     resources:
         mem_mb=4000,

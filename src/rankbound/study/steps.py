@@ -128,6 +128,10 @@ class Steps:
         """Megabytes: penalised regressions and networks of pictures hold all the pixels as numbers, or many weights."""
         return 6000 if self.study.instances[wildcards.instances].kind == "images" else 3000
 
+    def compare_together(self, wildcards: Any) -> int:
+        """How many folds and seeds of a method take their steps together: of networks of pictures each is large."""
+        return 1 if self.study.instances[wildcards.instances].kind == "images" else 5
+
     def controlled(self, wildcards: Any) -> str:
         """What the controls rank."""
         return self.study.instances[wildcards.instances].path
@@ -149,6 +153,10 @@ class Steps:
     def result_options(self, wildcards: Any) -> str:
         """Which protocol the tables and figures show: the first one of the configuration."""
         return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
+
+    def study_options(self, wildcards: Any) -> str:
+        """The whole configuration; where archives were fetched from is no part of it, their content is checked."""
+        return as_json({key: value for key, value in self.config.items() if key != "mirror"})
 
     def _compared(self, wildcards: Any) -> dict[str, Any]:
         names = (wildcards.instances, wildcards.model, wildcards.loss)

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pyarrow as pa
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.contracts import read_table, write_table
-from rankbound.files import atomic_path
 from rankbound.options import parse_options
 from rankbound.study.code_inputs import code_inputs
-from rankbound.study.fit import Job, epochs_of, fit
+from rankbound.study.fit import Job, Training, epochs_of, fit
+from rankbound.study.fitted import Fitted
 from rankbound.study.job import HONEST, TrainingJob
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import Inputs, StudyData
 from rankbound.study.records import epoch_rows, prediction_rows, run_rows
 from rankbound.study.shards import Shards
+from rankbound.tensor_files import read_tensors, write_tensors
 from rankbound.training import Epoch
 
 # The files of a training besides its runs; the part of their names after the output's own.
@@ -35,50 +35,64 @@ def job_of(text: str) -> Job:
     return MethodJob.from_json(text) if "method" in parse_options(text) else TrainingJob.from_json(text)
 
 
-def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto") -> None:
+def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1) -> None:
     """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
 
-    Folds that an earlier, interrupted run finished with the same options, data and code are taken from its shards.
+    `together` trainings take their steps together (the last digits depend on it). Those that an earlier, interrupted
+    run finished with the same options, data and code are taken from its shards.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    shards = Shards(out, json.dumps(asdict(job), sort_keys=True), [*inputs.paths(), *code_inputs("job")])
-    waiting = [pair for pair in itertools.product(job.folds, job.seeds) if not shards.has_all(_shard_names(*pair))]
+    with Shards(out, json.dumps(asdict(job), sort_keys=True), [*inputs.paths(), *code_inputs("job")]) as shards:
+        _train_all(job, inputs, shards, where, together)
+        _assemble(job, shards, out)
+        shards.remove()
+
+
+def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+    every = list(itertools.product(job.folds, job.seeds))
+    # Always the same groups, also after an interruption: who trains with whom decides the last digits.
+    groups = [every[start : start + together] for start in range(0, len(every), together)]
+    waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
-        data = StudyData.read(inputs, where)
+        data = StudyData.read(inputs, device)
         tables = DistributionTables.load(inputs.distributions) if inputs.distributions else None
-        with tqdm(total=len(waiting) * epochs_of(job), unit="epoch", disable=None) as progress:
-            for fold, seed in waiting:
-                name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
-                progress.set_description(f"{job.dataset} {name}, fold {fold}, seed {seed}")
-                _train_one(job, data, tables, fold, seed, shards, lambda epoch: progress.update())
-    _assemble(job, shards, out)
-    shards.remove()
+        name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
+        with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
+            for group in waiting:
+                told = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
+                progress.set_description(f"{job.dataset} {name}, fold {told}")
+                _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
 
 
-def _train_one(
+def _train_group(
     job: Job,
     data: StudyData,
     tables: DistributionTables | None,
-    fold: int,
-    seed: int,
+    group: Sequence[tuple[int, int]],
     shards: Shards,
     on_epoch: Callable[[Epoch], None],
 ) -> None:
-    parts = data.fold(fold, merge_validation=job.trains_on_validation)
-    fitted = fit(job, data, parts, tables, fold, seed, on_epoch)
+    parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold, _ in group}
+    trainings = [Training(fold, seed, parts[fold]) for fold, seed in group]
+    for training, fitted in zip(trainings, fit(job, data, trainings, tables, on_epoch), strict=True):
+        _keep(job, training, fitted, shards)
+
+
+def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
+    fold, seed, test = training.fold, training.seed, training.parts.test
     key, names = job.key(fold, seed), _shard_names(fold, seed)
     chosen = sorted(fitted.chosen.items())
     main = _main_selection(job)
     tables_made = (
-        pa.concat_tables(run_rows(key, name, one.epoch, parts.test, one.scores) for name, one in chosen),
+        pa.concat_tables(run_rows(key, name, one.epoch, test, one.scores) for name, one in chosen),
         epoch_rows(key, fitted.epochs),
-        prediction_rows(key, main, parts.test, fitted.chosen[main].scores),
+        prediction_rows(key, main, test, fitted.chosen[main].scores),
     )
     for name, contract, table in zip(names, ("runs", *SIDECARS), tables_made, strict=False):
         write_table(table, shards.path(name), contract)
     weights = fitted.chosen[main].weights
-    with atomic_path(shards.path(names[-1])) as temporary:
-        save_file({f"fold-{fold}/seed-{seed}/{name}": tensor.cpu() for name, tensor in weights.items()}, temporary)
+    named = {f"fold-{fold}/seed-{seed}/{name}": tensor.cpu() for name, tensor in weights.items()}
+    write_tensors(named, shards.path(names[-1]))
 
 
 def _main_selection(job: Job) -> str:
@@ -91,9 +105,8 @@ def _assemble(job: Job, shards: Shards, out: Path) -> None:
     *tables, weights = zip(*pairs, strict=True)
     merged: dict[str, Tensor] = {}
     for name in weights:
-        merged |= load_file(shards.path(name))
-    with atomic_path(beside(out, WEIGHTS)) as temporary:
-        save_file(merged, temporary)
+        merged |= read_tensors(shards.path(name))
+    write_tensors(merged, beside(out, WEIGHTS))
     # The runs come last: who finds them finds all the rest.
     for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
         path = out if contract == "runs" else beside(out, f"{contract}.parquet")
