@@ -1,6 +1,8 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
-# make paper   the real thing: fetches MovieLens and MQ2008, trains 435 models, draws every table and figure
-# make test    format, types, and all tests
+# make paper   the real thing: fetches three data sets, trains some 500 models, draws every table and figure
+# make test    format, types, and all tests but the next two
+# make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips
+# make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages where it is root)
 # make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
 #              BENCH="--quick" and the like are handed on: docs/benchmarks.md
 # Each sets up what it needs in .venv first. Needs make and Python 3.11 or newer, nothing else.
@@ -21,7 +23,7 @@ CODE := src tests benchmarks
 RULES := Snakefile workflow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test bench lint format check clean setup
+.PHONY: help demo paper test test-faults test-cluster bench lint format check clean setup
 .DELETE_ON_ERROR:
 
 help:
@@ -36,6 +38,11 @@ paper: $(READY)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
 test: lint check
+
+# FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are handed on: docs/faults.md.
+test-faults: $(READY)
+	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[faults]"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults tests/dvc $(FAULTS)
 
 bench: $(PEERS)/ready
 	$(PEERS)/bin/python -m benchmarks $(BENCH)
