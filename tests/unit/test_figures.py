@@ -48,9 +48,9 @@ def svg_of(name: str, runs: Path | None, folder: Path) -> str:
     return path.read_text("utf-8")
 
 
-def test_the_figures_are_those_of_the_seeds_and_three_of_neural_ranking() -> None:
+def test_the_figures_are_those_of_the_seeds_and_four_of_neural_ranking() -> None:
     expected = ["1_1", *(f"3_{k}" for k in range(1, 8)), *(f"5_{k}" for k in range(1, 11)), "linear_2", "linear_3"]
-    expected += [f"neural_{name}" for name in (*range(1, 9), "gaps", "duplicates", "links")]
+    expected += [f"neural_{name}" for name in (*range(1, 9), "features", "gaps", "duplicates", "links")]
     assert sorted(figures.FIGURES) == sorted(f"figure_{name}" for name in expected)
 
 
