@@ -44,6 +44,11 @@ test-faults: $(READY)
 	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[faults]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults tests/dvc $(FAULTS)
 
+SLURM := slurmctld slurmd slurm-client munge slurmdbd mariadb-server
+test-cluster: $(READY)
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM); }
+	RANKBOUND_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster -p no:xdist
+
 bench: $(PEERS)/ready
 	$(PEERS)/bin/python -m benchmarks $(BENCH)
 
