@@ -42,7 +42,8 @@ test: lint check
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are handed on: docs/faults.md.
 test-faults: $(READY)
 	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[faults]"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults tests/dvc $(FAULTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc
 
 SLURM := slurmctld slurmd slurm-client munge slurmdbd mariadb-server
 test-cluster: $(READY)
