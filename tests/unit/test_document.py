@@ -15,7 +15,7 @@ from rankbound.paper.findings import findings
 from rankbound.paper.inline_svg import inline_svg
 from rankbound.paper.output import write_json, write_text
 from rankbound.paper.scores import RunsChoice
-from rankbound.paper.worked import worked_table
+from rankbound.paper.worked import CAPTIONS, worked_table
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
@@ -173,3 +173,13 @@ def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> N
 def test_a_missing_table_is_named_with_its_maker(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"table_5_1\.csv is missing: make it with `rankbound table table_5_1"):
         document.build(tmp_path)
+
+
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_every_worked_table_can_be_read_back(tmp_path: Path, name: str) -> None:
+    """Also one whose lists have names that look like numbers: 9.3."""
+    table = worked_table(name)
+    (tmp_path / f"{name}.csv").write_text(table.write_csv(), encoding="utf-8")
+    (block,) = document._worked_section(tmp_path).blocks
+    assert [row[0].text for row in block.rows] == table["part"].to_list()
+    assert all(isinstance(cell.text, str) for row in block.rows for cell in row)

@@ -116,7 +116,9 @@ def _worked_section(folder: Path) -> Section:
         if not path.exists():
             continue
         with reading(path):
-            table = pl.read_csv(path, schema_overrides={"printed": pl.String, "row": pl.String, "holds": pl.Boolean})
+            # Stated, not guessed: some of these texts look like numbers.
+            texts = dict.fromkeys(("part", "row", "quantity", "printed"), pl.String)
+            table = pl.read_csv(path, schema_overrides={**texts, "ours": pl.Float64, "holds": pl.Boolean})
             table.select("part", "row", "quantity", "ours", "printed", "holds")
         held += int(table["holds"].sum())
         printed += int(table["holds"].count())
