@@ -82,12 +82,20 @@ def _ended_by_signals() -> Iterator[None]:
         yield
         return
 
+    received: list[int] = []
+
     def end(number: int, _: FrameType | None) -> None:
+        received.append(number)
         raise _Signal(number)
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except Exception as error:
+        # Compiled code that a signal reaches (an import of pandas, for one) may turn it into an error of its own.
+        if received:
+            raise _Signal(received[0]) from error
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -1,0 +1,24 @@
+"""A signal that asks for an end is told as that signal, whatever the code that it reaches makes of it."""
+
+import signal
+
+import pytest
+
+from rankbound import cli
+
+
+def test_a_signal_that_turns_into_another_error_is_still_told_as_the_signal() -> None:
+    """Compiled code (an import of pandas) may swallow the exception of the handler and raise one of its own."""
+    with pytest.raises(cli._Signal) as raised, cli._ended_by_signals():
+        handler = signal.getsignal(signal.SIGTERM)
+        assert callable(handler)
+        try:
+            handler(signal.SIGTERM, None)
+        except BaseException:
+            raise AttributeError("partially initialised") from None
+    assert raised.value.number == signal.SIGTERM
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(AttributeError), cli._ended_by_signals():
+        raise AttributeError("no signal came")
