@@ -7,15 +7,19 @@ import pytest
 from rankbound import cli
 
 
+def swallowed() -> None:
+    """What compiled code (an import of pandas) may do with the exception of the handler: raise one of its own."""
+    handler = signal.getsignal(signal.SIGTERM)
+    assert callable(handler)
+    try:
+        handler(signal.SIGTERM, None)
+    except BaseException:
+        raise AttributeError("partially initialised") from None
+
+
 def test_a_signal_that_turns_into_another_error_is_still_told_as_the_signal() -> None:
-    """Compiled code (an import of pandas) may swallow the exception of the handler and raise one of its own."""
     with pytest.raises(cli._Signal) as raised, cli._ended_by_signals():
-        handler = signal.getsignal(signal.SIGTERM)
-        assert callable(handler)
-        try:
-            handler(signal.SIGTERM, None)
-        except BaseException:
-            raise AttributeError("partially initialised") from None
+        swallowed()
     assert raised.value.number == signal.SIGTERM
 
 
