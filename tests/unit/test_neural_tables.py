@@ -22,7 +22,8 @@ from rankbound.paper.neural_names import TABLES, data_set_title, table_named, ta
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_results import FAILS, HOLDS, OPEN, Results, read_results, verdict_of
 from rankbound.paper.neural_tables import NeuralTable, neural_table
-from rankbound.paper.resampling import PairMeans, TopicMeans, holm, r_squared, sign_flip
+from rankbound.paper.resampling import PairMeans, TopicMeans, r_squared, sign_flip
+from rankbound.statistics.randomisation import holm
 
 QUERIES, PIXELS, FEATURES = TABLES
 

@@ -9,8 +9,8 @@ from rankbound.paper.findings import Finding
 from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_names import data_set_title
 from rankbound.paper.neural_results import FAILS, HOLDS, LEVEL, OPEN, VERDICTS, Item, signed
-from rankbound.paper.resampling import holm
 from rankbound.paper.scores import SYNTHETIC
+from rankbound.statistics.randomisation import holm
 
 
 def feature_findings(results: FeatureResults | None) -> Iterator[Item]:

@@ -17,8 +17,8 @@ from rankbound.paper.made_files import reading
 from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound.paper.neural_pairs import GAP_COLUMNS
 from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
-from rankbound.paper.resampling import holm
 from rankbound.paper.scores import SYNTHETIC
+from rankbound.statistics.randomisation import holm
 
 LEVEL = 0.05
 

@@ -21,8 +21,9 @@ from rankbound.errors import ConfigError
 from rankbound.paper import neural_runs
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, PAIR_ACCURACY, Printed
 from rankbound.paper.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
-from rankbound.paper.resampling import Means, TopicMeans, holm
+from rankbound.paper.resampling import Means, TopicMeans
 from rankbound.paper.scores import SYNTHETIC
+from rankbound.statistics.randomisation import holm
 
 COLUMNS: Mapping[str, Any] = {
     "dataset": pl.String,

@@ -5,7 +5,7 @@ lists with its interval and p-value.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -178,19 +178,6 @@ def sign_flip(differences: Floats) -> float:
         signs = random.integers(0, 2, (min(_FLIPS_AT_ONCE, FLIPS - start), len(known)), dtype=np.int8)
         reached += int((np.abs((2.0 * signs - 1) @ known) >= least).sum())
     return reached / (FLIPS + 1)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given: the chance of any false claim in the family stays at the level.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
 
 
 def _resampled(count: int, statistic: Callable[..., Floats], methods: int) -> tuple[Floats, Floats]:

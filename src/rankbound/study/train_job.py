@@ -42,7 +42,9 @@ def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together:
     run finished with the same options, data and code are taken from its shards.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    with Shards(out, json.dumps(asdict(job), sort_keys=True), [*inputs.paths(), *code_inputs("job")]) as shards:
+    # Shards of another device or grouping have other last digits: a result holds only one kind.
+    decided = json.dumps({**asdict(job), "device": where.type, "together": together}, sort_keys=True)
+    with Shards(out, decided, [*inputs.paths(), *code_inputs("job")]) as shards:
         _train_all(job, inputs, shards, where, together)
         _assemble(job, shards, out)
         shards.remove()
