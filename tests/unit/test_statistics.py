@@ -55,7 +55,6 @@ class TestSignFlips:
 
     def test_they_agree_with_those_of_the_report(self) -> None:
         assert sign_flip(D) == pytest.approx(resampling.sign_flip(D), abs=0.02)
-        assert holm([0.01, 0.04, 0.03]) == resampling.holm([0.01, 0.04, 0.03])
 
     def test_nan_and_zero_say_nothing(self) -> None:
         assert sign_flip(np.concatenate([FEW, [math.nan, 0.0, 0.0]])) == sign_flip(FEW)
