@@ -7,12 +7,47 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.workflow.project import GENERATED, Project
 
 BUCKET = "shared"
+STUDY: dict[str, Any] = {
+    **GENERATED,
+    "images": {
+        "synthetic-aaf": {
+            "size": 120,
+            "folds": 1,
+            "validation_share": 0.2,
+            "test_share": 0.2,
+            "above": 5,
+            "pairs": {"train": 40, "validation": 20, "test": 20},
+            "seed": 0,
+            "vgg16_side": 32,
+        }
+    },
+    "comparisons": {
+        "faces-pixels": {
+            "datasets": ["synthetic-aaf"],
+            "judged_by": "PairAccuracy",
+            "folds": [1],
+            "seeds": [0],
+            "settings": {"scale": "standard"},
+            "methods": {
+                "Reg-l2": {
+                    "family": "reg",
+                    "model": {"name": "ridge", "penalties": [0.01]},
+                    "loss": "squared",
+                    "target": "value",
+                }
+            },
+        }
+    },
+    "figures": [*GENERATED["figures"], "figure_neural_duplicates"],
+}
+"""One figure of it shows pictures of its (generated) data."""
 # The server asks for keys of this form, and looks at none.
 KEYS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
 IDENTITY = {
@@ -69,7 +104,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def origin(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Project:
     """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
-    project = Project.create(tmp_path_factory.mktemp("study") / "origin", GENERATED)
+    project = Project.create(tmp_path_factory.mktemp("study") / "origin", STUDY)
     project.run("rankbound.cli", "dvc-stages")
     git(project.folder, "init", "-q")
     repro(project)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.workflow.project import GENERATED, Project
+from tests.dvc.conftest import STUDY
+from tests.workflow.project import Project
 
 MODEL = "src/rankbound/models/mlp.py"
 INSTANCES = "data/instances/synthetic-movielens-nsr1.parquet"
@@ -27,11 +28,11 @@ def changed_rule(clone: Project) -> None:
 
 
 def changed_rate(clone: Project) -> None:
-    clone.configure({**GENERATED, "temperature": 2.0})
+    clone.configure({**STUDY, "temperature": 2.0})
 
 
 def another_table(clone: Project) -> None:
-    clone.configure({**GENERATED, "tables": [*GENERATED["tables"], "table_3_1"]})
+    clone.configure({**STUDY, "tables": [*STUDY["tables"], "table_3_1"]})
 
 
 def unknown_table(clone: Project) -> None:

@@ -33,10 +33,11 @@ def git(folder: Path, *arguments: str) -> None:
 
 
 def test_every_output_persists_and_licensed_rows_stay_apart() -> None:
-    for stage in stages(ROOT)["stages"].values():
+    for name, stage in stages(ROOT)["stages"].items():
         for path, settings in outputs(stage).items():
             assert settings.get("persist") is True, path
-            assert (settings.get("remote") == "licensed") == path.startswith("data/"), path
+            assert (settings.get("remote") == "licensed") == (name in ("data", "pictures")), path
+            assert path.startswith("data/") == (name == "data"), path
 
 
 def test_small_outputs_are_in_git_and_no_others() -> None:
@@ -72,6 +73,18 @@ def test_stages_hold_what_is_made_and_read_what_stages_before_them_made() -> Non
     assert {"data/instances", "data/images", "data/features"} < set(content["runs"]["deps"])
     assert "snakemake data data/features/a-vgg16.parquet --cores all" in content["data"]["cmd"]
     assert "metrics" not in content["paper"]
+
+
+def test_pictures_are_as_licensed_as_their_data_and_the_document_with_them() -> None:
+    plain = ["results/figures/figure_1_1.svg", "results/paper/index.html"]
+    assert list(outputs(yaml.safe_load(stages_text(plain, FOLDERS))["stages"]["paper"])) == [
+        "results/figures",
+        "results/paper",
+    ]
+    faces = [*plain, "results/figures/figure_neural_2.svg", "results/figures/figure_neural_duplicates.pdf"]
+    content = yaml.safe_load(stages_text(faces, FOLDERS))["stages"]
+    assert list(outputs(content["paper"])) == ["results/figures/figure_1_1.svg"]
+    assert list(outputs(content["pictures"])) == ["results/paper", *faces[2:]]
 
 
 def test_folders_are_those_of_the_configuration() -> None:

@@ -21,8 +21,11 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.study.dvc_stages import folders_of
     from rankbound.study.settle import settle
 
-    settle(arguments.folder)
+    missing = settle(arguments.folder)
     results = arguments.folder / folders_of(arguments.folder)["results"]
     if (results / "provenance.json").exists():
         restore_records(results)
-    print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")
+    if missing:
+        print(f"settled, but for what shows licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
+    else:
+        print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")

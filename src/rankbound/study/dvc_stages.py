@@ -1,4 +1,4 @@
-"""dvc.yaml from what the workflow makes: four stages whose outputs are those of Snakemake's rules.
+"""dvc.yaml from what the workflow makes: stages whose outputs are those of Snakemake's rules.
 
 DVC wants every output by name, and fails if one of them does not come. Which tables and which data there are depends on
 the configuration, so the file is written from it: Snakemake lists the files, this module gives each to a stage.
@@ -16,7 +16,9 @@ from rankbound.study.programs import SNAKEMAKE, run_program
 
 FILE = "dvc.yaml"
 LICENSED = "licensed"
-"""The remote of files that hold rows of licensed data."""
+"""The remote of files that hold rows of licensed data, or pictures."""
+PICTURES = "pictures"
+"""The stage of what shows pictures of a data set: some figures, and the document with them."""
 
 CHECK = "rankbound dvc-stages --check"
 WRITE = "rankbound dvc-stages"
@@ -25,8 +27,8 @@ _HEADER = f"""\
 # Written by `{WRITE}` from config.yaml: run it again when the configuration asks for other data or tables.
 #
 # Versions of what the workflow makes. Each stage calls snakemake, which decides what has to run; every output persists,
-# because a stage that deleted its outputs first would make snakemake run everything again. Files that hold licensed
-# rows go to a remote of their own; tables and metrics are small enough for git (cache: false): docs/dvc.md.
+# because a stage that deleted its outputs first would make snakemake run everything again. What holds licensed rows or
+# pictures goes to a remote of its own; tables and metrics are small enough for git (cache: false): docs/dvc.md.
 """
 # The profile may name another configuration.
 _CODE = ["Snakefile", "config.yaml", "profiles/default", "src/rankbound", "workflow"]
@@ -78,6 +80,12 @@ def outputs_of_workflow(folder: Path) -> dict[str, bool]:
     }
 
 
+def pictures_of(folder: Path) -> list[str]:
+    """The outputs in dvc.yaml that show pictures of a data set."""
+    stages = yaml.safe_load((folder / FILE).read_text(encoding="utf-8"))["stages"]
+    return list(_paths(stages.get(PICTURES, {})))
+
+
 def folders_of(folder: Path) -> dict[str, str]:
     """The folders of data and results that config.yaml names."""
     try:
@@ -90,9 +98,10 @@ def folders_of(folder: Path) -> dict[str, str]:
 def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
     """The text of dvc.yaml for these files, each under one of the `data` and `results` folders."""
     outputs = list(outputs)
-    outs: dict[str, dict[str, dict[str, Any]]] = {"data": {}, "tables": {}, "runs": {}, "paper": {}}
+    pictured = any(shows_pictures(Path(path)) for path in outputs)
+    outs: dict[str, dict[str, dict[str, Any]]] = {"data": {}, "tables": {}, "runs": {}, "paper": {}, PICTURES: {}}
     for path in outputs:
-        stage, out, settings = _place(path, folders)
+        stage, out, settings = _place(path, folders, pictured=pictured)
         outs[stage][out] = {"persist": True, **settings}
     data, results = folders["data"], folders["results"]
     instances = [f"{data}/instances"]
@@ -102,6 +111,7 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
         "tables": _stage("score distributions over random orders", "tables", instances, outs["tables"]),
         "runs": _stage("every training, and the controls", "runs", [*instances, *read, *outs["tables"]], outs["runs"]),
         "paper": _stage("tables, figures and the document", "all", [*outs["runs"], *read], outs["paper"]),
+        PICTURES: _stage("what shows licensed pictures", "all", [*outs["runs"], *read], outs[PICTURES]),
     }
     # Other outputs need another dvc.yaml, which is told at once and not after an hour of training. What a network makes
     # of pictures is no part of the target `data`, but it is as licensed as they are.
@@ -116,8 +126,18 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
     return _HEADER + "stages:\n" + "\n".join(blocks) + "\n" + _dumped(rest)
 
 
-def _place(path: str, folders: Mapping[str, str]) -> tuple[str, str, dict[str, Any]]:
-    """The stage of a file, the out that it belongs to (itself or a folder), and the out's settings."""
+def shows_pictures(path: Path) -> bool:
+    """Whether a file is a figure with pictures of a data set."""
+    from rankbound.paper.figures import FIGURES
+
+    return path.parent.name == "figures" and path.stem in FIGURES and FIGURES[path.stem].shows_pictures
+
+
+def _place(path: str, folders: Mapping[str, str], *, pictured: bool) -> tuple[str, str, dict[str, Any]]:
+    """The stage of a file, the out that it belongs to (itself or a folder), and the out's settings.
+
+    Outs have no outs inside, so that where some figures are `pictured`, each is an out of its own.
+    """
     data, results = Path(folders["data"]), Path(folders["results"])
     file = Path(path)
     if file.is_relative_to(data) and len(file.relative_to(data).parts) > 1:
@@ -131,6 +151,10 @@ def _place(path: str, folders: Mapping[str, str]) -> tuple[str, str, dict[str, A
             return "runs", f"{results.as_posix()}/runs", {}
         case (name,) if name.endswith(".parquet"):
             return "runs", path, {}
+        case ("figures", *_) if pictured:
+            return (PICTURES, path, {"remote": LICENSED}) if shows_pictures(file) else ("paper", path, {})
+        case ("paper", *_) if pictured:
+            return PICTURES, f"{results.as_posix()}/paper", {"remote": LICENSED}
         case ("figures" | "paper" as name, *_):
             return "paper", f"{results.as_posix()}/{name}", {}
         case ("tables", *_) | ("metrics.json",):

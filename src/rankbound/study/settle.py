@@ -12,7 +12,7 @@ from typing import Any
 
 from rankbound.errors import DataError
 from rankbound.study.code_inputs import ROOT
-from rankbound.study.dvc_stages import WRITE, folders_of, misfits, outputs_of_workflow
+from rankbound.study.dvc_stages import WRITE, folders_of, misfits, outputs_of_workflow, pictures_of
 from rankbound.study.programs import SNAKEMAKE, run_program
 
 LOCK = "dvc.lock"
@@ -25,11 +25,15 @@ _NOT_IN_CACHE = " is not in cache"
 _RAW_REASON = "another archive with the same content is accepted only where snakemake made data/ from it"
 
 
-def settle(folder: Path) -> None:
+def settle(folder: Path) -> list[str]:
     """Record every file of the workflow in `folder` as made by its present rules, code and configuration.
 
     Raw archives may differ from the lock file's where Snakemake itself finds that the data were made from them: a
-    publisher's and a mirror's need not have the same bytes.
+    publisher's and a mirror's need not have the same bytes. What shows licensed pictures may be missing: it is made of
+    the rest in a minute.
+
+    Returns:
+        What is missing of it, for Snakemake to make.
 
     Raises:
         DataError: DVC finds a file or a dependency that differs from dvc.lock, or there are outputs that it knows
@@ -39,13 +43,15 @@ def settle(folder: Path) -> None:
         raise DataError(f"nothing was touched: {folder.resolve()} has no {LOCK}, so nothing was recorded: `dvc repro`")
     _refuse("the package that runs is not the one in this folder", _other_package(folder), "pip install -e .")
     _refuse("dvc.yaml does not fit config.yaml, so that dvc cannot vouch for every file", misfits(folder), WRITE)
+    missing = [path for path in pictures_of(folder) if not (folder / path).exists()]
     _refuse(
         f"these are not what {LOCK} says, so that steps may be out of date",
-        _differences(folder),
+        _differences(folder, missing),
         "bring them back with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`",
     )
     # --forceall: also what looks current by its time alone gets a record of its inputs' checksums and options.
     run_program([*SNAKEMAKE, "--touch", "--forceall", "--", "all"], folder)
+    return missing
 
 
 def _refuse(what: str, problems: Sequence[str], remedy: str) -> None:
@@ -73,12 +79,13 @@ def _same_bytes(first: Path, second: Path) -> bool:
     return first.read_bytes() == second.read_bytes()
 
 
-def _differences(folder: Path) -> list[str]:
-    """What DVC finds changed, one line each, with the files inside a changed folder."""
+def _differences(folder: Path, missing: Sequence[str]) -> list[str]:
+    """What DVC finds changed but for what may be missing, one line each, with the files inside a changed folder."""
     # A fresh cache of checksums: DVC's own goes by a file's size and time, and misses a damage that kept both.
     with tempfile.TemporaryDirectory() as cache:
         fresh = {"DVC_SITE_CACHE_DIR": cache}
-        found = dict(_changes(_json(["dvc", "status", "--json"], folder, fresh)))
+        changes = _changes(_json(["dvc", "status", "--json"], folder, fresh))
+        found = {path: line for path, line in changes if path not in missing}
         for path in [path for path, line in found.items() if line.endswith(_NOT_IN_CACHE)]:
             line = found.pop(path)
             there = (folder / path).exists()

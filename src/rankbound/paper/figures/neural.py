@@ -31,6 +31,7 @@ def _face_pairs(number: int, order: str, count: int, data: tuple[int, ...], whic
     return replace(
         _neural(number, "face_pairs", caption, "predictions", "images", data=data, order=order, count=count),
         methods=("Rank-LR",),
+        shows_pictures=True,
     )
 
 
@@ -98,6 +99,7 @@ NEURAL_FIGURES: dict[str, FigureSpec] = {
         title="Near duplicates",
         needs=("images",),
         data=(2,),
+        shows_pictures=True,
     ),
     "figure_neural_links": FigureSpec(
         "pair_links",

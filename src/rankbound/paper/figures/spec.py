@@ -23,6 +23,8 @@ class FigureSpec:
     """The methods whose predictions or weights are read; all if empty."""
     by_features: bool = False
     """Whether it is drawn of comparisons by the number of features; others never are."""
+    shows_pictures: bool = False
+    """Whether pictures of a data set are on it, which are as licensed as the data set."""
 
 
 @dataclass(frozen=True)
