@@ -20,6 +20,7 @@ from rankbound.feature_scaling import SCALES, Scaling
 from rankbound.files import atomic_path
 from rankbound.lists import ArrayLike, Lists
 from rankbound.models.mlp import ACTIVATIONS, MLP
+from rankbound.seals import UNSEALED, check_seal, seal
 
 if TYPE_CHECKING:
     from rankbound.interchange.judged import JudgedLists, Run
@@ -143,10 +144,12 @@ class Ranker:
             "recipe": asdict(self.recipe),
             "feature_names": list(self.feature_names),
             "record": dict(self.record),
+            "seal": UNSEALED,
         }
         weights = {f"{_WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
         with atomic_path(path) as temporary:
             save_file(weights | self.scaling.tensors(), temporary, {HEADER: json.dumps(header, sort_keys=True)})
+            seal(temporary)
 
 
 def load(path: str | os.PathLike[str]) -> Ranker:
@@ -193,6 +196,7 @@ def _model(recipe: Recipe, n_features: int, weights: Mapping[str, Tensor]) -> nn
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors import SafetensorError, safe_open
 
+    check_seal(path, "take another copy of it, or train it again")
     try:
         with safe_open(os.fspath(path), framework="pt") as file:
             metadata = file.metadata() or {}

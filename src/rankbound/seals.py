@@ -40,7 +40,7 @@ def seal(path: str | os.PathLike[str]) -> None:
         file.write(digest)
 
 
-def check_seal(path: str | os.PathLike[str]) -> None:
+def check_seal(path: str | os.PathLike[str], remedy: str = "delete it and run the step that makes it again") -> None:
     """Raise DataError if a file's bytes are not those that were sealed. A file that is not there has no seal."""
     try:
         state = Path(path).stat()
@@ -48,10 +48,7 @@ def check_seal(path: str | os.PathLike[str]) -> None:
         return
     found = _check(os.fspath(path), state.st_ino, state.st_size, state.st_mtime_ns)
     if found:
-        raise DataError(
-            f"{path}: damaged: {found}; delete it and run the step that makes it again (if the disk is failing, this "
-            "will not be the only file)"
-        )
+        raise DataError(f"{path}: damaged: {found}; {remedy} (if the disk is failing, this will not be the only file)")
 
 
 @lru_cache(maxsize=1024)

@@ -51,3 +51,11 @@ def test_no_features_that_matter_give_the_mean() -> None:
         features = torch.eye(3) * 1e-3 + 5
         weight, bias = next(iter(path(features.clone(), labels, (1e3,))))
         assert float((features @ weight + bias - 3).abs().max()) < 0.01
+
+
+def test_features_without_variance_give_the_mean() -> None:
+    for shape in ((4, 2), (2, 4)):
+        labels = torch.arange(float(shape[0]))
+        for weight, bias in ridge_path(torch.full(shape, 7.0), labels, (1e-3, 1.0)):
+            assert weight.tolist() == [0.0] * shape[1]
+            assert float(bias) == float(labels.mean())

@@ -241,9 +241,12 @@ def test_files_that_hold_no_ranker_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a ranker whose parts don't fit each other"):
         rb.load(path)
     rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DataError, match=r"no safetensors file"):
-        rb.load(path)
+    content = path.read_bytes()
+    for damaged in (content[:-10], content[:-10] + bytes(10), content.replace(b"clicks", b"klicks")):
+        assert damaged != content
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"model\.safetensors: damaged: .*; take another copy of it, or train it"):
+            rb.load(path)
 
 
 def test_a_recipe_reads_its_own_fields_back() -> None:

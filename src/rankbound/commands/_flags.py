@@ -40,6 +40,13 @@ def widths(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in names(text))
 
 
+def positive(text: str) -> int:
+    """`5` as a number; argparse says what is wrong with what is less than 1."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number}: expected at least 1")
+    return number
+
+
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Wrong values of flags as messages for people, not as traces of calls."""

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rankbound.commands._flags import positive
+
 SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
 
 EXAMPLES = """\
@@ -29,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--options", required=True, help="JSON object: the job")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
     parser.add_argument(
-        "--together", type=int, default=5, metavar="N", help="folds and seeds that take their steps together"
+        "--together", type=positive, default=5, metavar="N", help="folds and seeds that take their steps together"
     )
 
 

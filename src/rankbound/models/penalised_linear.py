@@ -25,7 +25,8 @@ def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> 
     targets = (labels - labels.mean()).to(torch.float64)
     tall = features.shape[0] >= features.shape[1]
     product = (features.T @ features if tall else features @ features.T).to(torch.float64)
-    scale = float(product.diagonal().sum())
+    # Features that are the same in all rows have no variance: whatever the penalty, their weights are 0.
+    scale = float(product.diagonal().sum()) or 1.0
     right = (features.T @ targets.to(features)).to(torch.float64) if tall else targets
     diagonal, shifted = product.diagonal().clone(), torch.empty_like(product)
     for penalty in penalties:
