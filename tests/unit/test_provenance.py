@@ -172,12 +172,28 @@ def test_a_manifest_is_read_as_it_was_written(made: Path, tmp_path: Path) -> Non
     assert read_manifest(tmp_path / "a.json") == manifest
 
 
-def test_a_file_that_is_not_as_recorded_has_no_maker(study: Path) -> None:
+def test_a_file_that_is_not_as_recorded_is_refused(study: Path) -> None:
     table = study / "results/tables/table_2_2.csv"
     table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
+    with pytest.raises(DataError, match=r"table_2_2\.csv: its content is not what `rankbound table` made and recorded"):
+        make_manifest(study / "results", CONFIG)
+    (study / "results/provenance/tables/table_2_2.csv.json").unlink()
     manifest = make_manifest(study / "results", CONFIG)
     assert manifest.unrecorded == {"tables/table_2_2.csv": Checksum.of(table)}
     assert "tables/table_2_2.csv" not in manifest.makers()
+
+
+def test_the_last_of_several_steps_made_a_file(study: Path) -> None:
+    """Records of steps that wrote the same file under another name are about what it was before."""
+    record = study / "results/provenance/tables/table_2_2.csv.json"
+    content = json.loads(record.read_text("utf-8"))
+    (checksum,) = content["outputs"].values()
+    content |= {"name": "old", "started": "2000-01-01T00:00:00+00:00"}
+    checksum["sha256"] = "0" * 64
+    (study / "results/provenance/old.json").write_text(json.dumps(content), "utf-8")
+    manifest = make_manifest(study / "results", CONFIG)
+    assert manifest.makers()["tables/table_2_2.csv"].name == "tables/table_2_2.csv"
+    assert manifest.unrecorded == {}
 
 
 def test_only_results_are_results(tmp_path: Path) -> None:
@@ -223,6 +239,9 @@ def test_records_come_back_from_the_manifest(study: Path) -> None:
     assert restore_records(study / "results") == len(before)
     assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
     assert restore_records(study / "results") == 0
+    next(iter(before)).write_text("{}", "utf-8")
+    assert restore_records(study / "results") == 1
+    assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
     assert make_manifest(study / "results", CONFIG).unrecorded == {}
 
 

@@ -31,7 +31,7 @@ class Manifest:
         config: the study's configuration.
         code: the package that made the manifest; every step has its own.
         steps: records, by when they started.
-        unrecorded: files whose making left no record, or another one than they have now.
+        unrecorded: files whose making left no record.
     """
 
     schema: str = SCHEMA
@@ -52,14 +52,18 @@ class Manifest:
 
 
 def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
-    """Read the records in `results`; keep those whose files are as they say, and take the checksums of all others."""
-    known: set[str] = set()
-    steps = []
-    for record in sorted(records_in(results), key=lambda record: (record.started, sorted(record.outputs))):
-        later = any(path == MANIFEST or path.startswith(PAPER) for path in record.outputs)
-        if not later and all(_fits(results / path, checksum) for path, checksum in record.outputs.items()):
-            known.update(record.outputs)
-            steps.append(record)
+    """Read the records in `results`, and take the checksums of files without one.
+
+    Raises:
+        DataError: a file is not what the last step that made it recorded.
+    """
+    found = [record for record in records_in(results) if not _is_later(record)]
+    found.sort(key=lambda record: (record.started, sorted(record.outputs)))
+    makers = {path: record for record in found for path in record.outputs}
+    _refuse_changed(results, makers)
+    steps = [record for record in found if all(makers[path] is record for path in record.outputs)]
+    steps = [record for record in steps if all((results / path).is_file() for path in record.outputs)]
+    known = {path for record in steps for path in record.outputs}
     every = result_files(results, costs_folder(config))
     others = [path for path in every if path not in known and not path.startswith(PAPER)]
     return Manifest(
@@ -150,7 +154,7 @@ def config_digest(config: Mapping[str, Any]) -> str:
 
 
 def restore_records(results: Path) -> int:
-    """Write the records that the manifest has and the folder has not; returns how many.
+    """Write the records that the manifest has and the folder has not, or others of the same files; returns how many.
 
     The manifest travels alone, but the next one is made from records.
 
@@ -163,9 +167,10 @@ def restore_records(results: Path) -> int:
         if place.is_absolute() or ".." in place.parts:
             raise DataError(f"{results / MANIFEST}: a record is named {step.name}, expected a path without ..")
         path = results / RECORDS / f"{step.name}.json"
-        if not path.exists():
+        text = step.to_json() + "\n"
+        if not path.exists() or path.read_text("utf-8") != text:
             with atomic_path(path) as temporary:
-                temporary.write_text(step.to_json() + "\n", "utf-8")
+                temporary.write_text(text, "utf-8")
             count += 1
     return count
 
@@ -182,5 +187,16 @@ def seeds_of(steps: Sequence[Record]) -> list[int]:
     return sorted({seed for step in steps for seed in step.seeds})
 
 
-def _fits(path: Path, checksum: Checksum) -> bool:
-    return path.is_file() and checksum.fits(path)
+def _is_later(record: Record) -> bool:
+    """Whether it is about the manifest, or what is made from it."""
+    return any(path == MANIFEST or path.startswith(PAPER) for path in record.outputs)
+
+
+def _refuse_changed(results: Path, makers: Mapping[str, Record]) -> None:
+    for path, maker in makers.items():
+        if (results / path).is_file() and not maker.outputs[path].fits(results / path):
+            raise DataError(
+                f"{results / path}: its content is not what `rankbound {maker.subcommand}` made and recorded: delete "
+                "it and run the step that makes it again (if it was made anew without a record: delete "
+                f"{results / RECORDS / maker.name}.json)"
+            )
