@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -49,7 +50,7 @@ def test_run_ended_by_a_signal(rule: str, case_of: Callable[..., Case], record_p
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in WITHOUT_INPUTS])
 def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_property: Record) -> None:
-    """One bit of an input has changed: the step refuses it by name, and goes on when it was deleted, as it says."""
+    """One bit of an input has changed: whatever step reads it first refuses it by name, and tells to delete it."""
     case = case_of(rule, "run on damage")
     record = {
         "rule": rule,
@@ -68,7 +69,7 @@ def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_p
         assert not name.endswith(SEALED)
         record["outcome"] = UNHARMED
     else:
-        assert f"rankbound {step.arguments[0]}: {name}" in output, output
+        assert re.search(rf"^rankbound [\w-]+: {re.escape(name)}: ", output, re.MULTILINE), output
         assert "Traceback" not in output, output
         assert [path for path in step.outputs if project.path(path).exists()] == []
     project.path(name).unlink()
@@ -76,7 +77,8 @@ def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_p
     record["recovered"] = True
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("download", "provenance")])
+# Archives and generated weights that no result was made of are nobody's business; the manifest is what verify goes by.
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("download", "generate_weights", "provenance")])
 def test_changed_results_are_found(
     rule: str,
     steps: dict[str, list[Step]],

@@ -85,6 +85,8 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("    archive: ml-latest-small.zip ", "    # ", "interactions.movielens needs an archive"),
         ("name: mlp, hidden: [46]", "name: matrix-factorization, factors: 8", "judged lists need mlp"),
         ("seeds: [0]", "seeds: [0]\nseeds: [1]", "the key 'seeds' stands twice"),
+        ("seeds: [0]", "~: [0]", "the key null of the configuration is no text"),
+        ("factors: 32", "0x10: 32", "the key 16 of training.movielens.model is no text"),
     ],
 )
 def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound.study.comparison_checks import check_comparisons
-from rankbound.study.config_lines import ConfigLines, KeyPath
+from rankbound.study.config_lines import ConfigLines, KeyPath, key_text
 from rankbound.study.config_words import listed, named, nearest
 from rankbound.study.data_sets import GRADED, KINDS, SYNTHETIC
 
@@ -85,8 +85,7 @@ def _odd_values(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
             if isinstance(key, str):
                 yield from _odd_values(part, (*path, key))
             else:
-                # As YAML writes it.
-                text = "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
+                text = key_text(key)
                 yield (*path, text), f"the key {text} of {named(path)} is no text: write it in quotes"
     elif isinstance(value, list):
         for position, part in enumerate(value):

@@ -70,17 +70,33 @@ class ConfigLines:
                 line = key.start_mark.line + 1
                 if not isinstance(key.value, str):
                     continue
-                if key.value in seen:
+                name = _name(key)
+                if name in seen:
                     self.duplicates.append(
-                        f"{file}, line {line}: the key {key.value!r} stands twice (first in line {seen[key.value]})"
+                        f"{file}, line {line}: the key {name!r} stands twice (first in line {seen[name]})"
                     )
-                seen[key.value] = line
-                yield (*path, key.value), line
-                yield from self._walk(value, (*path, key.value), file)
+                seen[name] = line
+                yield (*path, name), line
+                yield from self._walk(value, (*path, name), file)
         elif node.id == "sequence":
             for position, value in enumerate(node.value):
                 yield (*path, position), value.start_mark.line + 1
                 yield from self._walk(value, (*path, position), file)
+
+
+def key_text(key: object) -> str:
+    """A key as YAML writes it, text or not."""
+    return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _name(key: Any) -> str:
+    """A key as messages have it: of one that YAML reads as something else than text (`~`, `0x10`), that."""
+    import yaml
+
+    try:
+        return key_text(yaml.SafeLoader("").construct_object(key))
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError):
+        return str(key.value)
 
 
 def _compose(file: Path) -> Any:
