@@ -91,7 +91,8 @@ def key_text(key: object) -> str:
 
 def _name(key: Any) -> str:
     """A key as messages have it: of one that YAML reads as something else than text (`~`, `0x10`), that."""
-    import yaml
+    # Comes with snakemake, not with the library: imported where it is used.
+    import yaml  # type: ignore[import-untyped]
 
     try:
         return key_text(yaml.SafeLoader("").construct_object(key))
@@ -100,8 +101,7 @@ def _name(key: Any) -> str:
 
 
 def _compose(file: Path) -> Any:
-    # Comes with snakemake, not with the library: imported where it is used.
-    import yaml  # type: ignore[import-untyped]
+    import yaml
 
     try:
         text = file.read_text(encoding="utf-8")
