@@ -61,7 +61,7 @@ os.environ.update(
 wildcard_constraints:
     source=one_of(study.sources),
     instances=one_of(study.instances),
-    protocol=one_of(study.protocols),
+    protocol=one_of(study.places),
     model=one_of([*study.models, *study.methods]),
     loss=one_of(study.losses),
     bounding=one_of(study.boundings),
@@ -86,6 +86,7 @@ rule all:
     input:
         study.table_files(),
         study.figure_files(),
+        study.experiment_tables(),
         "<results>/paper/rankbound.pdf",
         "<results>/paper/index.html",
 
@@ -112,6 +113,7 @@ rule runs:
     input:
         "<results>/runs.parquet",
         "<results>/epochs.parquet",
+        study.experiment_tables(),
 
 
 rule figures:

@@ -13,7 +13,7 @@ from tests.workflow.project import Project
 
 LICENSED = ("data/", "results/figures/figure_neural_duplicates", "results/paper")
 """Rows and pictures."""
-AFTER_RUNS = {"collect", "table_5_1", "figure_of_runs", "document"}
+AFTER_RUNS = {"collect", "table_5_1", "figure_of_runs", "provenance", "document"}
 RATE = "training.synthetic-mq2008.learning_rate.published"
 
 
@@ -72,7 +72,7 @@ def test_without_the_licensed_remote_data_are_made_here(origin: Project) -> None
     folds.write_bytes(content)
     # Of what shows pictures nothing was pulled: it is made here.
     assert "snakemake --cores 2` makes results/figures/figure_neural_duplicates" in clone.run("rankbound.cli", "settle")
-    assert clone.waiting() == {"figure_of_comparisons": 1, "document": 1}
+    assert clone.waiting() == {"figure_of_comparisons": 1, "provenance": 1, "document": 1}
     clone.snakemake()
     assert clone.waiting() == {}
 

@@ -99,6 +99,14 @@ CONFIG: dict[str, Any] = {
         },
         "faces-vgg16": {**OF_FACES, "datasets": ["aaf-vgg16"], "settings": SETTINGS, "methods": {"Rank-LR": RANK_LR}},
     },
+    "experiments": {
+        "rates": {
+            "datasets": ["synthetic-mq2008-label1"],
+            "bounds": ["none"],
+            "folds": [1],
+            "variants": {"low": {"learning_rate": 0.003}},
+        }
+    },
     "figures": ["figure_1_1", "figure_5_2", "figure_neural_3"],
     "tables": ["table_2_2", "table_5_1", "table_neural_1", "table_neural_2", "table_neural_features"],
 }

@@ -19,7 +19,16 @@ RULES = (
         "generate_weights",
         "features",
     ),
-    *("distributions", "train", "compare", "controls", "compared_controls", "collect", "provenance"),
+    *(
+        "distributions",
+        "train",
+        "compare",
+        "controls",
+        "compared_controls",
+        "collect",
+        "collect_experiments",
+        "provenance",
+    ),
     *("table_5_1", "worked_table", "comparison_table", "face_table", "features_table"),
     *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "document"),
 )

@@ -27,6 +27,8 @@ JOB: dict[str, Any] = {
     "bounding": "none",
     "folds": [1],
     "seeds": [3],
+    "variant": "",
+    "optimiser": "adam",
     "learning_rate": 0.01,
     "epochs": 2,
     "batch_size": 8,

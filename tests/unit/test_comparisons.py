@@ -115,8 +115,8 @@ def test_the_bounded_half_is_as_it_would_be_alone(config: dict[str, Any]) -> Non
     assert one.runs == other.runs
     assert one.bounded_files() == other.data_files() == other.bounded_files()
     assert other.compared == []
-    assert other.protocols == ["published"]
-    assert one.protocols == ["published", "honest"]
+    assert Study({**alone, "protocols": ["published"], "experiment": []}).places == ["published"]
+    assert Study({**config, "protocols": ["published"], "experiment": []}).places == ["published", "honest"]
 
 
 def test_a_method_has_its_own_settings_over_the_comparisons() -> None:

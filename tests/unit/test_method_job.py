@@ -338,6 +338,8 @@ def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs
         "bounding": "none",
         "folds": [1],
         "seeds": [0],
+        "variant": "",
+        "optimiser": "adam",
         "learning_rate": 0.01,
         "epochs": 2,
         "batch_size": 4,

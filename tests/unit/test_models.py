@@ -36,7 +36,9 @@ def test_network_of_the_thesis_has_2209_parameters() -> None:
     assert sum(parameter.numel() for parameter in MLP(46, hidden=(46,)).parameters()) == 2209
 
 
-@pytest.mark.parametrize("build", [lambda g: MatrixFactorization(4, 6, 2, g), lambda g: MLP(3, (2,), generator=g)])
+@pytest.mark.parametrize(
+    "build", [lambda g: MatrixFactorization(4, 6, 2, generator=g), lambda g: MLP(3, (2,), generator=g)]
+)
 def test_same_generator_same_start_other_seed_other_start(build) -> None:  # type: ignore[no-untyped-def]
     first, same, other = (list(build(generator(seed)).parameters()) for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))

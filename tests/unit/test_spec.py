@@ -29,7 +29,7 @@ def wildcards(**names: str) -> SimpleNamespace:
     return SimpleNamespace(**names)
 
 
-def test_the_thesis_is_75_jobs_on_five_data_sets(config: dict[str, Any]) -> None:
+def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: dict[str, Any]) -> None:
     study = Study(config)
     assert list(study.bounded_instances) == [
         "movielens-nsr1",
@@ -38,8 +38,8 @@ def test_the_thesis_is_75_jobs_on_five_data_sets(config: dict[str, Any]) -> None
         "mq2008-label2",
         "mq2008-label1",
     ]
-    assert len(study.runs) == 75
-    assert len({file for file in study.run_files() if "/honest/" not in file}) == 75 + 5
+    assert len(study.runs) == 150
+    assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
     assert study.distribution_files() == [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
 
 
@@ -71,7 +71,7 @@ def test_a_run_lies_where_its_key_says(config: dict[str, Any]) -> None:
 
 def test_each_axis_multiplies(config: dict[str, Any]) -> None:
     config |= {"protocols": ["published", "honest"], "losses": ["AP"], "bounds": ["none"], "datasets": ["mq2008"]}
-    config["compare"] = []
+    config |= {"compare": [], "experiment": []}
     study = Study(config)
     assert [(run.protocol, run.instances.dataset) for run in study.runs] == [
         ("published", "mq2008-label2"),
@@ -130,7 +130,12 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[st
         "figures": set(),
         "mirror": set(),
     }
-    values: dict[str, Any] = {"seeds": [1], "temperature": 2.0, "controls": [], "distributions": {"seed": 1}}
+    values: dict[str, Any] = {
+        "seeds": {"published": [1]},
+        "temperature": 2.0,
+        "controls": [],
+        "distributions": {"seed": 1},
+    }
     for key, expected in changes.items():
         after = options({**config, key: values.get(key, "other")})
         assert {name for name in after if after[name] != before[name]} == expected
@@ -156,3 +161,29 @@ def test_a_wildcard_without_values_matches_nothing() -> None:
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
+
+
+def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict[str, Any]) -> None:
+    config["experiment"] = ["factors"]
+    study = Study(config)
+    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 15 + ["honest@factors-f64"] * 15
+    run = study.experiments[0]
+    assert run.stem == "<results>/runs/honest@factors-f16/movielens-nsr2/matrix-factorization/nDCG/none"
+    usual = study.options(study.run_at("honest", "movielens-nsr2", "nDCG", "none"))
+    changed = {key: value for key, value in study.options(run).items() if value != usual[key]}
+    assert changed == {
+        "variant": "factors-f16",
+        "model": {"name": "matrix-factorization", "factors": 16},
+        "folds": [1, 2],
+    }
+    assert study.experiment_files()[0] == f"{run.stem}.parquet"
+    assert not set(study.experiment_files()) & set(study.run_files())
+    assert Study({**config, "experiment": []}).experiment_tables() == []
+
+
+def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
+    config |= {"datasets": ["mq2008"], "bounds": ["none"], "compare": [], "experiment": ["gains"]}
+    study = Study(config)
+    assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
+    assert "<data>/instances/movielens-nsr3.parquet" in study.bounded_files()
+    assert study.distribution_files() == ["<results>/tables/distributions/nDCG.parquet"]

@@ -32,6 +32,8 @@ def options(**changes: Any) -> dict[str, Any]:
         "bounding": "min-max",
         "folds": [1, 2],
         "seeds": [0],
+        "variant": "",
+        "optimiser": "adam",
         "learning_rate": 0.05,
         "epochs": 3,
         "batch_size": 2,

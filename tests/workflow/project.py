@@ -23,7 +23,7 @@ GENERATED: dict[str, Any] = {
     "losses": ["nDCG", "nRBP"],
     "bounds": ["none", "distribution"],
     "folds": [1, 2],
-    "seeds": [0],
+    "seeds": {"published": [0], "honest": [0]},
     "controls": ["random", "popularity", "oracle"],
     "interactions": {
         "synthetic-movielens": {

@@ -29,7 +29,7 @@ def test_every_training_says_where_it_ran_and_with_which_seeds(finished: Project
     for step in steps:
         assert step.machine.processor
         assert step.machine.instructions
-        assert step.seeds == tuple(GENERATED["seeds"])
+        assert step.seeds == tuple(GENERATED["seeds"]["published"])
         assert step.switches["OMP_NUM_THREADS"] == "1"
         assert {"torch", "numpy", "pyarrow"} <= set(step.versions)
         assert any(path.startswith("../data/instances/") for path in step.inputs)

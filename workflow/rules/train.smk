@@ -105,3 +105,17 @@ rule collect:
         runtime=20,
     shell:
         "rankbound collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}" " > {log:q} 2>&1"
+
+
+use rule collect as collect_experiments with:
+    input:
+        runs=study.experiment_files(),
+        epochs=study.experiment_epoch_files(),
+        code=code_inputs("collect"),
+    output:
+        runs="<results>/experiments.parquet",
+        epochs="<results>/experiment_epochs.parquet",
+    log:
+        "<logs>/collect_experiments.log",
+    benchmark:
+        "<benchmarks>/collect_experiments.tsv"

@@ -1,7 +1,12 @@
 """`rankbound check-config`: say whether a study's configuration is valid."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankbound.study.spec import Run, Study
 
 SUMMARY = "Check a study's configuration: every problem with its key, line, what was found and what is allowed"
 EXAMPLES = """\
@@ -37,14 +42,21 @@ def run(arguments: argparse.Namespace) -> None:
     config = merged(arguments.files)
     check_config(config, arguments.schema, arguments.files)
     study = Study(config)
-    folds, seeds = len(config["folds"]), len(config["seeds"])
     print(
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
-        f"{len(study.runs) * folds * seeds} trainings ({folds} folds, {seeds} seeds)"
+        f"{_trainings(study, study.runs)} trainings"
     )
+    for name in dict.fromkeys(variant.experiment for variant in study.variants):
+        runs = [run for run in study.experiments if run.variant and run.variant.experiment == name]
+        print(f"experiment {name}: {len(runs)} training jobs, {_trainings(study, runs)} trainings")
     for name, section in study.comparisons.items():
         jobs = len(section["datasets"]) * len(section["methods"])
         trainings = jobs * len(section["folds"]) * len(section["seeds"])
         print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
     for reason in study.left_out.values():
         print(reason)
+
+
+def _trainings(study: "Study", runs: Sequence["Run"]) -> int:
+    jobs = [study.options(run) for run in runs]
+    return sum(len(job["folds"]) * len(job["seeds"]) for job in jobs)

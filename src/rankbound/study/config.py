@@ -16,6 +16,7 @@ from rankbound.study.comparison_checks import check_comparisons
 from rankbound.study.config_lines import ConfigLines, KeyPath, key_text
 from rankbound.study.config_words import listed, named, nearest
 from rankbound.study.data_sets import GRADED, KINDS, SYNTHETIC
+from rankbound.study.experiment_checks import check_experiments
 
 
 def check_config(
@@ -179,7 +180,8 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             trained = listed(list(config["training"])) or "none"
             yield ("training",), f"training has no entry for the data set {name!r} (it has {trained})"
         else:
-            yield from _rates_for_all_protocols(name, config)
+            yield from _for_all_protocols(("training", name, "learning_rate"), "rate", config)
+    yield from _for_all_protocols(("seeds",), "list", config)
     for section, entries in sections.items():
         for name, entry in entries.items():
             yield from _raw_or_generated((section, name), entry)
@@ -189,14 +191,17 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     yield from _models_that_fit(config, sections)
     yield from _boundings_that_fit(config, sections)
     yield from check_comparisons(config)
+    yield from check_experiments(config)
 
 
-def _rates_for_all_protocols(name: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    path = ("training", name, "learning_rate")
-    rates = config["training"][name]["learning_rate"]
+def _for_all_protocols(path: KeyPath, what: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """A section with an entry for each protocol has one for all that run."""
+    section: Any = config
+    for key in path:
+        section = section[key]
     for protocol in config["protocols"]:
-        if protocol not in rates:
-            yield path, f"{named(path)} has no rate for the protocol {protocol} (it has {listed(list(rates))})"
+        if protocol not in section:
+            yield path, f"{named(path)} has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
 
 def _raw_or_generated(path: KeyPath, entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -68,7 +68,7 @@ def fit(
         return _fit_method(job, data, trainings, on_epoch)
     learners = [_bounded_learner(job, data, one) for one in trainings]
     loss = SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables)
-    settings = Settings(job.learning_rate, job.epochs, job.batch_size)
+    settings = Settings(job.learning_rate, job.epochs, job.batch_size, job.optimiser)
     return fit_learners(job, learners, loss, settings, [one.parts.test for one in trainings], on_epoch)
 
 

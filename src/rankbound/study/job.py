@@ -8,6 +8,7 @@ from typing import Any
 from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
 from rankbound.options import parse_options
+from rankbound.study.experiments import VARIANT
 
 # Metric columns of the runs table, one value per topic.
 RUN_METRICS = (
@@ -38,6 +39,7 @@ class TrainingJob:
     """What `rankbound job` is asked to do, from its options."""
 
     study: str
+    variant: str
     protocol: str
     dataset: str
     nsr: int | None
@@ -46,6 +48,7 @@ class TrainingJob:
     bounding: str
     folds: tuple[int, ...]
     seeds: tuple[int, ...]
+    optimiser: str
     learning_rate: float
     epochs: int
     batch_size: int
@@ -81,7 +84,7 @@ class TrainingJob:
     def key(self, fold: int, seed: int) -> dict[str, Any]:
         """The key columns that all of a training's rows share."""
         return {
-            "study": self.study,
+            "study": f"{self.study}{VARIANT}{self.variant}" if self.variant else self.study,
             "protocol": self.protocol,
             "dataset": self.dataset,
             "nsr_train": self.nsr,
@@ -99,6 +102,7 @@ class TrainingJob:
             "batch_size": self.batch_size,
             "epochs": self.epochs,
             "learning_rate": self.learning_rate,
+            "optimiser": self.optimiser,
             "temperature": self.temperature,
             **{name: value for name, value in self.model.items() if name != "name"},
         }

@@ -4,7 +4,8 @@ The workflow's targets come from here. Paths begin with a path variable of the w
 the configuration's `pathvars` resolve.
 
 A study has two halves. The *bounded* one trains every loss with every bounding on its data sets; the *comparisons* set
-methods beside each other. They share data, rules and the table of runs.
+methods beside each other. They share data, rules and the table of runs. Its *experiments* are the bounded half once
+more, with some setting changed, and have a table of their own.
 """
 
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from rankbound.study.comparisons import (
     with_feature_counts,
 )
 from rankbound.study.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
+from rankbound.study.experiments import PROTOCOL as OF_EXPERIMENTS
+from rankbound.study.experiments import VARIANT, Variant, variants_of
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,17 @@ class Run:
     model: str
     loss: str
     bounding: str
+    variant: Variant | None = None
+
+    @property
+    def place(self) -> str:
+        """The first folder of its files: the protocol, and the variant if it is an experiment's."""
+        return self.protocol if self.variant is None else f"{self.protocol}{VARIANT}{self.variant.id}"
 
     @property
     def stem(self) -> str:
         """Its files without their suffix."""
-        return f"<results>/runs/{self.protocol}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
+        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
 
 
 class Study:
@@ -62,9 +71,15 @@ class Study:
         return {name: every[name] for section in self.comparisons.values() for name in section["datasets"]}
 
     @cached_property
+    def varied_instances(self) -> dict[str, Instances]:
+        """The data sets of the experiments, by name."""
+        every = defined_instances(self.config)
+        return {name: every[name] for variant in self.variants for name in variant.datasets}
+
+    @cached_property
     def instances(self) -> dict[str, Instances]:
-        """The data sets of both halves, by name."""
-        return self.bounded_instances | self.compared_instances
+        """The data sets of both halves and of the experiments, by name."""
+        return self.bounded_instances | self.compared_instances | self.varied_instances
 
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
@@ -102,6 +117,22 @@ class Study:
         ]
 
     @cached_property
+    def variants(self) -> list[Variant]:
+        """The variants of the experiments that run."""
+        return list(variants_of(self.config))
+
+    @cached_property
+    def experiments(self) -> list[Run]:
+        """Every training job of the experiments, in the configuration's order."""
+        return [
+            Run(OF_EXPERIMENTS, one, self._varied(one, variant)["model"]["name"], loss, bounding, variant)
+            for variant in self.variants
+            for one in map(self.varied_instances.__getitem__, variant.datasets)
+            for loss in variant.losses
+            for bounding in variant.bounds
+        ]
+
+    @cached_property
     def comparisons(self) -> dict[str, dict[str, Any]]:
         """The comparisons that run, by name."""
         return {name: section for name, section in self._comparisons.items() if name not in self.left_out}
@@ -130,7 +161,7 @@ class Study:
     @cached_property
     def models(self) -> list[str]:
         """The models that the bounded half trains, once each."""
-        return sorted({run.model for run in self.runs})
+        return sorted({run.model for run in self._bounded})
 
     @cached_property
     def methods(self) -> list[str]:
@@ -138,24 +169,20 @@ class Study:
         return sorted({job.method for job in self.compared})
 
     @cached_property
-    def protocols(self) -> list[str]:
-        """The protocols of both halves."""
-        return list(dict.fromkeys([*self.config["protocols"], *([PROTOCOL] if self.compared else [])]))
+    def places(self) -> list[str]:
+        """The first folders of all runs: protocols and variants."""
+        places = [*self.config["protocols"], *(run.place for run in self.experiments)]
+        return list(dict.fromkeys([*places, *([PROTOCOL] if self.compared else [])]))
 
     @cached_property
     def losses(self) -> list[str]:
-        """The losses of both halves."""
-        return list(dict.fromkeys([*self.config["losses"], *(job.loss for job in self.compared)]))
+        """The losses of all runs."""
+        return list(dict.fromkeys([*(run.loss for run in self._bounded), *(job.loss for job in self.compared)]))
 
     @cached_property
     def boundings(self) -> list[str]:
-        """The boundings of both halves."""
-        return list(dict.fromkeys([*self.config["bounds"], *(["none"] if self.compared else [])]))
-
-    @cached_property
-    def needs_distributions(self) -> bool:
-        """Whether any bounding reads score distributions."""
-        return any(reads_distributions(bounding) for bounding in self.config["bounds"])
+        """The boundings of all runs."""
+        return list(dict.fromkeys([*(run.bounding for run in self._bounded), *(["none"] if self.compared else [])]))
 
     # Targets
 
@@ -165,11 +192,12 @@ class Study:
 
     def bounded_files(self) -> list[str]:
         """The instances whose lists' sizes the score distributions are of."""
-        return [one.path for one in self.bounded_instances.values()]
+        return [one.path for one in (self.bounded_instances | self.varied_instances).values()]
 
     def distribution_files(self) -> list[str]:
         """What the target `tables` asks for."""
-        return [distributions_path(loss) for loss in self.config["losses"]] if self.needs_distributions else []
+        losses = dict.fromkeys(run.loss for run in self._bounded if reads_distributions(run.bounding))
+        return [distributions_path(loss) for loss in losses]
 
     def run_files(self) -> list[str]:
         """The runs of every training job, and of the controls."""
@@ -178,6 +206,19 @@ class Study:
     def epoch_files(self) -> list[str]:
         """The epochs beside the training jobs' runs."""
         return [f"{stem}.epochs.parquet" for stem in self._stems()]
+
+    def experiment_files(self) -> list[str]:
+        """The runs of the experiments."""
+        return [f"{run.stem}.parquet" for run in self.experiments]
+
+    def experiment_epoch_files(self) -> list[str]:
+        """The epochs beside the experiments' runs."""
+        return [f"{run.stem}.epochs.parquet" for run in self.experiments]
+
+    def experiment_tables(self) -> list[str]:
+        """All of the experiments' runs, and their epochs."""
+        names = ("experiments", "experiment_epochs") if self.experiments else ()
+        return [f"<results>/{name}.parquet" for name in names]
 
     def table_files(self) -> list[str]:
         """The tables as CSV files."""
@@ -200,7 +241,28 @@ class Study:
     def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
         """How a data set's model is trained: its section of the configuration, with the protocol's learning rate."""
         section: Mapping[str, Any] = self.config["training"][instances.source]
-        return {**section, "learning_rate": section["learning_rate"][protocol]}
+        rate = section["learning_rate"].get(protocol)
+        return {**section, "optimiser": "adam", "temperature": self.config["temperature"], "learning_rate": rate}
+
+    def options(self, run: Run) -> dict[str, Any]:
+        """Everything that a training job of the bounded half depends on, apart from its input files."""
+        variant, usual = run.variant, self.training(run.instances, run.protocol)
+        return {
+            "study": self.config["study"],
+            "variant": variant.id if variant else "",
+            "protocol": run.protocol,
+            "dataset": run.instances.dataset,
+            "nsr": run.instances.nsr,
+            "loss": run.loss,
+            "bounding": run.bounding,
+            "folds": list(variant.folds) if variant else self.config["folds"],
+            "seeds": list(variant.seeds) if variant else self.config["seeds"][run.protocol],
+            **(variant.applied(usual) if variant else usual),
+        }
+
+    def run_at(self, place: str, instances: str, loss: str, bounding: str) -> Run:
+        """The training job of the bounded half whose files lie there."""
+        return self._by_place[place, instances, loss, bounding]
 
     # Pieces
 
@@ -208,6 +270,17 @@ class Study:
     def _comparisons(self) -> dict[str, dict[str, Any]]:
         defined = self.config.get("comparisons") or {}
         return {name: with_feature_counts(defined[name]) for name in self.config.get("compare", defined)}
+
+    @cached_property
+    def _bounded(self) -> list[Run]:
+        return self.runs + self.experiments
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str, str], Run]:
+        return {(run.place, run.instances.name, run.loss, run.bounding): run for run in self._bounded}
+
+    def _varied(self, instances: Instances, variant: Variant) -> dict[str, Any]:
+        return variant.applied(self.training(instances, OF_EXPERIMENTS))
 
     def _stems(self) -> list[str]:
         return [run.stem for run in self.runs] + [job.stem for job in self.compared]

@@ -101,16 +101,8 @@ class Steps:
 
     def train_options(self, wildcards: Any) -> str:
         """Everything that a training job depends on, apart from its input files."""
-        instances = self.study.instances[wildcards.instances]
-        return as_json(
-            {
-                **self._key(wildcards),
-                **self.study.training(instances, wildcards.protocol),
-                **_chosen(self.config, "folds", "seeds", "temperature"),
-                "loss": wildcards.loss,
-                "bounding": wildcards.bounding,
-            }
-        )
+        run = self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)
+        return as_json(self.study.options(run))
 
     def compared_from(self, wildcards: Any) -> dict[str, str]:
         """What a method's job reads: instances, and what holds the items' features."""
