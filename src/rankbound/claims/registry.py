@@ -1,0 +1,65 @@
+"""The claims, and the functions that decide them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.resources import files
+
+import polars as pl
+
+from rankbound.claims.evidence import Evidence
+from rankbound.claims.verdict import NOT_RUN, MissingEvidence, Verdict
+
+SUBJECTS: tuple[str, ...] = ("formulas",)
+"""The modules of this package that decide claims."""
+
+Decider = Callable[[Evidence], Verdict]
+_DECIDERS: dict[str, Decider] = {}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a seed, as `reference/claims.csv` has it."""
+
+    id: str
+    source: str
+    claim: str
+    kind: str
+    datasets: str
+    how_to_test: str
+    printed_evidence: str
+
+
+def claims() -> list[Claim]:
+    """All claims, in the order of their sources."""
+    table = pl.read_csv(files("rankbound.reference").joinpath("claims.csv").read_bytes(), infer_schema=False)
+    return [Claim(**row) for row in table.fill_null("").iter_rows(named=True)]
+
+
+def decides(claim: str) -> Callable[[Decider], Decider]:
+    """Mark the function that decides a claim."""
+
+    def register(decider: Decider) -> Decider:
+        if claim in _DECIDERS:
+            raise ValueError(f"two functions decide {claim}: {_DECIDERS[claim].__name__} and {decider.__name__}")
+        _DECIDERS[claim] = decider
+        return decider
+
+    return register
+
+
+def deciders() -> dict[str, Decider]:
+    """The function of every claim that has one."""
+    for subject in SUBJECTS:
+        import_module(f"rankbound.claims.{subject}")
+    return dict(_DECIDERS)
+
+
+def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
+    """Every claim with its verdict."""
+    known = deciders()
+    for claim in claims():
+        try:
+            yield claim, known[claim.id](evidence)
+        except MissingEvidence as missing:
+            yield claim, Verdict(NOT_RUN, str(missing))
