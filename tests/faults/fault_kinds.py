@@ -283,7 +283,10 @@ def _small_disk(sandbox: Sandbox, free_pages: int) -> Iterator[Callable[[], None
         ballast.unlink()
         mount("remount,size=64m")
 
-    mount("size=64m", "-t", "tmpfs", "faults")
+    try:
+        mount("size=64m", "-t", "tmpfs", "faults")
+    except subprocess.CalledProcessError:
+        pytest.skip("this machine lets nobody mount a small file system (a container?): no full disk")
     try:
         sandbox.fill()
         # A size of no pages at all would mean: as large as the memory.

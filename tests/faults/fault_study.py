@@ -108,7 +108,10 @@ CONFIG: dict[str, Any] = {
         }
     },
     "figures": ["figure_1_1", "figure_5_2", "figure_neural_3"],
-    "tables": ["table_2_2", "table_5_1", "table_neural_1", "table_neural_2", "table_neural_features"],
+    "tables": [
+        *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "table_claims"),
+        *("table_neural_1", "table_neural_2", "table_neural_features"),
+    ],
 }
 
 

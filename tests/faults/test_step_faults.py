@@ -29,7 +29,17 @@ RULES = (
         "collect_experiments",
         "provenance",
     ),
-    *("table_5_1", "worked_table", "comparison_table", "face_table", "features_table"),
+    *(
+        "table_5_1",
+        "table_5_1_honest",
+        "table_flattery",
+        "table_sensitivity",
+        "claims",
+        "worked_table",
+        "comparison_table",
+        "face_table",
+        "features_table",
+    ),
     *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}

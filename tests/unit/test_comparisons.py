@@ -1,6 +1,7 @@
 """Comparisons in a configuration: the jobs that follow, what each reads, what is left out, and what is refused."""
 
 import copy
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -159,6 +160,38 @@ def test_other_comparisons_keep_their_options_to_the_byte(config: dict[str, Any]
         assert options == Steps(beside).compare_options(wildcards_of(one))
         assert '"features"' not in options
         assert one.features is None
+
+
+def test_methods_that_see_moved_pictures(config: dict[str, Any]) -> None:
+    study = Study(config)
+    found = {job.method: job.shift for job in study.compared if job.shift is not None}
+    assert found == {"RankNet-shifted": 0.2, "RankCNN-shifted": 0.2}
+    for job in study.compared:
+        settings = json.loads(Steps(study).compare_options(wildcards_of(job)))["settings"]
+        assert settings.get("shift") == job.shift
+    of_pixels = {name: one["methods"] for name, one in config["comparisons"].items()}
+    for name in ("RankNet", "RankCNN"):
+        assert of_pixels["faces-shifted"][f"{name}-shifted"] == of_pixels["faces-pixels"][name], "all else is the same"
+    own, moved = (config["comparisons"][name]["settings"] for name in ("faces-pixels", "faces-shifted"))
+    assert {**own, "shift": 0.2} == moved
+    section = {"settings": {"shift": 0.2}}
+    for model in ("boosted-trees", "ridge"):
+        assert method_settings(section, {"model": {"name": model}}) == {"shift": 0.2}
+    assert method_settings(section, {"model": {"name": "ridge"}, "settings": {"shift": None}}) == {}
+
+
+@pytest.mark.parametrize(
+    ("shift", "message"),
+    [
+        (0.2, r"web-queries.methods.RankNet has the setting shift, which moves pictures: mq2008-label1 has no pixels"),
+        (0, r"shift is 0: expected more than 0"),
+        (0.6, r"shift is 0.6: expected at most 0.5"),
+    ],
+)
+def test_moves_that_cannot_be_are_refused(config: dict[str, Any], shift: float, message: str) -> None:
+    settings = {**config["comparisons"]["web-queries"]["settings"], "shift": shift}
+    with pytest.raises(ConfigError, match=message):
+        check_config(changed(config, "web-queries", "settings", to=settings), SCHEMA)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,20 @@
 """Jobs of comparisons: every kind of model on judged lists and on pictures, and what they leave."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.numpy import load_file
 from study_files import N_FEATURES, write_instances, write_lists
 
 from rankbound import cli
-from rankbound.data.contracts import read_table
+from rankbound.data.contracts import read_metadata, read_table, write_table
 from rankbound.data.images import read_faces, read_pixels
 from rankbound.metrics import metric
 from rankbound.study.collect import collect
@@ -21,6 +23,7 @@ from rankbound.study.job import RUN_METRICS
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import Inputs, StudyData
 from rankbound.study.scorers import score_distinct
+from rankbound.study.shifted_pictures import drawn_shifts, moved
 from rankbound.study.train_job import beside
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
@@ -201,6 +204,24 @@ def test_coefficients_of_a_linear_model_give_its_scores(tmp_path: Path, faces: I
             expected = expected * kept["target.deviation"] + kept["target.mean"]
             assert abs(float(kept["target.mean"]) - ages.mean()) < 15
         np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", "Reg-Boost"])
+def test_a_method_learns_from_moved_pictures_and_is_tested_on_them(tmp_path: Path, faces: Inputs, method: str) -> None:
+    assert faces.images is not None
+    moving = {"settings": {**FACES[method].get("settings", {}), "shift": 0.2}}
+    out = run(tmp_path / "moved", faces, method, **moving)
+    assert json.loads(frame(out)["options"][0])["shift"] == 0.2
+    pixels = torch.from_numpy(read_pixels(faces.images))
+    moves = drawn_shifts(len(pixels), 20, study=frame(out)["study"][0], dataset="synthetic-aaf")
+    rows = pa.array([row.tobytes() for row in moved(pixels, moves, 100).numpy()], pa.binary(30_000))
+    table = read_table(faces.images, "images")
+    table = table.set_column(table.column_names.index("pixels"), "pixels", rows)
+    write_table(table, tmp_path / "images.parquet", "images", metadata=read_metadata(faces.images, "images"))
+    by_hand = run(tmp_path / "by hand", replace(faces, images=tmp_path / "images.parquet"), method)
+    for contract, name in (("predictions", "none.predictions.parquet"), ("runs", "none.parquet")):
+        one, other = (frame(folder / name, contract).drop("options") for folder in (out.parent, by_hand.parent))
+        assert one.equals(other, null_equal=True)
 
 
 def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[str, Any]:

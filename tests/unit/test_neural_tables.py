@@ -171,6 +171,20 @@ def test_only_the_epoch_that_validation_picked_counts(study: Study, tmp_path: Pa
     assert neural_table(QUERIES, tmp_path / "runs.parquet").scores.equals(neural_table(QUERIES, study.runs).scores)
 
 
+def test_methods_on_moved_pictures_are_in_no_table(study: Study, tmp_path: Path) -> None:
+    runs = pl.read_parquet(study.runs)
+    moved = runs.filter(pl.col("model") == "RankCNN").with_columns(
+        pl.col("model") + "-shifted", pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
+    )
+    assert len(moved)
+    mixed = tmp_path / "runs.parquet"
+    pl.concat([runs, moved]).write_parquet(mixed)
+    one, other = (neural_runs.read_runs(path, PIXELS, PIXELS.metrics) for path in (mixed, study.runs))
+    assert one.equals(other)
+    one, other = (neural_runs.read_runs_by_features(path, PIXELS, 30_000) for path in (mixed, study.runs))
+    assert one.equals(other)
+
+
 def test_a_missing_column_is_named(study: Study, tmp_path: Path) -> None:
     pl.read_parquet(study.runs).drop("nDCG@10").write_parquet(tmp_path / "runs.parquet")
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):

@@ -6,6 +6,7 @@ from rankbound.paper.figures import FIGURES
 from rankbound.paper.neural_names import FEATURES_TABLE, table_named, table_of
 
 COMPARISON_TABLE = "table_neural_"
+OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_claims", COMPARISON_TABLE)
 
 
 def comparison_tables(of_faces):
@@ -16,11 +17,12 @@ def comparison_tables(of_faces):
 
 
 def compared_jobs(by_features):
-    """The methods that see all features; or those that see some, with the same ones on all."""
+    """The methods that see all features as they are; or those that see some, with the same ones on all."""
+    plain = [job for job in study.compared if job.shift is None]
     if not by_features:
-        return [job for job in study.compared if job.features is None]
-    some = {(job.instances.name, job.base) for job in study.compared if job.features is not None}
-    return [job for job in study.compared if (job.instances.name, job.base) in some]
+        return [job for job in plain if job.features is None]
+    some = {(job.instances.name, job.base) for job in plain if job.features is not None}
+    return [job for job in plain if (job.instances.name, job.base) in some]
 
 
 def comparison_files(needs, numbers, methods=(), by_features=False):
@@ -55,10 +57,15 @@ def comparison_figure_files(wildcards):
 
 def comparison_flags(wildcards, input):
     """The files as flags, by their names; what does not exist has none."""
-    names = [name for name in ("runs", "epochs", "images", "predictions", "weights") if hasattr(input, name)]
-    paths = {name: getattr(input, name) for name in names}
+    return file_flags(input, ("runs", "epochs", "images", "predictions", "weights"))
+
+
+def file_flags(input, names):
+    """Those of a rule's inputs that are there, each as a flag of its name."""
+    paths = {name: getattr(input, name) for name in names if hasattr(input, name)}
     listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
-    return " ".join(f"--{name} {' '.join(map(quote, files))}" for name, files in listed.items())
+    flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
+    return " ".join(f"--{name} {files}" for name, files in flags.items())
 
 
 def figure_code(wildcards):
@@ -91,10 +98,96 @@ rule table_5_1:
         mem_mb=2000,
         runtime=10,
     params:
+        table="table_5_1",
         folder=subpath(output.csv, parent=True),
+        metrics=lambda wildcards, output: f"--metrics {quote(output.metrics)}",
         options=steps.result_options,
     shell:
-        "rankbound table table_5_1 --runs {input.runs:q} --out-dir {params.folder:q} --metrics {output.metrics:q}"
+        "rankbound table {params.table} --runs {input.runs:q} --out-dir {params.folder:q} {params.metrics}"
+        " --options {params.options:q} > {log:q} 2>&1"
+
+
+use rule table_5_1 as table_5_1_honest with:
+    output:
+        csv=report(
+            "<results>/tables/table_5_1_honest.csv",
+            caption="../report/table_5_1.rst",
+            category="Tables",
+            labels={"table": "5.1, honest protocol", "of": "mean score by loss and bounding"},
+        ),
+        md="<results>/tables/table_5_1_honest.md",
+        tex="<results>/tables/table_5_1_honest.tex",
+        summary="<results>/tables/table_5_1_honest_summary.json",
+    log:
+        "<logs>/table/table_5_1_honest.log",
+    benchmark:
+        "<benchmarks>/table/table_5_1_honest.tsv"
+    params:
+        table="table_5_1_honest",
+        folder=subpath(output.csv, parent=True),
+        metrics="",
+        options=steps.honest_options,
+
+
+rule table_flattery:
+    input:
+        runs="<results>/runs.parquet",
+        code=code_inputs("table"),
+    output:
+        csv=report(
+            "<results>/tables/table_flattery.csv",
+            caption="../report/flattery.rst",
+            category="Tables",
+            labels={"table": "flattery", "of": "what a test-picked epoch adds"},
+        ),
+        md="<results>/tables/table_flattery.md",
+        tex="<results>/tables/table_flattery.tex",
+    log:
+        "<logs>/table/table_flattery.log",
+    benchmark:
+        "<benchmarks>/table/table_flattery.tsv"
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=20,
+    params:
+        folder=subpath(output.csv, parent=True),
+        options=steps.claim_options,
+    shell:
+        "rankbound table table_flattery --runs {input.runs:q} --out-dir {params.folder:q}"
+        " --options {params.options:q} > {log:q} 2>&1"
+
+
+rule table_sensitivity:
+    input:
+        runs="<results>/runs.parquet",
+        experiments=study.experiment_tables()[:1],
+        code=code_inputs("table"),
+    output:
+        csv=report(
+            "<results>/tables/table_sensitivity.csv",
+            caption="../report/sensitivity.rst",
+            category="Tables",
+            labels={"table": "sensitivity", "of": "how much unstated choices matter"},
+        ),
+        md="<results>/tables/table_sensitivity.md",
+        tex="<results>/tables/table_sensitivity.tex",
+    log:
+        "<logs>/table/table_sensitivity.log",
+    benchmark:
+        "<benchmarks>/table/table_sensitivity.tsv"
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=20,
+    params:
+        folder=subpath(output.csv, parent=True),
+        files=lambda wildcards, input: file_flags(input, ("runs", "experiments")),
+        options=steps.sensitivity_options,
+    shell:
+        "rankbound table table_sensitivity {params.files} --out-dir {params.folder:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -113,7 +206,7 @@ rule worked_table:
     benchmark:
         "<benchmarks>/table/{table}.tsv"
     wildcard_constraints:
-        table=one_of(name for name in config["tables"] if not name.startswith(("table_5_1", COMPARISON_TABLE))),
+        table=one_of(name for name in config["tables"] if not name.startswith(OF_RUNS)),
     localrule: True
     threads: 1
     resources:

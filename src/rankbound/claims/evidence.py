@@ -62,8 +62,7 @@ class Evidence:
         chosen = (
             (pl.col("study") == (study or self.study))
             & (pl.col("protocol") == protocol)
-            & (pl.col("dataset") == self._named(dataset))
-            & pl.col("nsr_test").eq_missing(pl.lit(nsr))
+            & self._is_on(dataset, nsr)
             & ((pl.col("selection") == (selection or SELECTIONS[protocol])) | (pl.col("loss") == "none"))
         )
         rows = self._scan(self.runs, "runs").filter(chosen)
@@ -91,24 +90,36 @@ class Evidence:
         rows = self.cell(dataset, nsr, protocol=protocol).filter(pl.col("loss") == "none")
         return scores_of_runs(_collected(rows, metric), metric, by=("model",))
 
+    def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
+        """What the study's own honest trainings measured in every epoch on a data set."""
+        chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
+        return self._scan(self.epochs, "epochs").filter(chosen)
+
     def varied(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
         """The rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
         The same models as the study trains stand in `cell`, under the study's own settings.
         """
+        picked = {
+            name: rows.filter(pl.col("selection") == SELECTIONS[HONEST])
+            for name, rows in self._variants(self.experiments, experiment, dataset, nsr).items()
+        }
+        if not picked:
+            raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
+        return picked
+
+    def varied_epochs(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
+        """What every variant of an experiment measured in every epoch, by the variant's name."""
+        return self._variants(self.experiment_epochs, experiment, dataset, nsr)
+
+    def _variants(self, path: Path | None, experiment: str, dataset: str, nsr: int | None) -> dict[str, pl.LazyFrame]:
         start = f"{self.study}{VARIANT}{experiment}-"
-        rows = self._scan(self.experiments, "experiments").filter(
-            pl.col("study").str.starts_with(start),
-            pl.col("dataset") == self._named(dataset),
-            pl.col("nsr_test").eq_missing(pl.lit(nsr)),
-            pl.col("selection") == SELECTIONS[HONEST],
-        )
+        rows = self._scan(path, "experiments").filter(pl.col("study").str.starts_with(start), self._is_on(dataset, nsr))
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
-        if not names:
-            raise MissingEvidence(
-                f"the experiment {experiment} did not run on {dataset}: see experiments in config.yaml"
-            )
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
+
+    def _is_on(self, dataset: str, nsr: int | None) -> pl.Expr:
+        return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
 
     def ratios(self, dataset: str) -> list[int]:
         """The negative sampling ratios of a data set of ratings that honest runs have."""

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples from the library alone"
 EXAMPLES = """\
@@ -9,11 +10,14 @@ EXAMPLES = """\
   rankbound table table_2_2 --out-dir results/tables
   rankbound table table_neural_1 --runs results/runs.parquet --out-dir results/tables"""
 
+_OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_neural_")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", metavar="NAME", help="table_5_1, table_neural_1, or a worked table such as table_2_2")
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
+    parser.add_argument("--experiments", type=Path, metavar="FILE", help="the experiments' runs (table_sensitivity)")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes")
     parser.add_argument("--metrics", type=Path, metavar="FILE", help="also write the means as nested JSON (table_5_1)")
     parser.add_argument(
@@ -34,17 +38,17 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.options import parse_options
 
     options = parse_options(arguments.options)
-    if arguments.name == "table_5_1":
-        if arguments.runs is None:
-            raise ConfigError("table_5_1 is made from runs: give the runs table with --runs FILE")
-        _write_table_5_1(arguments.runs, arguments.out_dir, arguments.metrics, options)
+    if arguments.name.startswith(_OF_RUNS) and arguments.runs is None:
+        raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
+    if arguments.name in ("table_5_1", "table_5_1_honest"):
+        _write_table_5_1(arguments.name, arguments.runs, arguments.out_dir, arguments.metrics, options)
+    elif arguments.name == "table_flattery":
+        _write_flattery(arguments.runs, arguments.out_dir, options)
+    elif arguments.name == "table_sensitivity":
+        _write_sensitivity(arguments.runs, arguments.experiments, arguments.out_dir, options)
     elif arguments.name == "table_neural_features":
-        if arguments.runs is None:
-            raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
         _write_feature_table(arguments)
     elif arguments.name.startswith("table_neural_"):
-        if arguments.runs is None:
-            raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
         _write_neural_table(arguments)
     else:
         from rankbound.paper.output import write_text
@@ -53,18 +57,48 @@ def run(arguments: argparse.Namespace) -> None:
         write_text(arguments.out_dir / f"{arguments.name}.csv", worked_table(arguments.name).write_csv())
 
 
-def _write_table_5_1(runs: Path, folder: Path, metrics: Path | None, options: dict[str, str]) -> None:
+def _write_table_5_1(name: str, runs: Path, folder: Path, metrics: Path | None, options: dict[str, str]) -> None:
     from rankbound.paper import summary, table_layout, tables
     from rankbound.paper.output import write_json, write_text
     from rankbound.paper.scores import RunsChoice
 
     table = tables.table_5_1(runs, RunsChoice.from_options(options))
-    write_text(folder / "table_5_1.csv", table.write_csv(float_precision=6))
-    write_text(folder / "table_5_1.md", table_layout.markdown(table))
-    write_text(folder / "table_5_1.tex", table_layout.latex(table))
-    write_json(folder / "table_5_1_summary.json", summary.summarise(table))
+    write_text(folder / f"{name}.csv", table.write_csv(float_precision=6))
+    write_text(folder / f"{name}.md", table_layout.markdown(table))
+    write_text(folder / f"{name}.tex", table_layout.latex(table))
+    write_json(folder / f"{name}_summary.json", summary.summarise(table))
     if metrics is not None:
         write_json(metrics, summary.metrics(table))
+
+
+def _write_flattery(runs: Path, folder: Path, options: dict[str, str]) -> None:
+    from rankbound.errors import ConfigError
+    from rankbound.paper import flattery
+    from rankbound.paper.output import write_text
+
+    if set(options) != {"study"}:
+        raise ConfigError(f"{flattery.NAME}: found the options {sorted(options)}, expected study alone")
+    table = flattery.table_flattery(runs, options["study"])
+    write_text(folder / f"{flattery.NAME}.csv", table.write_csv(float_precision=6))
+    write_text(folder / f"{flattery.NAME}.md", flattery.markdown(table))
+    write_text(folder / f"{flattery.NAME}.tex", flattery.latex(table))
+
+
+def _write_sensitivity(runs: Path, experiments: Path | None, folder: Path, options: dict[str, Any]) -> None:
+    from rankbound.claims.cells import Column
+    from rankbound.claims.evidence import Evidence
+    from rankbound.errors import ConfigError
+    from rankbound.paper import sensitivity
+    from rankbound.paper.output import write_text
+
+    if set(options) != {"study", "experiments"}:
+        raise ConfigError(f"{sensitivity.NAME}: found the options {sorted(options)}, expected study and experiments")
+    evidence = Evidence(options["study"], runs=runs, experiments=experiments)
+    columns = {name: [Column(*column) for column in listed] for name, listed in options["experiments"].items()}
+    table = sensitivity.table_sensitivity(evidence, columns)
+    write_text(folder / f"{sensitivity.NAME}.csv", table.write_csv(float_precision=6))
+    write_text(folder / f"{sensitivity.NAME}.md", sensitivity.markdown(table))
+    write_text(folder / f"{sensitivity.NAME}.tex", sensitivity.latex(table))
 
 
 def _write_neural_table(arguments: argparse.Namespace) -> None:

@@ -18,7 +18,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table: `labels` leading columns of text, then numbers; a thin rule stands above each row of `rules`."""
+    """A table: `labels` leading columns of text, then numbers; a thin rule stands above each row of `rules`.
+
+    Columns of `prose` hold sentences, whose second text stands below them.
+    """
 
     name: str
     caption: str
@@ -27,6 +30,7 @@ class TableBlock:
     labels: int
     rules: frozenset[int] = frozenset()
     sortable: bool = False
+    prose: frozenset[int] = frozenset()
 
     @property
     def notes(self) -> bool:

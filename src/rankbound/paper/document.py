@@ -5,14 +5,16 @@ Nothing here knows of HTML or Typst, and no result is typed: findings are comput
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.paper import scores, table_layout, tables
+from rankbound.paper import flattery, scores, sensitivity, table_layout, tables
 from rankbound.paper.blocks import Cell, Document, Section, TableBlock, figure_block
+from rankbound.paper.claims_section import Claims
 from rankbound.paper.figures import FIGURES
 from rankbound.paper.findings import findings
 from rankbound.paper.made_files import reading
@@ -34,6 +36,8 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     table = _read_table(results / "tables" / "table_5_1.csv")
     summary = _read_summary(results / "tables" / "table_5_1_summary.json")
     neural = Neural.read(results / "tables")
+    claims = Claims.read(results / "tables")
+    told = (*claims.findings(), *findings(table, summary), *neural.refuted())
     manifest = None if provenance is None else read_manifest(provenance)
     protocol = scores.PROTOCOLS.get(summary["protocol"], "no runs")
     return Document(
@@ -41,8 +45,9 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         subtitle=f"Every table and figure of the thesis, regenerated — {protocol}",
         synthetic=summary["synthetic"],
         sections=(
-            Section("findings", "Findings", "", findings=(*findings(table, summary), *neural.refuted())),
-            Section("table-5-1", "Table 5.1", "", (_table_5_1(table, protocol),)),
+            Section("findings", "Findings", "", findings=told),
+            *claims.sections(),
+            Section("table-5-1", "Table 5.1", "", (_table_5_1(table, protocol), *_honest(results / "tables"))),
             *_figure_sections(results / "figures", synthetic=summary["synthetic"]),
             _worked_section(results / "tables"),
             *neural.sections(results / "figures"),
@@ -91,6 +96,27 @@ def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
         rules=frozenset(rules),
         sortable=True,
     )
+
+
+def _honest(folder: Path) -> Iterator[TableBlock]:
+    """Table 5.1 by the honest protocol, and what the other one flatters."""
+    path = folder / "table_5_1_honest.csv"
+    if path.exists() and len(table := _read_table(path)):
+        yield replace(_table_5_1(table, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
+    path = folder / f"{flattery.NAME}.csv"
+    if path.exists():
+        with reading(path):
+            table = pl.read_csv(path, schema=flattery.COLUMNS)
+        rows = tuple(tuple(map(Cell, cells)) for cells in flattery.rows(table))
+        if rows:
+            yield TableBlock(flattery.TITLE, flattery.CAPTION, flattery.HEADER, rows, labels=4, sortable=True)
+    path = folder / f"{sensitivity.NAME}.csv"
+    if path.exists():
+        with reading(path):
+            table = pl.read_csv(path, schema=sensitivity.COLUMNS)
+        rows = tuple(tuple(map(Cell, cells)) for cells in sensitivity.rows_of(table))
+        if rows:
+            yield TableBlock(sensitivity.TITLE, sensitivity.CAPTION, sensitivity.HEADER, rows, labels=3, sortable=True)
 
 
 def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:

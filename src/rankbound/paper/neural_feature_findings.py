@@ -1,6 +1,7 @@
 """What the scores by the number of features say: where a network pays, and whether more features make it pay more."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -18,19 +19,50 @@ def feature_findings(results: FeatureResults | None) -> Iterator[Item]:
 
     Generated data say nothing about a claim.
     """
-    if results is None:
-        return
+    for one in [] if results is None else trends(results):
+        if not one.dataset.startswith(SYNTHETIC):
+            yield _of_family(one)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The gaps of one family on one data set, and how they change.
+
+    Attributes:
+        rows: a gap for each number of features, ascending.
+        trend: the change of the gap with ten times the features.
+        adjusted: p-values of the gaps, then of the trend, by Holm over all of them.
+        signs: of the same: 1 or -1 where a difference is sure, 0 where it may be chance.
+        verdict: of `FAILS`, `OPEN`, `HOLDS`.
+    """
+
+    dataset: str
+    rows: Sequence[dict[str, Any]]
+    trend: dict[str, Any]
+    adjusted: Sequence[float]
+    signs: Sequence[int]
+    verdict: int
+
+
+def trends(results: FeatureResults) -> Iterator[Trend]:
+    """One of each data set and family with gaps at several numbers of features."""
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
-        trend = gaps.filter(pl.col("features").is_null()).to_dicts()
-        if trend and not str(dataset).startswith(SYNTHETIC):
-            yield _of_family(str(dataset), rows, trend[0])
+        for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
+            adjusted = holm([row["p_value"] for row in (*rows, trend)])
+            signs = [_sign(row, p_value) for row, p_value in zip((*rows, trend), adjusted, strict=True)]
+            yield Trend(str(dataset), rows, trend, adjusted, signs, _verdict(signs[0], signs[-2], signs[-1]))
 
 
-def _of_family(dataset: str, rows: Sequence[dict[str, Any]], trend: dict[str, Any]) -> Item:
-    adjusted = holm([row["p_value"] for row in (*rows, trend)])
-    signs = [_sign(row, p_value) for row, p_value in zip((*rows, trend), adjusted, strict=True)]
-    verdict = _verdict(signs[0], signs[-2], signs[-1])
+def _of_family(one: Trend) -> Item:
+    dataset, rows, trend, adjusted, signs, verdict = (
+        one.dataset,
+        one.rows,
+        one.trend,
+        one.adjusted,
+        one.signs,
+        one.verdict,
+    )
     change = {1: "Its lead grows", -1: "Its lead shrinks", 0: "Its lead has no certain trend"}[signs[-1]]
     return verdict, Finding(
         f"{VERDICTS[verdict]}: networks are needed with many features and not with few, on {data_set_title(dataset)}.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.paper.latex_text import escaped
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
 from rankbound.paper.neural_pairs import READINGS
 from rankbound.paper.neural_tables import R_SQUARED
@@ -81,14 +82,14 @@ def latex_of(heading: str, wides: Sequence[Wide]) -> str:
     for wide in wides:
         header = ["Family", "Method", *wide.header]
         lines += [rf"\begin{{tabular}}{{ll{'r' * len(wide.header)}}}", r"\toprule"]
-        lines += [" & ".join(map(_escaped, header)) + r" \\", r"\midrule"]
+        lines += [" & ".join(map(escaped, header)) + r" \\", r"\midrule"]
         previous = wide.rows[0].family if wide.rows else ""
         for row in wide.rows:
             if row.family != previous:
                 lines.append(r"\midrule")
             previous = row.family
-            name = rf"\textbf{{{_escaped(row.method)}}}" if row.best else _escaped(row.method)
-            lines.append(" & ".join([row.family, name, *map(_escaped, row.cells)]) + r" \\")
+            name = rf"\textbf{{{escaped(row.method)}}}" if row.best else escaped(row.method)
+            lines.append(" & ".join([row.family, name, *map(escaped, row.cells)]) + r" \\")
         lines += [r"\bottomrule", r"\end{tabular}"]
     return "\n".join(lines) + "\n"
 
@@ -197,9 +198,3 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 def _p_value(value: float | None) -> str:
     return _DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _escaped(text: str) -> str:
-    for character, command in (("%", r"\%"), ("²", "$^2$"), ("…", r"\ldots{}"), ("<", "$<$"), ("−", "$-$")):
-        text = text.replace(character, command)
-    return text.replace("–", "--")

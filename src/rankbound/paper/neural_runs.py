@@ -21,7 +21,7 @@ NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
 
 _BY_VALIDATION = "validation"
-_FAMILY_NAMES = {"class": "classification", "reg": "regression"}
+FAMILY_NAMES = {"class": "classification", "reg": "regression"}
 """What runs call a family, where it is not the name here."""
 
 
@@ -86,7 +86,11 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
         if column not in found:
             raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
     chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION)
-    frame = scan.filter(chosen & (_sees(every=False) | (width is not None))).select(*key, table.metric).collect()
+    frame = (
+        scan.filter(chosen & (_sees(every=False) | (_sees(every=True) & (width is not None))))
+        .select(*key, table.metric)
+        .collect()
+    )
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]
     frame = frame.filter(pl.col("dataset").is_in(of_table)).with_columns(
         pl.col(table.metric).fill_nan(None),
@@ -135,9 +139,12 @@ def in_print_order(methods: Sequence[str], families: Sequence[str], table: Print
 
 
 def _sees(*, every: bool) -> pl.Expr:
-    """Runs that see every feature of their data set, or those that see some: their options say how many."""
-    told = pl.col("options").str.json_path_match("$.features")
-    return told.is_null() if every else told.is_not_null()
+    """Runs that see every feature of their data set, or those that see some: their options say how many.
+
+    Those that see moved pictures are neither.
+    """
+    told, moved = (pl.col("options").str.json_path_match(f"$.{name}") for name in ("features", "shift"))
+    return moved.is_null() & (told.is_null() if every else told.is_not_null())
 
 
 def _option(frame: pl.DataFrame, read: Callable[[dict[str, Any]], Any], kind: Any) -> pl.Expr:
@@ -155,7 +162,7 @@ def _settings_text(options: Mapping[str, Any]) -> str:
 def _family(frame: pl.DataFrame) -> pl.Expr:
     """The family that a run's options name; controls are a family of their own."""
     named = {text: json.loads(text).get("family", "") for text in frame["options"].unique()}
-    families = {text: _FAMILY_NAMES.get(name, name) for text, name in named.items()}
+    families = {text: FAMILY_NAMES.get(name, name) for text, name in named.items()}
     of_options = pl.col("options").replace_strict(families, default="", return_dtype=pl.String)
     guessed = pl.col("model").str.extract(r"^(Reg|Class)").replace({"Reg": FAMILIES[1], "Class": FAMILIES[2]})
     return (

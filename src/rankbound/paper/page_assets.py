@@ -76,6 +76,7 @@ caption b, figcaption b { color: var(INK); }
 table { border-collapse: collapse; font-size: .86rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .28rem .6rem; vertical-align: baseline; } td { white-space: nowrap; }
 td.label { white-space: normal; overflow-wrap: anywhere; }
+td.prose { white-space: normal; min-width: 13rem; } td.prose small { display: block; margin-left: 0; }
 #table-5-1 td.label { white-space: nowrap; }
 th:first-child, td:first-child { padding-left: 0; }
 .label { text-align: left; } .number { text-align: right; }

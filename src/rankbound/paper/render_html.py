@@ -137,7 +137,11 @@ def _cell(cell: Cell, column: int, block: TableBlock) -> str:
         text = f"<b>{text}</b>"
     elif cell.emphasis:
         text = f"<i>{text}</i>"
+    if column in block.prose:
+        note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+        return f'<td class="prose">{text}{note}</td>'
     if block.notes and column >= block.labels:
         # An empty note keeps its room, so that the numbers of a column stand below each other.
         text += f" <small>{escape(cell.note)}</small>"
-    return f'<td class="{"label" if column < block.labels else "number"}">{text}</td>'
+    kind = ("name" if block.prose else "label") if column < block.labels else "number"
+    return f'<td class="{kind}">{text}</td>'

@@ -38,11 +38,12 @@ _TEMPLATE = r"""
 #show table: set text(8.3pt)
 #show table: set par(justify: false)
 
-#let cell(value, notes) = {
+#let cell(value, notes, prose) = {
   let body = value.text
   if value.strong { body = strong(body) } else if value.emphasis { body = emph(body) }
   body
-  if notes { h(0.35em) + box(width: 2.3em, align(right, text(0.82em, fill: muted, value.note))) }
+  if prose { if value.note != "" { linebreak() + text(0.88em, fill: muted, value.note) } }
+  else if notes { h(0.35em) + box(width: 2.3em, align(right, text(0.82em, fill: muted, value.note))) }
 }
 
 #let data-table(item) = {
@@ -54,7 +55,8 @@ _TEMPLATE = r"""
     supplement: none,
     caption: figure.caption(position: top, [#strong[#item.name.] #item.caption]),
     table(
-      columns: range(columns).map(index => if item.wide and index == columns - 2 { 1fr } else { auto }),
+      columns: range(columns).map(index => if index in item.prose { 1fr }
+        else if item.prose.len() == 0 and item.wide and index == columns - 2 { 1fr } else { auto }),
       align: numbers,
       stroke: none,
       inset: (x: 3.2pt, y: 2.1pt),
@@ -63,7 +65,8 @@ _TEMPLATE = r"""
       table.hline(stroke: 0.5pt),
       ..item.rows.enumerate().map(((index, row)) => (
         ..if index > 0 and index in item.rules { (table.hline(stroke: 0.3pt + luma(170)),) },
-        ..row.enumerate().map(((column, value)) => cell(value, item.notes and column >= item.labels)),
+        ..row.enumerate().map(((column, value)) =>
+          cell(value, item.notes and column >= item.labels, column in item.prose)),
       )).flatten(),
       table.hline(stroke: 0.8pt),
     ),
@@ -168,6 +171,7 @@ def _block(block: TableBlock | FigureBlock, figures: Path, folder: Path) -> dict
             "labels": block.labels,
             "notes": block.notes,
             "rules": sorted(block.rules),
+            "prose": sorted(block.prose),
             # A table of settings has one column of long text, which must wrap inside the page.
             "wide": max((len(cell.text) for row in block.rows for cell in row), default=0) > _LONG_TEXT,
             "rows": [[vars(cell) for cell in row] for row in block.rows],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from rankbound.paper import scores, tables
+from rankbound.paper.latex_text import escaped
 from rankbound.paper.scores import DataSet
 from rankbound.paper.style import bounding_title
 
@@ -75,7 +76,7 @@ def latex(table: pl.DataFrame) -> str:
         rf"% Table 5.1, {table['protocol'][0] if len(table) else 'no'} protocol: ours (printed)",
         rf"\begin{{tabular}}{{lll{'r' * len(sets)}}}",
         r"\toprule",
-        " & ".join(["Loss", "Bounding", "Metric", *(_escaped(data_set.label) for data_set in sets)]) + r" \\",
+        " & ".join(["Loss", "Bounding", "Metric", *(escaped(data_set.label) for data_set in sets)]) + r" \\",
     ]
     previous = None
     for row in rows:
@@ -84,7 +85,7 @@ def latex(table: pl.DataFrame) -> str:
         previous = row.metric
         cells = [_marked(cell, r"\textbf{{{}}}", r"\textit{{{}}}", r" {{\footnotesize({})}}") for cell in row.cells]
         first = "control" if row.control else row.loss
-        lines.append(" & ".join([first, _escaped(row.name), _escaped(row.metric), *cells]) + r" \\")
+        lines.append(" & ".join([first, escaped(row.name), escaped(row.metric), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
@@ -137,7 +138,3 @@ def _marked(cell: Cell, bold: str, italic: str, published: str) -> str:
     elif cell.increase:
         text = italic.format(text)
     return text + (published.format(cell.published_text) if cell.published is not None else "")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", "~").replace("≥", r"$\ge$").replace("_", r"\_").replace("%", r"\%")

@@ -43,6 +43,12 @@ def code_inputs(subcommand: str, modules: Sequence[str] = ()) -> list[str]:
     return [_from_working_folder(ROOT / name) for name in files_behind(names)]
 
 
+def modules_of(package: str) -> list[str]:
+    """The names of a package's modules, for what it imports by names that it finds at run time."""
+    folder = ROOT.joinpath(*package.split(".")[1:])
+    return sorted(f"{package}.{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__")
+
+
 def files_behind(modules: Sequence[str]) -> list[str]:
     """The files that the modules import transitively, themselves included, sorted, relative to the package's folder."""
     files: set[str] = set()

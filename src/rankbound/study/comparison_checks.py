@@ -60,6 +60,7 @@ def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
                     message = f"{named((*path, 'methods', method))} runs on {dataset} in comparisons.{other}, too"
                     yield (*path, "methods", base), f"{message}: give it another name"
         yield from _feature_counts(path, section)
+        yield from _shifts(path, section, defined)
         found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
         for method, own in section["methods"].items():
             yield from _method((*path, "methods", method), section, own, found)
@@ -96,6 +97,16 @@ def _feature_counts(path: KeyPath, section: Mapping[str, Any]) -> Iterator[Probl
                     f"({named((*path, 'feature_counts'))}); take it out of this comparison"
                 ),
             )
+
+
+def _shifts(path: KeyPath, section: Mapping[str, Any], defined: Mapping[str, Instances]) -> Iterator[Problem]:
+    """Pictures are moved: not what stands in a table, nor what a network made of pictures."""
+    moving = [name for name, own in section["methods"].items() if method_settings(section, own).get("shift")]
+    found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
+    for instances in found if moving else []:
+        if instances.kind != "images" or instances.features:
+            where = (*path, "methods", moving[0])
+            yield where, f"{named(where)} has the setting shift, which moves pictures: {instances.name} has no pixels"
 
 
 def _method(

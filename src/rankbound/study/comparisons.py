@@ -32,6 +32,8 @@ class Compared:
     loss: str
     features: int | None = None
     """How many of the features it sees, where the comparison gives counts of them; None: all."""
+    shift: float | None = None
+    """How far its pictures are moved at random, as a share of their side; None: not at all."""
 
     @property
     def base(self) -> str:
@@ -81,9 +83,10 @@ def method_options(section: Mapping[str, Any], instances: Instances, method: str
 
 
 def method_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
-    """What the trainer gets, and how many features the method sees if not all."""
+    """What the trainer gets, and what the method sees of the features if not all as they are."""
     seen = {"features": method["features"]} if "features" in method else {}
-    return {**_trainer_settings(section, method), **seen}
+    moved = {"shift": found} if (found := _merged_settings(section, method).get("shift")) is not None else {}
+    return {**_trainer_settings(section, method), **seen, **moved}
 
 
 def _trainer_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,12 +94,16 @@ def _trainer_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> 
 
     Trees and penalised regressions have no trainer: only the scale of the features is theirs.
     """
-    merged = {**(section.get("settings") or {}), **(method.get("settings") or {})}
-    kept = {key: value for key, value in merged.items() if value is not None}
+    kept = _merged_settings(section, method)
     name = method["model"]["name"]
     if name in ("boosted-trees", "random-forest"):
         return {}
     return {"scale": kept["scale"]} if name in ("lasso", "ridge") and "scale" in kept else kept
+
+
+def _merged_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
+    merged = {**(section.get("settings") or {}), **(method.get("settings") or {})}
+    return {key: value for key, value in merged.items() if value is not None}
 
 
 def vgg16_at(config: Mapping[str, Any]) -> Path | None:

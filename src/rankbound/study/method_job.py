@@ -30,7 +30,8 @@ class MethodJob:
         target: of `TARGETS`.
         settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
             `scale` of the features, what a batch holds (`batches`, of `BATCHES`), and how many `pairs` an epoch draws.
-            Of any model: how many of the `features` it sees (all if not given).
+            Of any model: how many of the `features` it sees (all if not given), and how far pictures are moved at
+            random (`shift`, a share of their side; not at all if not given).
         judged_by: the metric that picks an epoch, and that tables show.
     """
 

@@ -17,6 +17,7 @@ from rankbound.study.comparisons import (
     PROTOCOL,
     VGG16_FILE,
     Compared,
+    method_settings,
     missing_weights,
     needs_vgg16,
     vgg16_at,
@@ -152,7 +153,14 @@ class Study:
     def compared(self) -> list[Compared]:
         """Every training job of the comparisons, in the configuration's order."""
         return [
-            Compared(name, self.instances[dataset], method, options["loss"], options.get("features"))
+            Compared(
+                name,
+                self.instances[dataset],
+                method,
+                options["loss"],
+                options.get("features"),
+                method_settings(section, options).get("shift"),
+            )
             for name, section in self.comparisons.items()
             for dataset in section["datasets"]
             for method, options in section["methods"].items()

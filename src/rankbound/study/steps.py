@@ -146,6 +146,21 @@ class Steps:
         """Which protocol the tables and figures show: the first one of the configuration."""
         return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
 
+    def honest_options(self, wildcards: Any) -> str:
+        """The honest protocol, of a table that stands beside that of the first one."""
+        return as_json({"protocol": "honest", "study": self.config["study"]})
+
+    def claim_options(self, wildcards: Any) -> str:
+        """By what name the study's runs are found."""
+        return as_json(_chosen(self.config, "study"))
+
+    def sensitivity_options(self, wildcards: Any) -> str:
+        """The experiments, each with the data sets that it ran on."""
+        instances = self.study.varied_instances
+        ran = {variant.experiment: variant.datasets for variant in self.study.variants}
+        named = {name: [(instances[one].dataset, instances[one].nsr) for one in sets] for name, sets in ran.items()}
+        return as_json({"study": self.config["study"], "experiments": named})
+
     def study_options(self, wildcards: Any) -> str:
         """The whole configuration; where archives were fetched from is no part of it, their content is checked."""
         return as_json({key: value for key, value in self.config.items() if key != "mirror"})

@@ -22,6 +22,7 @@ from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import Inputs, StudyData
 from rankbound.study.records import epoch_rows, prediction_rows, run_rows
 from rankbound.study.shards import Shards
+from rankbound.study.shifted_pictures import shifted
 from rankbound.tensor_files import read_tensors, write_tensors
 from rankbound.training import Epoch
 
@@ -57,6 +58,8 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
     waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
         data = StudyData.read(inputs, device)
+        if isinstance(job, MethodJob):
+            data = shifted(job, data)
         tables = DistributionTables.load(inputs.distributions) if inputs.distributions else None
         name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
         with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:

@@ -1,0 +1,117 @@
+"""Claims about networks, on web queries and faces alike: two kinds of pairwise ones, and what many features change."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rankbound.claims.evidence import Evidence
+from rankbound.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods, signed
+from rankbound.claims.registry import decides
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.paper.neural_feature_findings import Trend, trends
+from rankbound.paper.neural_features import FeatureResults, feature_results
+from rankbound.paper.neural_names import data_set_title
+from rankbound.paper.neural_results import FAILS, HOLDS
+from rankbound.statistics import Comparison
+from rankbound.statistics.margins import MARGIN
+from rankbound.study.data_sets import SYNTHETIC
+
+DIRECT, RANKNET = "DirectRanker", "RankNet"
+
+
+@decides("N03")
+def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
+    """Whether they differ by less than a margin, on web queries and on faces."""
+    found = [(methods, methods.compare(DIRECT, RANKNET)) for methods in _that_ran(evidence, DIRECT, RANKNET)]
+    if not found:
+        raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
+    told = [f"{difference_text(one)} in {_measure(methods, one)} of {methods.title}" for methods, one in found]
+    widest = max((one for _, one in found), key=lambda one: abs(one.difference))
+    return Verdict(
+        _verdict_of_likeness([one for _, one in found]),
+        f"{DIRECT} minus {RANKNET} is {listed(told)}, and alike means a difference below {MARGIN} at 90 % confidence.",
+        statistic=f"mean score, {DIRECT} minus {RANKNET}, the larger",
+        value=widest.difference,
+        low=widest.low,
+        high=widest.high,
+        p_value=widest.margin.p_alike if widest.margin else float("nan"),
+        n=sum(one.n_units for _, one in found),
+        shown_in=("table_neural_1", "table_neural_2"),
+    )
+
+
+@decides("N15")
+def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
+    """Whether the lead of the best network grows with the number of features, from none to a certain one."""
+    found = list(trends(_by_features(evidence)))
+    if not found:
+        raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
+    verdicts = [one.verdict for one in found]
+    least = min(found, key=lambda one: (one.verdict, one.signs[-1], one.trend["difference"]))
+    return Verdict(
+        _verdict_of_trends(verdicts),
+        f"With ten times the features the lead of the best network over the best linear model or trees changes by "
+        f"{listed([_trend_text(one) for one in found])}.",
+        statistic="change of the network's lead with ten times the features",
+        value=least.trend["difference"],
+        low=least.trend["low"],
+        high=least.trend["high"],
+        p_value=least.adjusted[-1],
+        shown_in=("table_neural_features", "figure_neural_features"),
+        n=len(least.rows),
+    )
+
+
+def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
+    """The data sets on which all these methods ran."""
+    for dataset in (QUERIES, PIXELS):
+        try:
+            methods = read_methods(evidence, dataset)
+            methods.needs(*names)
+        except MissingEvidence:
+            continue
+        yield methods
+
+
+def _verdict_of_likeness(found: list[Comparison]) -> str:
+    """Confirmed if alike everywhere; refuted if the difference is certainly beyond the margin anywhere."""
+    tests = [one.margin for one in found]
+    if any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests):
+        return REFUTED
+    return CONFIRMED if all(_is_alike(one) for one in found) else INCONCLUSIVE
+
+
+def _is_alike(comparison: Comparison) -> bool:
+    """Systems that score the same everywhere need no test."""
+    if comparison.margin is not None:
+        return comparison.margin.verdict == "alike"
+    return comparison.n_units > 1 and comparison.low == comparison.high == comparison.difference == 0
+
+
+def _by_features(evidence: Evidence) -> FeatureResults:
+    if evidence.runs is None:
+        raise MissingEvidence("no runs: none were asked for")
+    of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
+    predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
+    return feature_results(evidence.runs, predictions if evidence.images else (), evidence.images)
+
+
+def _verdict_of_trends(verdicts: list[int]) -> str:
+    if FAILS in verdicts:
+        return REFUTED
+    return CONFIRMED if all(verdict == HOLDS for verdict in verdicts) else INCONCLUSIVE
+
+
+def _trend_text(one: Trend) -> str:
+    change = f"{signed(one.trend['difference'])} ({signed(one.trend['low'])} to {signed(one.trend['high'])})"
+    certain = {1: "certainly up", -1: "certainly down", 0: "maybe chance"}[one.signs[-1]]
+    return f"{change}, {certain}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"
+
+
+def _lead(row: dict[str, Any]) -> str:
+    return f"{signed(row['difference'])} with {row['features']:,}"
+
+
+def _measure(methods: Methods, found: Comparison) -> str:
+    if methods.scores.members is None:
+        return f"mean {methods.metric} over {found.n_units} queries"
+    return f"the share of {found.n_units} pairs that are ordered rightly"

@@ -1,0 +1,126 @@
+"""Experiments beside the study: a variant's scores and the study's own, in the same folds and under the same seeds."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from rankbound.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, judge
+from rankbound.claims.evidence import KEY, Evidence
+from rankbound.claims.verdict import MissingEvidence
+from rankbound.statistics.frames import SYSTEM, scores_of_frame
+from rankbound.statistics.scores import Floats, PairedScores, per_unit
+
+USUAL = "usual"
+"""The study's own setting, among the variants."""
+
+Training = tuple[str, str]
+"""A loss and its bounding."""
+
+
+@lru_cache(maxsize=32)
+def variants(
+    evidence: Evidence, experiment: str, column: Column, *, with_usual: bool = True
+) -> dict[str, pl.DataFrame]:
+    """The rows of every variant, and those of the study's own runs with the same folds, seeds, losses and boundings."""
+    lazy = evidence.varied(experiment, column.dataset, column.nsr)
+    found = {name: rows.select(*KEY, *METRICS).collect() for name, rows in lazy.items()}
+    if not with_usual:
+        return found
+    return {**found, USUAL: usual_beside(evidence, column, next(iter(found.values())))}
+
+
+def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.DataFrame:
+    """The study's own runs in the folds, under the seeds, and of the losses and boundings that some rows have.
+
+    Raises:
+        MissingEvidence: there are none.
+    """
+    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, *METRICS).collect()
+    for key in (["fold"], ["seed"], ["loss", "bounding"]):
+        usual = usual.join(rows.select(key).unique(), on=key, how="semi")
+    if usual.is_empty():
+        raise MissingEvidence(f"no run of the study on {column} has the folds, seeds and losses of an experiment")
+    return usual
+
+
+def column_of(evidence: Evidence, experiment: str) -> Column:
+    """The column of MovieLens that an experiment ran on: the first one with runs of it.
+
+    Raises:
+        MissingEvidence: there is none.
+    """
+    for column in columns(evidence, MOVIELENS):
+        try:
+            evidence.varied(experiment, column.dataset, column.nsr)
+        except MissingEvidence:
+            continue
+        return column
+    raise MissingEvidence(f"the experiment {experiment} did not run on MovieLens: see experiments in config.yaml")
+
+
+def trainings(rows: pl.DataFrame) -> list[Training]:
+    """The losses and boundings that were trained."""
+    return sorted(rows.select("loss", "bounding").unique().rows())
+
+
+def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, metric: str = "") -> Contrast:
+    """A loss and bounding in one variant minus the same in another one, on the metric that judges the loss."""
+    return contrast(
+        _scores({"a": (rows, training), "b": (other, training)}, metric or judge(training[0])).pair("a", "b")
+    )
+
+
+def between(rows: pl.DataFrame, training: Training, other: Training) -> Contrast:
+    """Two trainings of one variant, on the metric that judges the first one's loss."""
+    return contrast(_scores({"a": (rows, training), "b": (rows, other)}, judge(training[0])).pair("a", "b"))
+
+
+def means(rows: pl.DataFrame, metric: str, seed: int | None = None) -> Floats:
+    """The mean score of every loss and bounding, in the order of `trainings`, over topics and folds (and seeds)."""
+    chosen = rows if seed is None else rows.filter(pl.col("seed") == seed)
+    mean = chosen.with_columns(pl.col(metric).fill_nan(None)).group_by("loss", "bounding").agg(pl.col(metric).mean())
+    return mean.sort("loss", "bounding")[metric].to_numpy()
+
+
+def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Every topic's mean over losses, boundings, folds and seeds: `topic` and the metric."""
+    return rows.with_columns(pl.col(metric).fill_nan(None)).group_by("topic").agg(pl.col(metric).mean()).sort("topic")
+
+
+def order_agreement(rows: Sequence[pl.DataFrame], metric: str) -> tuple[float, list[float]]:
+    """Kendall's tau between the orders of all losses and boundings: least between variants, all between seeds.
+
+    Of one variant's seeds each is compared with each; a variant with one seed has none.
+    """
+    orders = [means(one, metric) for one in rows]
+    across = min(_tau(first, second) for place, first in enumerate(orders) for second in orders[:place])
+    by_seed = []
+    for one in rows:
+        own = [means(one, metric, seed) for seed in one["seed"].unique().sort()]
+        by_seed += [_tau(first, second) for place, first in enumerate(own) for second in own[:place]]
+    return across, by_seed
+
+
+def _tau(first: Floats, second: Floats) -> float:
+    if len(first) < 2:
+        return 1.0
+    tau = float(stats.kendalltau(first, second).statistic)
+    return 0.0 if np.isnan(tau) else tau
+
+
+def _scores(systems: dict[str, tuple[pl.DataFrame, Training]], metric: str) -> PairedScores:
+    parts = [
+        rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).with_columns(pl.lit(name).alias(SYSTEM))
+        for name, (rows, (loss, bounding)) in systems.items()
+    ]
+    if any(part.is_empty() for part in parts):
+        raise MissingEvidence(f"no runs of {systems['a'][1]} beside {systems['b'][1]}")
+    return scores_of_frame(pl.concat(parts), metric)
+
+
+def topic_means(rows: pl.DataFrame, training: Training, metric: str) -> Floats:
+    """A score per topic of one loss and bounding `(n_topics,)`, in the topics' order; NaN where undefined."""
+    return per_unit(_scores({"a": (rows, training), "b": (rows, training)}, metric).values[0])

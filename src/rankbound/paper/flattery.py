@@ -1,0 +1,108 @@
+"""How much a test-picked epoch flatters: the same trainings at the epoch that the test part or validation picked.
+
+Long form, one row per data set, loss and bounding of the honest protocol, on the metric that judges the loss.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from rankbound.paper.latex_text import escaped
+from rankbound.paper.runs_file import scan_runs
+from rankbound.paper.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
+from rankbound.paper.style import bounding_title
+from rankbound.statistics import Settings, compare
+from rankbound.statistics.frames import scores_of_runs
+
+NAME = "table_flattery"
+
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("loss", "bounding", "metric"), pl.String()),
+    **dict.fromkeys(("test_picked", "validation_picked", "flattery", "low", "high"), pl.Float64()),
+    **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
+}
+
+TITLE = "What a test-picked epoch flatters"
+CAPTION = (
+    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch that the test part picked, "
+    "and at the one that validation picked; their difference with the 95 % interval over topics."
+)
+
+HEADER = ("data set", "loss", "bounding", "metric", "test picks", "validation picks", "flattery", "95 % interval")
+
+_NUMBERS = 4
+_KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
+_PICKED = ("test", "validation")
+
+
+def table_flattery(runs: Path, study: str) -> pl.DataFrame:
+    """A row per cell; intervals are of the mean over topics (whole users or queries), at 95 %."""
+    trained = (
+        scan_runs(runs)
+        .filter(pl.col("protocol") == "honest", pl.col("study") == study, pl.col("selection").is_in(_PICKED))
+        .filter(pl.col("loss").is_in(LOSSES))
+        .select(*_KEY, *PRINTED_METRIC.values())
+        .collect()
+    )
+    cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
+    found = pl.DataFrame([row for cell in cells for row in _row(cell)], schema=COLUMNS)
+    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
+    order = [
+        (DataSet.of(row["dataset"], row["nsr"]), places[row["loss"]], places.get(row["bounding"], len(places)))
+        for row in found.iter_rows(named=True)
+    ]
+    return found[sorted(range(len(found)), key=lambda place: order[place])]
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """A pipe table below its caption."""
+    lines = [f"{TITLE}. {CAPTION}", "", f"| {' | '.join(HEADER)} |", "|---|---|---|---|" + "---:|" * _NUMBERS]
+    lines += [f"| {' | '.join(cells)} |" for cells in rows(table)]
+    return "\n".join(lines) + "\n"
+
+
+def latex(table: pl.DataFrame) -> str:
+    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
+    lines = [f"% {TITLE}", rf"\begin{{tabular}}{{llll{'r' * _NUMBERS}}}", r"\toprule"]
+    lines += [" & ".join(map(escaped, HEADER)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(escaped, cells)) + r" \\" for cells in rows(table)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    """The cells as text."""
+    for row in table.iter_rows(named=True):
+        numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", _signed(row["flattery"]))
+        interval = f"{_signed(row['low'])} to {_signed(row['high'])}"
+        label = DataSet.of(row["dataset"], row["nsr"]).label
+        yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.4f}".replace("-", "−")
+
+
+def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
+    first = cell.row(0, named=True)
+    metric = PRINTED_METRIC[first["loss"]]
+    scores = scores_of_runs(cell, metric, by=("selection",))
+    if set(scores.systems) != set(_PICKED):
+        return
+    found = compare(scores.pair(*_PICKED), Settings())
+    yield {
+        "dataset": first["dataset"],
+        "nsr": first["nsr_test"],
+        "loss": first["loss"],
+        "bounding": first["bounding"],
+        "metric": metric,
+        "test_picked": found.mean_a,
+        "validation_picked": found.mean_b,
+        "flattery": found.difference,
+        "low": found.low,
+        "high": found.high,
+        "n_topics": found.n_units,
+        "n_trainings": cell.select("fold", "seed").n_unique(),
+    }

@@ -1,0 +1,138 @@
+"""Claims about the ends of bounded losses: true of the bounds, false of planted ends."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rankbound as rb
+from rankbound.claims import bounded_ends
+from rankbound.claims.bounded_ends import Ends
+from rankbound.claims.evidence import Evidence
+from rankbound.claims.verdict import CONFIRMED, REFUTED, Verdict
+
+EVIDENCE = Evidence("thesis")
+
+Decider = Callable[[Evidence], Verdict]
+
+
+@pytest.mark.parametrize(
+    ("decider", "verdict"),
+    [
+        (bounded_ends.min_max_bounding_gives_zero_to_one, REFUTED),
+        (bounded_ends.expectation_bounding_fixes_the_ends_of_nrbp_alone, CONFIRMED),
+        (bounded_ends.a_higher_ratio_reaches_higher_losses, REFUTED),
+        (bounded_ends.expectation_max_losses_end_at_minus_one, CONFIRMED),
+    ],
+)
+def test_they_are_decided(decider: Decider, verdict: str) -> None:
+    assert decider(EVIDENCE).verdict == verdict
+
+
+def test_only_smooth_ndcg_leaves_the_range() -> None:
+    verdict = bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE)
+    assert "whole ranks 0 of" in verdict.reason
+    assert "0 with AP, 0 with nRBP" in verdict.reason
+    assert verdict.value < -0.36
+    tied = rb.SmoothLoss("nDCG", "min-max")(
+        torch.tensor([-10.0, -10, 10], dtype=torch.float64), torch.tensor([1, 1, 0]), torch.tensor([0, 3])
+    )
+    assert float(-tied) == pytest.approx(-0.0486804834)
+
+
+class InRange:
+    """A loss whose bounded metric is always 0."""
+
+    def __init__(self, of: str, bound: str, **settings: Any) -> None:
+        pass
+
+    def __call__(self, scores: Any, relevance: Any, offsets: Any) -> torch.Tensor:
+        return torch.zeros(len(offsets) - 1, dtype=torch.float64)
+
+
+def test_values_in_range_confirm_and_one_order_outside_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rb, "SmoothLoss", InRange)
+    assert bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE).verdict == CONFIRMED
+
+    def of_orders(metric: str) -> Any:
+        return np.array([0.0, 1.0, 1.01 if metric == "AP" else 0.5])
+
+    monkeypatch.setattr(bounded_ends, "_of_all_orders", of_orders)
+    assert bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE).verdict == REFUTED
+
+
+def planted(lower: dict[str, Any], upper: dict[str, Any]) -> Callable[..., Ends]:
+    """Ends by metric, as functions of N and P."""
+
+    def ends(metric: str, bounding: str, n: Any, p: Any) -> Ends:
+        return Ends(lower[metric](n, p) * np.ones(len(n)), upper[metric](n, p) * np.ones(len(n)))
+
+    return ends
+
+
+def one(n: Any, p: Any) -> float:
+    return 1.0
+
+
+def minus_one(n: Any, p: Any) -> float:
+    return -1.0
+
+
+def by_size(n: Any, p: Any) -> Any:
+    return n / p
+
+
+def of(ndcg: Any, ap: Any, nrbp: Any) -> dict[str, Any]:
+    return {"nDCG": ndcg, "AP": ap, "nRBP": nrbp}
+
+
+@pytest.mark.parametrize(
+    ("decider", "lower", "upper", "verdict"),
+    [
+        ("expectation", of(by_size, by_size, one), of(by_size, by_size, one), CONFIRMED),
+        ("expectation", of(by_size, by_size, one), of(by_size, by_size, by_size), REFUTED),
+        ("expectation", of(one, by_size, one), of(by_size, by_size, one), REFUTED),
+        ("ratio", of(one, one, one), of(by_size, by_size, by_size), CONFIRMED),
+        ("ratio", of(one, one, one), of(by_size, by_size, one), REFUTED),
+        ("max", of(minus_one, minus_one, minus_one), of(by_size, by_size, one), CONFIRMED),
+        ("max", of(minus_one, minus_one, one), of(by_size, by_size, one), REFUTED),
+        ("max", of(minus_one, minus_one, minus_one), of(by_size, one, one), REFUTED),
+    ],
+)
+def test_planted_ends_decide(
+    decider: str, lower: dict[str, Any], upper: dict[str, Any], verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_ends, "ends", planted(lower, upper))
+    function = {
+        "expectation": bounded_ends.expectation_bounding_fixes_the_ends_of_nrbp_alone,
+        "ratio": bounded_ends.a_higher_ratio_reaches_higher_losses,
+        "max": bounded_ends.expectation_max_losses_end_at_minus_one,
+    }[decider]
+    assert function(EVIDENCE).verdict == verdict
+
+
+@pytest.mark.parametrize("metric", ["nDCG", "AP", "nRBP"])
+@pytest.mark.parametrize("bounding", ["expectation", "expectation-max"])
+def test_short_lists_have_the_librarys_ends(metric: str, bounding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    n, p = np.array([(n, p) for n in range(2, 10) for p in range(1, n)]).T
+    by_orders = bounded_ends.ends(metric, bounding, n, p)
+    monkeypatch.setattr(bounded_ends, "SHORT", 0)
+    by_library = bounded_ends.ends(metric, bounding, n, p)
+    np.testing.assert_allclose(by_orders.lower, by_library.lower, atol=1e-12)
+    np.testing.assert_allclose(by_orders.upper, by_library.upper, atol=1e-12)
+
+
+def test_the_upper_ends_that_the_thesis_could_have_printed() -> None:
+    upper = bounded_ends.ends("AP", "expectation", np.array([10, 15, 20]), np.array([5, 5, 5])).upper
+    assert upper == pytest.approx([-0.58, -0.50, -0.46], abs=5e-3)
+    upper = bounded_ends.ends("nDCG", "expectation", np.array([20, 30, 40]), np.array([10, 10, 10])).upper
+    assert upper == pytest.approx([-0.709, -0.695, -0.696], abs=5e-4)
+
+
+def test_all_sizes_of_the_data_are_mixed_and_there() -> None:
+    n, p = bounded_ends.sizes_of_the_data()
+    sizes = set(zip(n.tolist(), p.tolist(), strict=True))
+    assert {(2454, 1227), (4908, 1227), (121, 63), (8, 1)} <= sizes
+    assert bool(((p >= 1) & (p < n)).all())

@@ -1,0 +1,79 @@
+"""Claims about linear DCG: true of all short lists, false of planted sums."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rankbound as rb
+from rankbound.claims import linear_ndcg
+from rankbound.claims.by_hand import linear_dcg
+from rankbound.claims.evidence import Evidence
+from rankbound.claims.verdict import CONFIRMED, REFUTED
+
+EVIDENCE = Evidence("thesis")
+
+
+def test_all_three_hold() -> None:
+    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == CONFIRMED
+    assert linear_ndcg.the_ideal_dcg_of_two_ratings_has_a_formula(EVIDENCE).verdict == CONFIRMED
+    theorems = linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE)
+    assert theorems.verdict == CONFIRMED
+    assert theorems.n == 6678
+    assert "200 once half" in theorems.reason
+
+
+def test_exchanges_that_cost_too_little_refute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_ndcg, "linear_dcg", lambda order: linear_dcg(order) / 2)
+    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == REFUTED
+
+
+def test_orders_that_take_more_exchanges_refute(monkeypatch: pytest.MonkeyPatch) -> None:
+    exchanges = linear_ndcg._exchanges
+
+    def of_neighbours(order: tuple[int, ...]) -> list[tuple[int, ...]]:
+        return [after for after in exchanges(order) if linear_dcg(order) - linear_dcg(after) == 1]
+
+    monkeypatch.setattr(linear_ndcg, "_exchanges", of_neighbours)
+    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == REFUTED
+
+
+def test_the_fewest_exchanges_of_four_items() -> None:
+    fewest = linear_ndcg._fewest_exchanges((1, 1, 0, 0))
+    assert fewest == {
+        (1, 1, 0, 0): 0,
+        (1, 0, 1, 0): 1,
+        (1, 0, 0, 1): 1,
+        (0, 1, 1, 0): 1,
+        (0, 1, 0, 1): 1,
+        (0, 0, 1, 1): 2,
+    }
+
+
+def unweighted(order: Sequence[int]) -> int:
+    return sum(above < below for i, above in enumerate(order) for below in order[i:])
+
+
+def test_pairs_without_their_weight_refute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_ndcg, "wrong_pairs", unweighted)
+    assert linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE).verdict == REFUTED
+
+
+def test_another_error_of_the_library_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    normalised = rb.metric("PairError(norm=max)")
+    monkeypatch.setattr(rb, "metric", lambda text: normalised)
+    assert linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE).verdict == REFUTED
+
+
+def test_two_tied_items_have_half_an_error() -> None:
+    assert linear_ndcg._mean_error([0, 0], [1, 0]) == 0.5
+    assert linear_ndcg._mean_error([0, 1, 1], [2, 0, 0]) == 4
+
+
+def test_another_largest_value_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_the_pairs_of_the_better(of: str, n: Any, m: Any) -> Any:
+        return np.asarray(m * (n - m))
+
+    monkeypatch.setattr(rb, "maximum", without_the_pairs_of_the_better)
+    assert linear_ndcg.the_ideal_dcg_of_two_ratings_has_a_formula(EVIDENCE).verdict == REFUTED

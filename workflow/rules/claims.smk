@@ -1,0 +1,48 @@
+# What the seeds claim, and what became of it: one table, of everything that was trained.
+from rankbound.study.code_inputs import modules_of
+
+LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
+
+
+def claim_files(wildcards):
+    """What claims are decided by: all runs, the experiments if there are any, and what methods say of faces."""
+    files = {"runs": "<results>/runs.parquet", "epochs": "<results>/epochs.parquet"}
+    files |= dict(zip(("experiments", "experiment_epochs"), study.experiment_tables()))
+    files |= comparison_files(["predictions", "images"], [2, 3])
+    return files | comparison_files(["weights"], [2], methods=LINEAR_ON_FACES)
+
+
+def claim_flags(wildcards, input):
+    """The files as flags, by their names; what does not exist has none."""
+    names = ("runs", "epochs", "experiments", "experiment_epochs", "predictions", "weights", "images")
+    return file_flags(input, names)
+
+
+rule claims:
+    input:
+        unpack(claim_files),
+        code=code_inputs("claims", modules_of("rankbound.claims")),
+    output:
+        csv=report(
+            "<results>/tables/table_claims.csv",
+            caption="../report/claims.rst",
+            category="Tables",
+            labels={"table": "claims", "of": "verdicts on what the seeds claim"},
+        ),
+        md="<results>/tables/table_claims.md",
+        tex="<results>/tables/table_claims.tex",
+    log:
+        "<logs>/table/claims.log",
+    benchmark:
+        "<benchmarks>/table/claims.tsv"
+    localrule: True
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        folder=subpath(output.csv, parent=True),
+        files=claim_flags,
+        options=steps.claim_options,
+    shell:
+        "rankbound claims {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"
