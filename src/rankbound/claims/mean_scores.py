@@ -102,12 +102,13 @@ def bounding_raises_nrbp(evidence: Evidence) -> Verdict:
     family = Family.of(contrasts(evidence, cells(evidence, ["nRBP"])))
     least, most = family.extremes
     low, high = family.contrasts[least].interval
+    against = [str(cell) for cell in (*family.lower, *family.alike)]
     return Verdict(
         family.all_higher(),
         f"The mean rises in {numbered(sum(mean > 0 for mean in family.means), len(family.means))} cells, significantly "
-        f"in {len(family.higher)}, and falls significantly in {len(family.lower)}; {len(family.alike)} are alike "
-        f"within the noise of trainings; differences lie between {signed(family.contrasts[least].mean)} ({least}) and "
-        f"{signed(family.contrasts[most].mean)} ({most}).",
+        f"in {len(family.higher)}, falls significantly in {len(family.lower)} and is alike within the noise of "
+        f"trainings in {len(family.alike)}{f' ({span(against)})' if against else ''}; differences lie between "
+        f"{signed(family.contrasts[least].mean)} ({least}) and {signed(family.contrasts[most].mean)} ({most}).",
         statistic="mean nRBP(p=0.95), bounded minus unbounded, smallest difference",
         value=family.contrasts[least].mean,
         low=low,
