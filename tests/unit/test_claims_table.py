@@ -1,5 +1,6 @@
 """Claims as a table and in the report: every claim once, verdicts that exist, what is missing told."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -23,6 +24,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("claims")
     assert main(["claims", "--out-dir", str(folder)]) == 0
     return folder
+
+
+def test_the_step_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RANKBOUND_PROVENANCE", "results/provenance")
+    assert main(["claims", "--out-dir", "results/tables"]) == 0
+    record = json.loads(Path("results/provenance/tables/table_claims.csv.json").read_text("utf-8"))
+    assert set(record["outputs"]) == {f"tables/table_claims.{kind}" for kind in ("csv", "md", "tex")}
 
 
 def test_every_claim_has_one_row_in_the_order_of_the_seeds(folder: Path) -> None:

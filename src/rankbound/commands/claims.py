@@ -25,6 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
     parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
+    # As of `rankbound table`: the step's record is called by it.
+    parser.set_defaults(name="table_claims")
 
 
 def run(arguments: argparse.Namespace) -> None:
