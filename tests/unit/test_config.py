@@ -104,6 +104,16 @@ def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected
     assert re.search(r"config\.yaml, line \d+: ", message)
 
 
+def test_experiments_that_do_not_run_are_nobodys_problem(tmp_path: Path) -> None:
+    text = default("nsr: [1, 2, 3]", "nsr: [1]")
+    assert "movielens-nsr2', which nothing defines: did you mean movielens-nsr1?" in problems(text, tmp_path)
+    assert "(or leave factors out of `experiment`)" in problems(text, tmp_path)
+    text = text.replace("experiment: [factors,", "experiment: [] # [factors,")
+    config = tmp_path / "other.yaml"
+    config.write_text(text, encoding="utf-8")
+    check_config(merged([config]), SCHEMA, [config])
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     text = default(SEEDS, "seeds: []").replace("study: thesis", "study: 3")
     assert problems(text, tmp_path).startswith("the configuration has 2 problems:")

@@ -26,6 +26,7 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Project:
     config: dict[str, Any] = merged([ROOT / "config.yaml"])
     config |= {"losses": ["AP"], "bounds": ["none", "distribution"], "folds": [1], "figures": ["figure_5_3"]}
     config |= {"tables": ["table_5_1"], "pathvars": GENERATED["pathvars"], "compare": []}
+    config |= {"protocols": ["published"], "experiment": []}
     config["interactions"]["movielens"]["nsr"] = [1]
     config["lists"]["mq2008"]["thresholds"] = [1]
     for training in config["training"].values():

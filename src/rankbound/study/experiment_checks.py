@@ -17,14 +17,15 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def check_experiments(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Every problem between the keys of the experiments."""
+    """Every problem between the keys of the experiments that run."""
     experiments = config.get("experiments") or {}
-    for position, name in enumerate(config.get("experiment", [])):
-        if name not in experiments:
+    running = config.get("experiment", list(experiments))
+    for position, name in enumerate(running):
+        if name in experiments:
+            yield from _of_one(("experiments", name), experiments[name], config)
+        else:
             hint = nearest(name, list(experiments))
             yield ("experiment", position), f"experiment names {name!r}, which experiments does not define{hint}"
-    for name, section in experiments.items():
-        yield from _of_one(("experiments", name), section, config)
 
 
 def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Problem]:
@@ -32,7 +33,8 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
     for position, dataset in enumerate(section["datasets"]):
         where = (*path, "datasets", position)
         if dataset not in defined:
-            yield where, f"{named(where)} is {dataset!r}, which nothing defines{nearest(dataset, list(defined))}"
+            hint = f"{nearest(dataset, list(defined))} (or leave {path[-1]} out of `experiment`)"
+            yield where, f"{named(where)} is {dataset!r}, which nothing defines{hint}"
             continue
         source = defined[dataset].source
         if source not in config["training"]:
