@@ -102,7 +102,8 @@ def is_at(handle: int, path: Path) -> bool:
 def _locked_temporary(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
     while True:
         handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
-        Path(name).chmod(0o666 & ~_current_umask())
+        # By its handle: its name may be gone, as below.
+        os.chmod(handle if os.chmod in os.supports_fd else name, 0o666 & ~_current_umask())  # noqa: PTH101
         lock(handle, wait=True)
         # Between its making and its locking, another writer may have taken it for a dead one's.
         if is_at(handle, Path(name)):

@@ -16,6 +16,7 @@ from rankbound.paper.inline_svg import inline_svg
 from rankbound.paper.output import write_json, write_text
 from rankbound.paper.scores import RunsChoice
 from rankbound.paper.worked import CAPTIONS, worked_table
+from rankbound.provenance.manifest import make_manifest, write_manifest
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
@@ -183,3 +184,15 @@ def test_every_worked_table_can_be_read_back(tmp_path: Path, name: str) -> None:
     (block,) = document._worked_section(tmp_path).blocks
     assert [row[0].text for row in block.rows] == table["part"].to_list()
     assert all(isinstance(cell.text, str) for row in block.rows for cell in row)
+
+
+def test_a_table_that_is_not_what_was_recorded_is_refused(tmp_path: Path) -> None:
+    """A cut or changed one may still be readable: its checksum tells."""
+    folder = results_folder(tmp_path / "results")
+    write_manifest(make_manifest(folder, {}), folder / "provenance.json")
+    document.build(folder, folder / "provenance.json")
+    table = folder / "tables" / "table_2_4.csv"
+    whole = table.read_text("utf-8")
+    table.write_text(whole[: whole.rindex("\n", 0, -1) + 1], "utf-8")
+    with pytest.raises(DataError, match=r"table_2_4\.csv: its content is not what provenance\.json recorded"):
+        document.build(folder, folder / "provenance.json")

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rankbound.study.shards import Shards
 
 WRITER = """
 import sys
+import tempfile
 from rankbound.files import atomic_path
 with atomic_path(sys.argv[1]) as temporary:
     temporary.write_text("half")
@@ -143,6 +145,7 @@ def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
+import tempfile
 from rankbound.study.shards import Shards
 with Shards(sys.argv[1], "", []) as shards:
     print("working", flush=True)
@@ -179,3 +182,24 @@ def test_shards_of_a_finished_job_are_gone(tmp_path: Path) -> None:
         assert not shards.has_all(["one", "two"])
         shards.remove()
     assert names(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks there, so that nobody removes a living writer's file")
+def test_a_file_that_is_taken_for_a_dead_writers_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer may look at the folder between the making of a temporary file and its locking."""
+    made = []
+    make = tempfile.mkstemp
+
+    def seen_by_another_writer(**options: object) -> tuple[int, str]:
+        handle, name = make(**options)  # type: ignore[call-overload]
+        made.append(name)
+        if len(made) == 1:
+            Path(name).unlink()
+        return handle, name
+
+    monkeypatch.setattr(tempfile, "mkstemp", seen_by_another_writer)
+    with atomic_path(tmp_path / "a.txt") as temporary:
+        temporary.write_text("whole")
+    assert len(made) == 2
+    assert names(tmp_path) == ["a.txt"]
+    assert (tmp_path / "a.txt").stat().st_mode & 0o600 == 0o600

@@ -20,7 +20,7 @@ from rankbound.paper.findings import findings
 from rankbound.paper.made_files import reading
 from rankbound.paper.neural_sections import Neural
 from rankbound.paper.provenance_section import provenance_section
-from rankbound.provenance.manifest import read_manifest
+from rankbound.provenance.manifest import check_recorded, read_manifest
 
 
 def build(results: Path, provenance: Path | None = None) -> Document:
@@ -31,14 +31,17 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         provenance: what is known of the results' making (`rankbound provenance`), for the last section.
 
     Raises:
-        DataError: Table 5.1 or its summary is missing, or the provenance cannot be read.
+        DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure is not what
+            it has recorded.
     """
+    manifest = None if provenance is None else read_manifest(provenance)
+    if manifest is not None:
+        check_recorded(results, manifest, ("tables", "figures"))
     table = _read_table(results / "tables" / "table_5_1.csv")
     summary = _read_summary(results / "tables" / "table_5_1_summary.json")
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
     told = (*claims.findings(), *findings(table, summary), *neural.refuted())
-    manifest = None if provenance is None else read_manifest(provenance)
     protocol = scores.PROTOCOLS.get(summary["protocol"], "no runs")
     return Document(
         title="User/query-wise metric bounding in learning to rank, done again",

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.errors import ConfigError
+from rankbound.paper.made_files import reading
 from rankbound.paper.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_runs import read_runs_by_features
@@ -61,7 +62,10 @@ class FeatureResults:
         files = (folder / f"{FEATURES_TABLE}.csv", folder / f"{FEATURES_TABLE}_gaps.csv")
         if not files[0].exists():
             return None
-        return cls(pl.read_csv(files[0], schema=SCORE_COLUMNS), pl.read_csv(files[1], schema=GAP_COLUMNS))
+        with reading(files[0]):
+            scores = pl.read_csv(files[0], schema=SCORE_COLUMNS)
+        with reading(files[1]):
+            return cls(scores, pl.read_csv(files[1], schema=GAP_COLUMNS))
 
     @property
     def datasets(self) -> list[str]:

@@ -141,6 +141,20 @@ def known_of(results: Path) -> Manifest:
     )
 
 
+def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str]) -> None:
+    """Compare the files of some folders in `results` with what the manifest knows of them.
+
+    Raises:
+        DataError: one has another content. Files that the manifest does not know, or that are not there, are no error.
+    """
+    for path, checksum in manifest.files().items():
+        file = results / path
+        if path.startswith(tuple(f"{folder}/" for folder in folders)) and file.is_file() and not checksum.fits(file):
+            raise DataError(
+                f"{file}: its content is not what {MANIFEST} recorded: delete it and run the step that makes it again"
+            )
+
+
 def records_in(results: Path) -> Iterator[Record]:
     """The records that steps left in a results folder, in the order of their files' names."""
     for path in sorted((results / RECORDS).rglob("*.json")):
