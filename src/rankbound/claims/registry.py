@@ -85,10 +85,11 @@ def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
     """Every claim with its verdict."""
     known = deciders()
     for claim in claims():
-        if claim.id not in known:
-            yield claim, Verdict(NOT_RUN, "no experiment of this study decides it yet")
-            continue
         try:
-            yield claim, known[claim.id](evidence)
+            yield claim, known.get(claim.id, _undecided)(evidence)
         except MissingEvidence as missing:
             yield claim, Verdict(NOT_RUN, str(missing))
+
+
+def _undecided(evidence: Evidence) -> Verdict:
+    raise MissingEvidence("no experiment of this study decides it yet")

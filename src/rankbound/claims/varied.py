@@ -11,7 +11,7 @@ from rankbound.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns
 from rankbound.claims.evidence import KEY, Evidence
 from rankbound.claims.verdict import MissingEvidence
 from rankbound.statistics.frames import SYSTEM, scores_of_frame
-from rankbound.statistics.scores import Floats, PairedScores, per_unit
+from rankbound.statistics.scores import Floats, PairedScores
 
 USUAL = "usual"
 """The study's own setting, among the variants."""
@@ -73,11 +73,6 @@ def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, metric: 
     )
 
 
-def between(rows: pl.DataFrame, training: Training, other: Training) -> Contrast:
-    """Two trainings of one variant, on the metric that judges the first one's loss."""
-    return contrast(_scores({"a": (rows, training), "b": (rows, other)}, judge(training[0])).pair("a", "b"))
-
-
 def means(rows: pl.DataFrame, metric: str, seed: int | None = None) -> Floats:
     """The mean score of every loss and bounding, in the order of `trainings`, over topics and folds (and seeds)."""
     chosen = rows if seed is None else rows.filter(pl.col("seed") == seed)
@@ -119,8 +114,3 @@ def _scores(systems: dict[str, tuple[pl.DataFrame, Training]], metric: str) -> P
     if any(part.is_empty() for part in parts):
         raise MissingEvidence(f"no runs of {systems['a'][1]} beside {systems['b'][1]}")
     return scores_of_frame(pl.concat(parts), metric)
-
-
-def topic_means(rows: pl.DataFrame, training: Training, metric: str) -> Floats:
-    """A score per topic of one loss and bounding `(n_topics,)`, in the topics' order; NaN where undefined."""
-    return per_unit(_scores({"a": (rows, training), "b": (rows, training)}, metric).values[0])

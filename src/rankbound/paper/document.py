@@ -102,24 +102,17 @@ def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
 
 
 def _honest(folder: Path) -> Iterator[TableBlock]:
-    """Table 5.1 by the honest protocol, and what the other one flatters."""
+    """Table 5.1 by the honest protocol, what the other one flatters, and how much unstated choices matter."""
     path = folder / "table_5_1_honest.csv"
     if path.exists() and len(table := _read_table(path)):
         yield replace(_table_5_1(table, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
-    path = folder / f"{flattery.NAME}.csv"
-    if path.exists():
-        with reading(path):
-            table = pl.read_csv(path, schema=flattery.COLUMNS)
-        rows = tuple(tuple(map(Cell, cells)) for cells in flattery.rows(table))
-        if rows:
-            yield TableBlock(flattery.TITLE, flattery.CAPTION, flattery.HEADER, rows, labels=4, sortable=True)
-    path = folder / f"{sensitivity.NAME}.csv"
-    if path.exists():
-        with reading(path):
-            table = pl.read_csv(path, schema=sensitivity.COLUMNS)
-        rows = tuple(tuple(map(Cell, cells)) for cells in sensitivity.rows_of(table))
-        if rows:
-            yield TableBlock(sensitivity.TITLE, sensitivity.CAPTION, sensitivity.HEADER, rows, labels=3, sortable=True)
+    for of in (flattery, sensitivity):
+        path = folder / f"{of.NAME}.csv"
+        if path.exists():
+            with reading(path):
+                rows = tuple(tuple(map(Cell, cells)) for cells in of.rows(pl.read_csv(path, schema=of.COLUMNS)))
+            if rows:
+                yield TableBlock(of.TITLE, of.CAPTION, of.HEADER, rows, of.LABELS, sortable=True)
 
 
 def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.paper.latex_text import escaped
+from rankbound.paper import plain_table
+from rankbound.paper.plain_table import signed
 from rankbound.paper.runs_file import scan_runs
 from rankbound.paper.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
 from rankbound.paper.style import bounding_title
@@ -33,7 +34,7 @@ CAPTION = (
 
 HEADER = ("data set", "loss", "bounding", "metric", "test picks", "validation picks", "flattery", "95 % interval")
 
-_NUMBERS = 4
+LABELS = 4
 _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
 
@@ -59,30 +60,21 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
 
 def markdown(table: pl.DataFrame) -> str:
     """A pipe table below its caption."""
-    lines = [f"{TITLE}. {CAPTION}", "", f"| {' | '.join(HEADER)} |", "|---|---|---|---|" + "---:|" * _NUMBERS]
-    lines += [f"| {' | '.join(cells)} |" for cells in rows(table)]
-    return "\n".join(lines) + "\n"
+    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
 
 
 def latex(table: pl.DataFrame) -> str:
     r"""A `tabular` for `booktabs`, to be put in with `\input`."""
-    lines = [f"% {TITLE}", rf"\begin{{tabular}}{{llll{'r' * _NUMBERS}}}", r"\toprule"]
-    lines += [" & ".join(map(escaped, HEADER)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(escaped, cells)) + r" \\" for cells in rows(table)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
 
 
 def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """The cells as text."""
     for row in table.iter_rows(named=True):
-        numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", _signed(row["flattery"]))
-        interval = f"{_signed(row['low'])} to {_signed(row['high'])}"
+        numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", signed(row["flattery"]))
+        interval = f"{signed(row['low'])} to {signed(row['high'])}"
         label = DataSet.of(row["dataset"], row["nsr"]).label
         yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.4f}".replace("-", "−")
 
 
 def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:

@@ -13,7 +13,8 @@ from rankbound.claims.evidence import KEY, Evidence
 from rankbound.claims.rules import Family
 from rankbound.claims.varied import Training, order_agreement, paired, trainings, usual_beside, variants
 from rankbound.claims.verdict import MissingEvidence
-from rankbound.paper.latex_text import escaped
+from rankbound.paper import plain_table
+from rankbound.paper.plain_table import signed
 from rankbound.paper.scores import PRINTED_METRIC, DataSet
 
 NAME = "table_sensitivity"
@@ -24,6 +25,7 @@ CAPTION = (
     "(Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between two seeds."
 )
 HEADER = ("choice", "variant", "data set", "losses", "mean change", "least", "largest", "up", "down", "order", "seeds")
+LABELS = 3
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "dataset"), pl.String()),
@@ -114,30 +116,22 @@ def _row(choice: str, variant: str, column: Column, rows: pl.DataFrame, usual: p
 
 def markdown(table: pl.DataFrame) -> str:
     """A pipe table below its caption."""
-    lines = [f"{TITLE}. {CAPTION}", "", f"| {' | '.join(HEADER)} |", "|---|---|---|" + "---:|" * (len(HEADER) - 3)]
-    return "\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in rows_of(table))]) + "\n"
+    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
 
 
 def latex(table: pl.DataFrame) -> str:
     r"""A `tabular` for `booktabs`, to be put in with `\input`."""
-    lines = [f"% {TITLE}", rf"\begin{{tabular}}{{lll{'r' * (len(HEADER) - 3)}}}", r"\toprule"]
-    lines += [" & ".join(map(escaped, HEADER)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(escaped, cells)) + r" \\" for cells in rows_of(table)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
 
 
-def rows_of(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     """The cells as text."""
     for row in table.iter_rows(named=True):
-        changes = (_signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
+        changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
         counts = (str(row[name]) for name in ("n_higher", "n_lower"))
         label = DataSet.of(row["dataset"], row["nsr"]).label
         yield row["choice"], row["variant"], label, str(row["n_trainings"]), *changes, *counts, *taus
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−")
 
 
 def _tau(value: float | None) -> str:
