@@ -54,12 +54,14 @@ def _preload() -> None:
             importlib.import_module(f"rankbound.{name}.{module.name}")
     for name in ("pyplot", "backends.backend_svg", "backends.backend_pdf"):
         importlib.import_module(f"matplotlib.{name}")
-    # The last two are loaded on first use: another user may not be allowed to where Python itself is installed.
+    # Most of these are loaded on first use: another user may not be allowed to where Python itself is installed.
     for name in (
         "pyarrow.csv",
         "safetensors.torch",
         "requests",
         "scipy.stats",
+        "sklearn.linear_model",
+        "sklearn.metrics",
         "PIL.JpegImagePlugin",
         "encodings.cp437",
     ):
