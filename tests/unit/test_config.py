@@ -83,6 +83,11 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("f16: {model: {factors", "f16: {model: {hidden", "experiments.factors.variants.f16.model.hidden"),
         ("f16: {model: {factors: 16}}", "f16: {model: {activation: tanh}}", "is no option of matrix-factorization"),
         ("datasets: [movielens-nsr2]", "datasets: [movielens-nsr4]", "did you mean movielens-nsr"),
+        ("{test_nsr: 1}", "{test_nsr: 4}", "is 4, but interactions.movielens.nsr has 1, 2, 3"),
+        ("w6: {model: {hidden: [6]}}", "w6: {test_nsr: 1}", "only lists of ratings have a ratio"),
+        ("losses: [softmax,", "losses: [sofmax,", "did you mean softmax?"),
+        ("r003: {learning_rate: 0.003, test_relevant: 1, judged_by: RR}", "r003: {test_relevant: 1}", "no judged_by"),
+        ("    bounds: [none]\n    folds: [1, 2]\n    variants:\n", "    variants:\n", "should be [none]"),
         ("experiment: [factors,", "experiment: [factor,", "did you mean factors?"),
         ("published: 0.001,", "published: 1e-3,", "YAML reads 1e-3 as text: write 0.001 without quotes"),
         ("published: 0.001, honest: 0.01", "honest: 0.01", "learning_rate has no rate for the protocol published"),
@@ -108,7 +113,7 @@ def test_experiments_that_do_not_run_are_nobodys_problem(tmp_path: Path) -> None
     text = default("nsr: [1, 2, 3]", "nsr: [1]")
     assert "movielens-nsr2', which nothing defines: did you mean movielens-nsr1?" in problems(text, tmp_path)
     assert "(or leave factors out of `experiment`)" in problems(text, tmp_path)
-    text = text.replace("experiment: [factors,", "experiment: [] # [factors,")
+    text = re.sub(r"\nexperiment: \[[^]]*\]", "\nexperiment: []", text)
     config = tmp_path / "other.yaml"
     config.write_text(text, encoding="utf-8")
     check_config(merged([config]), SCHEMA, [config])

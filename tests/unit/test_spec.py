@@ -9,7 +9,7 @@ import pytest
 
 from rankbound.study.config_lines import merged
 from rankbound.study.job import TrainingJob
-from rankbound.study.spec import Study
+from rankbound.study.spec import Study, distributions_path
 from rankbound.study.steps import Steps, as_json, one_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,7 +40,9 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: dict
     ]
     assert len(study.runs) == 150
     assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
-    assert study.distribution_files() == [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
+    random_orders = [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
+    tilted_orders = [path.replace(".parquet", "-tilt4.parquet") for path in random_orders]
+    assert study.distribution_files() == random_orders + tilted_orders
 
 
 def test_lists_have_a_reading_for_each_threshold_and_for_the_labels_themselves(config: dict[str, Any]) -> None:
@@ -84,11 +86,11 @@ def test_each_axis_multiplies(config: dict[str, Any]) -> None:
 
 
 def test_only_what_a_job_needs_is_its_input(steps: Steps) -> None:
-    ratings = {"instances": "movielens-nsr1", "loss": "AP"}
+    ratings = {"protocol": "honest", "instances": "movielens-nsr1", "loss": "AP"}
     assert steps.trained_from(wildcards(**ratings, bounding="none")) == {
         "instances": "<data>/instances/movielens-nsr1.parquet"
     }
-    judged = wildcards(instances="mq2008-label2", loss="AP", bounding="distribution(gain=sd)")
+    judged = wildcards(protocol="honest", instances="mq2008-label2", loss="AP", bounding="distribution")
     assert steps.trained_from(judged) == {
         "instances": "<data>/instances/mq2008-label2.parquet",
         "lists": "<data>/lists/mq2008.parquet",
@@ -187,3 +189,42 @@ def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
     assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
     assert "<data>/instances/movielens-nsr3.parquet" in study.bounded_files()
     assert study.distribution_files() == ["<results>/tables/distributions/nDCG.parquet"]
+
+
+def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, Any]) -> None:
+    config |= {"datasets": ["mq2008"], "compare": [], "experiment": ["ratios"]}
+    study = Study(config)
+    assert {"<data>/instances/movielens-nsr1.parquet", "<data>/instances/movielens-nsr3.parquet"} <= set(
+        study.data_files()
+    )
+    steps = Steps(study)
+    chosen = wildcards(protocol="honest@ratios-at1", instances="movielens-nsr3", loss="AP", bounding="none")
+    assert steps.trained_from(chosen) == {
+        "instances": "<data>/instances/movielens-nsr3.parquet",
+        "test_instances": "<data>/instances/movielens-nsr1.parquet",
+    }
+    assert steps.train_flags(chosen, SimpleNamespace(test_instances="b.parquet")) == "--test-instances b.parquet"
+    key = TrainingJob.from_json(steps.train_options(chosen)).key(1, 0)
+    assert (key["nsr_train"], key["nsr_test"]) == (3, 1)
+
+
+def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) -> None:
+    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
+    study, steps = Study(config), Steps(Study(config))
+    folder = "<results>/tables/distributions"
+    assert study.distribution_files() == [f"{folder}/AP.parquet", f"{folder}/AP-tilt4.parquet"]
+    job = SimpleNamespace(
+        protocol="honest@tilts-t4", instances="mq2008-label1", loss="AP", bounding="distribution(tilt=4)"
+    )
+    assert steps.trained_from(job)["distributions"] == f"{folder}/AP-tilt4.parquet"
+    table = SimpleNamespace(loss="AP", tilt="4")
+    assert steps.tilted_from(table) == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
+    assert json.loads(steps.tilted_options(table)) == {**config["distributions"], "tilt": 4.0}
+    assert distributions_path("AP", "distribution(gain=sd)") == f"{folder}/AP.parquet"
+    assert distributions_path("AP", "distribution(gain=sd,tilt=4)") == f"{folder}/AP-tilt4.parquet"
+
+
+def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, Any]) -> None:
+    config["experiment"] = ["ratios", "one-relevant", "rates"]
+    options = json.loads(Steps(Study(config)).sensitivity_options(wildcards()))
+    assert list(options["experiments"]) == ["rates"]

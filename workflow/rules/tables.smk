@@ -20,3 +20,20 @@ rule distributions:
     shell:
         "rankbound distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
+
+
+# The same over orders that place relevant items first the rather, for the runs whose bounding is tilted.
+use rule distributions as tilted_distributions with:
+    input:
+        instances=steps.tilted_from,
+        code=code_inputs("distributions"),
+    output:
+        "<results>/tables/distributions/{loss}-tilt{tilt}.parquet",
+    log:
+        "<logs>/distributions/{loss}-tilt{tilt}.log",
+    benchmark:
+        "<benchmarks>/distributions/{loss}-tilt{tilt}.tsv"
+    wildcard_constraints:
+        tilt=r"[0-9]+(\.[0-9]+)?",
+    params:
+        options=steps.tilted_options,

@@ -15,6 +15,7 @@ from torch import Tensor
 from rankbound.bounds._closed_forms import Atoms
 from rankbound.bounds._sampled import random_sets
 from rankbound.bounds._scores import Floats, rank_discounts
+from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.profiles import Profile
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
@@ -43,10 +44,12 @@ def mean_over_orders(metric: Metric, profile: Profile) -> float:
 
 
 class Orders:
-    """The orders of one list under one metric, as kinds of items by rank."""
+    """The orders of one list under one metric, as kinds of items by rank; all as likely, or (binary lists) tilted."""
 
-    def __init__(self, metric: Metric, profile: Profile) -> None:
+    def __init__(self, metric: Metric, profile: Profile, tilt: float = UNIFORM) -> None:
         self.metric, self.profile = metric, profile
+        self.tilt = tilt
+        self._tilted = None if tilt == UNIFORM else TiltedOrders(profile.n, profile.p, tilt)
         self._relevance = profile.relevance(metric)
         grades, counts = torch.unique(self._relevance, return_counts=True)
         self._grades, self._counts = grades.flip(0), counts.flip(0)
@@ -66,6 +69,12 @@ class Orders:
         """The metric of every order."""
         return self._values(self._all())
 
+    def values_and_chances(self) -> Atoms:
+        """The metric of every order, and how probable the order is."""
+        orders = TiltedOrders(self.profile.n, self.profile.p, self.tilt)
+        chances = [np.exp(orders.log_chances(kinds.numpy() == 0)) for kinds in self._all()]
+        return self.all_values(), np.concatenate(chances)
+
     def values_of_patterns(self) -> Atoms:
         """The metric of every pattern of grades in the first k ranks, and how probable the pattern is."""
         n_kinds, k = len(self._grades), self._k
@@ -74,6 +83,9 @@ class Orders:
         used = torch.stack([(patterns == kind).sum(1) for kind in range(n_kinds)], 1)
         possible = (used <= self._counts).all(1)
         patterns, left = patterns[possible], (self._counts - used)[possible]
+        if self._tilted is not None:
+            chances = np.exp(self._tilted.log_chances(patterns.numpy() == 0))
+            return self._values(self._completed(patterns, left)), chances
         # Each item of a kind that is taken leaves one less to take: falling factorials.
         taken = torch.arange(k)
         ways = (self._counts[:, None] - taken).clamp(min=1).to(torch.float64).log().cumsum(1)
@@ -105,6 +117,10 @@ class Orders:
         n, p = self.profile.n, self.profile.p
         rows = max(1, _CHUNK_ITEMS // max(n, 1))
         sizes = [min(rows, samples - start) for start in range(0, samples, rows)]
+        if self._tilted is not None:
+            for flags in self._tilted.drawn(samples, seed):
+                yield torch.from_numpy(~flags).to(torch.int64)
+            return
         if self.profile.grades is None:
             generator = np.random.default_rng((seed, n, p))
             for size in sizes:

@@ -36,7 +36,7 @@ def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], ste
         wanted[n].append(index)
 
     result = np.empty((len(pairs), count), dtype=np.complex128)
-    turn = _Turn(score, step, count)
+    turn = Turn(score, step, count)
     values = np.zeros((count, most + 1), dtype=np.complex128)
     values[:, 0] = 1.0
     for rank in range(1, longest + 1):
@@ -53,16 +53,16 @@ def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], ste
     return result
 
 
-class _Turn:
-    """exp(i k step increment), k = 1 .. count, for the states of one rank; shape (count, states or 1).
+class Turn:
+    """exp(i k step increment), `count` numbers k from `first` on, for the states of one rank; (count, states or 1).
 
     k is split as first + second, so that about 2 sqrt(count) exponentials and one product give all of them.
     """
 
-    def __init__(self, score: Score, step: float, count: int) -> None:
+    def __init__(self, score: Score, step: float, count: int, first: int = 1) -> None:
         self._score, self._count = score, count
         size = max(1, round(count**0.5))
-        self._first = 1j * step * np.arange(1, size + 1)[:, None]
+        self._first = 1j * step * np.arange(first, size + first)[:, None]
         self._second = 1j * step * np.arange(0, count, size)[:, None]
 
     def __call__(self, rank: int, found: Floats) -> Complexes:

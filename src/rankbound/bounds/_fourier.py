@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil, inf, log, pi
 
 import numpy as np
@@ -21,8 +22,38 @@ TOLERATED_INSIDE = 4e-5
 _LOG_OUTSIDE = log(1e9)
 """The window of the series leaves out less than 2e-9 of the mass (Bernstein's inequality)."""
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
-_STATES = 400
+STATES = 400
 """About as many numbers of relevant items so far are kept per rank of a long list."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What turning coefficients into bins takes to know of a score.
+
+    Attributes:
+        minimum, maximum, window, sd: its range, an interval with nearly all of its mass, and its standard deviation.
+        scale: the coefficients are of `scale` times the score.
+        repeated: the probability that two orders score the same.
+    """
+
+    minimum: float
+    maximum: float
+    window: tuple[float, float]
+    sd: float
+    scale: float
+    repeated: Callable[[], float]
+
+    @classmethod
+    def of(cls, score: Score, n: int, p: int) -> "Facts":
+        """Of random orders."""
+        return cls(
+            score.minimum(n, p),
+            score.maximum(n, p),
+            _window(score, n, p),
+            score.variance(n, p) ** 0.5,
+            score.scale(p),
+            lambda: repeat_probability(score, n, p),
+        )
 
 
 def binned_distributions(
@@ -41,12 +72,13 @@ def binned_distributions(
         for group, period, count in _groups(score, waiting):
             functions = characteristic_functions(score, group, 2 * pi / period, count)
             for pair, coefficients in zip(group, functions, strict=True):
-                more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], _STATES)))
-                truncated = _truncation_error(score, pair, period, coefficients)
+                more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], STATES)))
+                facts = Facts.of(score, *pair)
+                truncated = truncation_error(facts, period, coefficients)
                 if truncated > TOLERANCE and more:
                     waiting[pair] *= 2
                     continue
-                binned = _invert(score, pair, period, coefficients, truncated)
+                binned = invert(facts, period, coefficients, truncated)
                 if binned.error > LARGEST_ERROR / 2 and more:
                     waiting[pair] *= 2
                     continue
@@ -92,7 +124,7 @@ def _window(score: Score, n: int, p: int) -> tuple[float, float]:
     return max(low - margin, mean - reach), min(high + margin, mean + reach)
 
 
-def _truncation_error(score: Score, pair: Pair, period: float, coefficients: Complexes) -> float:
+def truncation_error(of: Facts, period: float, coefficients: Complexes) -> float:
     """Estimate of the CDF error of stopping the series: twice the largest change that its last half makes.
 
     What is left out is no larger than that half wherever the coefficients go on falling, or stay as large with
@@ -104,47 +136,45 @@ def _truncation_error(score: Score, pair: Pair, period: float, coefficients: Com
     bound = 4 * float(size.sum())
     if bound <= TOLERANCE:
         return bound
-    edges = np.linspace(score.minimum(*pair), score.maximum(*pair), 4 * FEWEST_BINS + 1)
-    whole = _cdf_at(score, pair, period, coefficients, edges)
-    return 2 * float(np.abs(whole - _cdf_at(score, pair, period, coefficients[:half], edges)).max())
+    edges = np.linspace(of.minimum, of.maximum, 4 * FEWEST_BINS + 1)
+    whole = _cdf_at(of, period, coefficients, edges)
+    return 2 * float(np.abs(whole - _cdf_at(of, period, coefficients[:half], edges)).max())
 
 
-def _invert(score: Score, pair: Pair, period: float, coefficients: Complexes, truncated: float) -> Binned:
+def invert(of: Facts, period: float, coefficients: Complexes, truncated: float) -> Binned:
     """The table, with its error: of the series, outside its window, and inside a bin (or the series' resolution).
 
     Inside a bin a smooth CDF leaves its chord by an eighth of the change in mass from bin to bin. The true one consists
     of single scores; m of them of mass q, scattered over a bin, wander off by about sqrt(m) q / 2 = sqrt(m q * q) / 2
     (twice that is stated), where q, the mean mass of a random order's score, is the probability of a repetition.
     """
-    n, p = pair
-    repeated = repeat_probability(score, n, p)
-    start, stop = score.minimum(n, p), score.maximum(n, p)
-    bins = number_of_bins(stop - start, score.variance(n, p) ** 0.5)
+    repeated = of.repeated()
+    start, stop = of.minimum, of.maximum
+    bins = number_of_bins(stop - start, of.sd)
     while True:
         edges = np.linspace(start, stop, bins + 1)
-        cdf = _cdf_at(score, pair, period, coefficients, edges)
+        cdf = _cdf_at(of, period, coefficients, edges)
         probability = np.diff(cdf)
         bent = float(np.abs(np.diff(probability)).max()) / 8
         scattered = (float(probability.max()) * repeated) ** 0.5
         if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
             break
         bins *= 2
-    resolution = period / score.scale(p) / (2 * len(coefficients)) / ((stop - start) / bins)
+    resolution = period / of.scale / (2 * len(coefficients)) / ((stop - start) / bins)
     scattered *= max(1.0, resolution) ** 0.5
     error = truncated + 4 * float(np.exp(-_LOG_OUTSIDE)) + bent + scattered
     return Binned(start, (stop - start) / bins, probability / probability.sum(), error)
 
 
-def _cdf_at(score: Score, pair: Pair, period: float, coefficients: Complexes, edges: Floats) -> Floats:
+def _cdf_at(of: Facts, period: float, coefficients: Complexes, edges: Floats) -> Floats:
     """The CDF at uniform edges: 0 at the first, 1 at the last, never falling.
 
     Inside the window [a, a + T], with d = 2 pi / T:
     F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
     """
-    n, p = pair
-    low, high = (edge * score.scale(p) for edge in _window(score, n, p))
+    low, high = (edge * of.scale for edge in of.window)
     start = (low + high - period) / 2
-    x = edges * score.scale(p) - start
+    x = edges * of.scale - start
     order = np.arange(1, len(coefficients) + 1)
     step = 2 * pi / period
     weights = coefficients * np.exp(-1j * step * order * start) / (1j * pi * order)

@@ -13,7 +13,7 @@ _CHUNK_ITEMS = 2_000_000
 """Items of all orders held at once (16 MB of scores), whatever the list's length."""
 UNREPEATED_ORDERS = 10**12
 """Beyond this many orders, 300,000 draws of nDCG or AP hold less than one expected repetition."""
-_REPEAT_SAMPLES = 50_000
+REPEAT_SAMPLES = 50_000
 
 
 def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tuple[Floats, Floats]:
@@ -25,7 +25,7 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
     generator = np.random.default_rng((seed, n, p))
     chunk = max(1, _CHUNK_ITEMS // n)
     parts = [
-        _scores(score, n, p, random_sets(generator, min(chunk, samples - start), n, p))
+        scores_of_sets(score, n, p, random_sets(generator, min(chunk, samples - start), n, p))
         for start in range(0, samples, chunk)
     ]
     scores, counts = merge_equal(np.concatenate(parts))
@@ -43,9 +43,9 @@ def repeat_probability(score: Score, n: int, p: int) -> float:
     single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
     if score.name != "AP" or single == 0:
         return single
-    _, frequencies = sample_orders(score, n, p, _REPEAT_SAMPLES, seed=0)
-    counts = np.rint(frequencies * _REPEAT_SAMPLES)
-    return max(single, float((counts * (counts - 1)).sum()) / (_REPEAT_SAMPLES * (_REPEAT_SAMPLES - 1)))
+    _, frequencies = sample_orders(score, n, p, REPEAT_SAMPLES, seed=0)
+    counts = np.rint(frequencies * REPEAT_SAMPLES)
+    return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
 
 
 def random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
@@ -55,7 +55,7 @@ def random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> ND
     return generator.permuted(flags, axis=1, out=flags)
 
 
-def _scores(score: Score, n: int, p: int, relevant: NDArray[np.bool_]) -> Floats:
+def scores_of_sets(score: Score, n: int, p: int, relevant: NDArray[np.bool_]) -> Floats:
     """The score of each row of flags (ranks 1 .. n from left to right), shape `(rows,)`."""
     rank = np.arange(1.0, n + 1.0)
     if score.counted:

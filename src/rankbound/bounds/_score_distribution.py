@@ -1,6 +1,7 @@
 """A metric's distribution over the random orders of one list: its CDF, the smooth CDF, and bins in place of scores."""
 
 from dataclasses import dataclass, replace
+from math import log
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,9 @@ SHARE_OF_ERROR = 0.1
 """What binning may add to the error of a sampled distribution that is too rugged for less."""
 
 
+SAMPLING_CONFIDENCE = 0.95
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreDistribution:
     """The distribution of one metric over random orders of `n` items, `p` of them relevant; `grades` if graded.
@@ -31,7 +35,8 @@ class ScoreDistribution:
     bins of that width that cover `minimum` to `maximum`, the mass spread evenly inside each. `error` bounds the CDF's
     error (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). `count` is the number of distinct scores
     among `samples` random orders, `low` and `high` are their extremes: found (`sampled`) or expected (`exact`: the mean
-    of the count, the median of each extreme; on a tiny list all scores and its true extremes).
+    of the count, the median of each extreme; on a tiny list all scores and its true extremes). With a `tilt` other than
+    1 the orders are not as likely as each other: relevant items tend to come first (`score_distribution`).
     """
 
     metric: str
@@ -50,6 +55,7 @@ class ScoreDistribution:
     error: float
     samples: int = SAMPLES
     grades: tuple[float, ...] | None = None
+    tilt: float = 1.0
 
     def cdf(self, x: ArrayLike) -> Floats:
         """P(score <= x), algorithm 1: a score equal to x counts in full. Linear inside a bin.
@@ -103,13 +109,16 @@ class ScoreDistribution:
         """The same distribution in bins of equal width, or itself where it has few scores or bins would be too coarse.
 
         Some 40 bins per standard deviation, twice as many until binning moves the CDF (computed, not estimated) by at
-        most 1e-4, or, where no bins do, by a tenth of the error of draws; this is added to `error`. The bins of the
-        nRBP loss hold whole numbers of its integers.
+        most 1e-4, or, where no bins do, by a tenth of the error of draws (of tilted orders, of which the best can be
+        likely, by all of it); this is added to `error`. The bins of the nRBP loss hold whole numbers of its integers.
         """
         if self.width > 0 or len(self.support) <= FEW_SCORES:
             return self
         extremes, integers = (self.minimum, self.maximum), counts_pairs(self.metric)
-        for tolerance in sorted({LARGEST_ERROR, max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)}):
+        largest = max(LARGEST_ERROR, SHARE_OF_ERROR * self.error)
+        if self.tilt != 1:
+            largest = max(largest, sampling_error(self.samples))
+        for tolerance in sorted({LARGEST_ERROR, largest}):
             binned = bin_scores(
                 self.support, self.probability, extremes, self.sd, integers=integers, tolerance=tolerance
             )
@@ -133,6 +142,11 @@ class ScoreDistribution:
     def edges(self) -> Floats:
         """Where the bins end, one more than there are."""
         return np.asarray(self.support[0] + self.width * (np.arange(len(self.support) + 1) - 0.5))
+
+
+def sampling_error(samples: int) -> float:
+    """The error of the CDF of so many draws (Dvoretzky-Kiefer-Wolfowitz)."""
+    return float((log(2 / (1 - SAMPLING_CONFIDENCE)) / (2 * samples)) ** 0.5)
 
 
 def counts_pairs(metric: str) -> bool:

@@ -14,8 +14,9 @@ from rankbound.bounds._closed_forms import Atoms, closed_form
 from rankbound.bounds._fourier import binned_distributions
 from rankbound.bounds._mann_whitney import rank_sum_distribution
 from rankbound.bounds._sampled import repeat_probability, sample_orders
-from rankbound.bounds._score_distribution import ScoreDistribution
+from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error
 from rankbound.bounds._scores import Floats, Score, is_of_thesis, score_of
+from rankbound.bounds._tilted import UNIFORM
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profile
 from rankbound.lists import Lists
@@ -30,11 +31,10 @@ WORK_OF_SECONDS = 3e8
 """What `auto` spends on the Fourier coefficients of one pass, in products of complex numbers."""
 NO_RANGE = 1e-12
 """Scores that lie no further apart are one."""
-SAMPLING_CONFIDENCE = 0.95
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 
 
-def distributions(
+def uniform_distributions(
     metric: Metric,
     profiles: Sequence[Profile],
     method: Method,
@@ -42,7 +42,7 @@ def distributions(
     seed: int,
     done: Callable[[int], None] = lambda count: None,
 ) -> Iterator[ScoreDistribution]:
-    """The distributions of lists, in their order; `done(k)` is told whenever k more are ready."""
+    """The distributions of lists over random orders, in their order; `done(k)` is told whenever k more are ready."""
     score = score_of(metric)
     long = [] if score is None or method == "sampled" else [one for one in profiles if _is_long(score, one)]
     binned = {}
@@ -54,12 +54,12 @@ def distributions(
         if score is not None and profile.grades is None:
             pair = (profile.n, profile.p)
             if pair in binned:
-                empty = _of_formulas(metric, score, profile, samples)
-                yield _with_draws(empty.in_bins(binned[pair]), repeat_probability(score, *pair))
+                empty = of_formulas(metric, score, profile, samples)
+                yield with_draws(empty.in_bins(binned[pair]), repeat_probability(score, *pair))
                 continue
             found = _of_score(metric, score, profile, method, samples, seed)
         else:
-            found = _of_any_metric(metric, profile, method, samples, seed)
+            found = of_any_metric(metric, profile, method, samples, seed)
         yield found
         done(1)
 
@@ -74,49 +74,56 @@ def _of_score(
     metric: Metric, score: Score, profile: Profile, method: Method, samples: int, seed: int
 ) -> ScoreDistribution:
     n, p = profile.n, profile.p
-    empty = _of_formulas(metric, score, profile, samples)
+    empty = of_formulas(metric, score, profile, samples)
     if p in (0, n) or empty.maximum - empty.minimum <= NO_RANGE:
         return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=0.0)
     if method != "sampled":
         if score.name == "nRBP":
             probability = rank_sum_distribution(n, p)
             atoms = np.arange(len(probability), dtype=np.float64), probability
-            return _with_draws(_in_atoms(empty, atoms, _ROUNDING))
+            return with_draws(in_atoms(empty, atoms, ROUNDING))
         if comb(n, p) <= ENUMERATED_ORDERS:
-            return _with_draws(_in_atoms(empty, enumerate_orders(score, n, p), _ROUNDING))
+            return with_draws(in_atoms(empty, enumerate_orders(score, n, p), ROUNDING))
         if method == "exact":
-            raise _no_exact(metric, profile, "it is too rugged for Fourier coefficients")
-    return _of_draws(empty, sample_orders(score, n, p, samples, seed))
+            raise no_exact(metric, profile, "it is too rugged for Fourier coefficients")
+    return of_draws(empty, sample_orders(score, n, p, samples, seed))
 
 
-def _of_any_metric(metric: Metric, profile: Profile, method: Method, samples: int, seed: int) -> ScoreDistribution:
-    orders = Orders(metric, profile)
+def of_any_metric(
+    metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float = UNIFORM
+) -> ScoreDistribution:
+    """From nothing but the metric's function of ranks; all orders as likely, or (binary lists) tilted."""
+    orders = Orders(metric, profile, tilt)
     if method != "sampled" or orders.number == 1:
         # What takes longer than drawing is left to those who ask for it.
-        atoms = _exact_atoms(metric, profile, orders, most=FEW_ORDERS if method == "exact" else samples)
+        atoms = _exact_atoms(orders, most=FEW_ORDERS if method == "exact" else samples)
         if atoms is not None:
             return _of_atoms(metric, profile, atoms, samples)
         if method == "exact":
-            raise _no_exact(metric, profile, "it has no formula and too many orders")
+            raise no_exact(metric, profile, "it has no formula and too many orders")
     support, counts = _distinct(orders.random_values(samples, seed))
     values = _extremes_and_mean(metric, profile)
     minimum, maximum, mean = min(values[0], support[0]), max(values[1], support[-1]), values[2]
     probability = counts / samples
-    variance = float(probability @ (support - probability @ support) ** 2)
-    empty = _empty(metric, profile, (minimum, maximum, mean, variance), samples)
-    return _of_draws(empty, (support, probability))
+    drawn = float(probability @ support)
+    variance = float(probability @ (support - drawn) ** 2)
+    # What formulas say of the mean is of random orders.
+    found = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
+    empty = _empty(metric, profile, found, samples)
+    return of_draws(empty, (support, probability))
 
 
-def _exact_atoms(metric: Metric, profile: Profile, orders: Orders, most: int) -> Atoms | None:
+def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
+    profile = orders.profile
     if profile.grades is None and 0 < profile.p < profile.n:
-        atoms = closed_form(metric, profile.n, profile.p)
+        atoms = closed_form(orders.metric, profile.n, profile.p, orders.tilt)
         if atoms is not None:
             return atoms
-    if orders.are_few(most):
+    if orders.are_few(most) and orders.tilt == UNIFORM:
         support, counts = _distinct(orders.all_values())
         return support, counts / orders.number
-    if orders.have_few_patterns(most):
-        values, chances = orders.values_of_patterns()
+    if orders.are_few(most) or orders.have_few_patterns(most):
+        values, chances = orders.values_and_chances() if orders.are_few(most) else orders.values_of_patterns()
         return _undefined(1.0) if np.isnan(values).any() else merge_weighted(values, chances)
     return None
 
@@ -142,21 +149,21 @@ def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> S
     empty = _empty(metric, profile, (float(support[0]), float(support[-1]), mean, variance), samples)
     if len(support) == 1:
         return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0)
-    return _with_draws(_in_atoms(empty, atoms, _ROUNDING))
+    return with_draws(in_atoms(empty, atoms, ROUNDING))
 
 
-def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
-    support, error = atoms[0], (log(2 / (1 - SAMPLING_CONFIDENCE)) / (2 * empty.samples)) ** 0.5
-    drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
+def of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
+    support, error = atoms[0], sampling_error(empty.samples)
+    drawn = replace(in_atoms(empty, atoms, error), count=float(len(support)))
     # One score alone is no range: a score that is too rare to be drawn is another.
     return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
 
 
-def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
+def in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
     return replace(empty, support=atoms[0], probability=atoms[1], error=error)
 
 
-def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
+def of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
     """Everything that closed forms give; no mass yet. NaN where the metric is undefined."""
     n, p = profile.n, profile.p
     if p == 0:
@@ -201,7 +208,7 @@ def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, 
     return float(low), float(high), float(list_expectation(metric, relevance, lists))
 
 
-def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
+def with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
     """Fill in what `samples` random orders would show: distinct scores (mean), lowest and highest (medians).
 
     `same`: the probability that two random orders score the same, where the scores are in bins.
@@ -223,7 +230,7 @@ def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistributio
     return replace(exact, count=count, low=float(low), high=float(high))
 
 
-def _no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
+def no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
     return ValueError(
         f"method: found exact for the distribution of {metric} over {profile}, but {why}; expected sampled, or auto"
     )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankbound.bounds._score_distribution import Gain
 from rankbound.bounds.extremes import Counts
-from rankbound.bounds.kinds import Bound, Facts, bound
+from rankbound.bounds.kinds import Bound, Facts, bound, tilt_of
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import ArrayLike, Lists, as_tensor
@@ -42,7 +42,7 @@ class BoundedMetric:
 
     def _cdf(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         """Algorithm 1 of the thesis: steps, which have no gain."""
-        known, which = DistributionsOnDemand(self.metric).of(profiles)
+        known, which = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound)).of(profiles)
         result = torch.empty_like(values)
         for index, distribution in enumerate(known):
             own = which == index

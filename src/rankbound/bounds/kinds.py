@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from rankbound.bounds._score_distribution import GAINS, Gain
+from rankbound.bounds._tilted import UNIFORM
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import Lists
@@ -171,15 +173,21 @@ class Distribution(Bound):
     Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of a gain $a$: `distinct` is eq. 3.13
     with the number of distinct scores among the random orders (300,000; of graded lists, whose orders are really drawn,
     20,000), `drawn` with the number of orders, and `sd` is one over the standard deviation of the scores.
+
+    With a `tilt` other than 1, which the thesis' conclusion asks for, F is of orders that place relevant items first
+    the rather (`score_distribution`; binary relevance alone).
     """
 
     name: ClassVar[str] = "distribution"
 
     gain: Gain = "distinct"
+    tilt: float = UNIFORM
 
     def __post_init__(self) -> None:
         if self.gain not in GAINS:
             raise ValueError(f"bound distribution: found gain={self.gain}, expected one of {', '.join(GAINS)}")
+        if not 0 < self.tilt < inf:
+            raise ValueError(f"bound distribution: found tilt={self.tilt:g}, expected a number above 0")
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         known = facts.orders_differ
@@ -192,11 +200,16 @@ KINDS: dict[str, type[Bound]] = {
 }
 
 
+def tilt_of(bound: Bound) -> float:
+    """The tilt of the orders whose scores a bound reads; 1 for bounds that read none."""
+    return bound.tilt if isinstance(bound, Distribution) else UNIFORM
+
+
 def bound(text: str | Bound) -> Bound:
     """The bound that `text` names: none, min-max, expectation, expectation-max, distribution, distribution(gain=sd).
 
     Raises:
-        ValueError: for an unknown name, with the nearest known one, or an unknown gain.
+        ValueError: for an unknown name, with the nearest known one, an unknown gain, or a tilt that is not above 0.
     """
     if isinstance(text, Bound):
         return text

@@ -2,8 +2,10 @@
 
 from torch import Tensor
 
+from rankbound.bounds._order_models import distributions
 from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
-from rankbound.bounds._ways import Method, distributions
+from rankbound.bounds._tilted import UNIFORM
+from rankbound.bounds._ways import Method
 from rankbound.bounds.profiles import Profile, Profiles
 from rankbound.bounds.tables import DistributionTables
 from rankbound.metrics import Metric, metric
@@ -21,6 +23,7 @@ class DistributionsOnDemand:
         samples: random orders of a binary list, drawn or supposed by the gain of eq. 3.13.
         graded_samples: the same of a graded list.
         seed: of the random orders.
+        tilt: of the orders, as in `score_distribution`; of lists of binary relevance alone.
     """
 
     def __init__(
@@ -31,9 +34,11 @@ class DistributionsOnDemand:
         samples: int = SAMPLES,
         graded_samples: int = GRADED_SAMPLES,
         seed: int = 0,
+        tilt: float = UNIFORM,
     ) -> None:
         self._metric = metric(of)
         self._method, self._seed = method, seed
+        self.tilt = tilt
         self._samples, self._graded_samples = samples, graded_samples
         self._known: dict[int, ScoreDistribution] = {}
         self._tables: DistributionTables | None = None
@@ -63,6 +68,6 @@ class DistributionsOnDemand:
             (self._samples, [one for one in profiles if one.grades is None]),
             (self._graded_samples, [one for one in profiles if one.grades is not None]),
         ):
-            ways = distributions(self._metric, part, self._method, samples, self._seed)
+            ways = distributions(self._metric, part, self._method, samples, self._seed, tilt=self.tilt)
             found.update(zip(part, ways, strict=True))
         return [found[one] for one in profiles]

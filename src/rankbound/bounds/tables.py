@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rankbound.bounds._smooth_lookup import SmoothLookup
 
-SAMPLES_KEY = "rankbound.samples"
+SAMPLES_KEY, TILT_KEY = "rankbound.samples", "rankbound.tilt"
 _COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
 
 
@@ -29,7 +29,8 @@ class DistributionTables:
 
     `n`, `p`, `samples` and every entry of `columns` (minimum, maximum, expectation, sd, count, low, high, width, error,
     as in `ScoreDistribution`) have shape `(n_tables,)`; `support` and `probability` are flat. `grades` maps the numbers
-    of tables of graded lists, which come before the others and live in memory only, to those lists' grades.
+    of tables of graded lists, which come before the others and live in memory only, to those lists' grades. `tilt` is
+    that of all of them.
     """
 
     metric: str
@@ -41,15 +42,18 @@ class DistributionTables:
     columns: dict[str, Floats]
     samples: NDArray[np.int64]
     grades: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    tilt: float = 1.0
 
     @classmethod
     def collect(cls, distributions: Iterable[ScoreDistribution]) -> "DistributionTables":
         """Tables of distributions of one metric, each list once, in order of (N, P).
 
-        Raises ValueError for none, or for a mixture of metrics.
+        Raises ValueError for none, or for a mixture of metrics or tilts.
         """
         ordered = sorted(distributions, key=lambda one: one.profile.key)
-        metrics = {one.metric for one in ordered}
+        metrics, tilts = {one.metric for one in ordered}, {one.tilt for one in ordered}
+        if len(tilts) > 1:
+            raise ValueError(f"found distributions of the tilts {sorted(tilts)}, expected one tilt")
         if len(metrics) != 1 or len({one.profile for one in ordered}) != len(ordered):
             raise ValueError(
                 f"found {len(ordered)} distributions of the metrics {sorted(metrics)}, expected one metric "
@@ -65,6 +69,7 @@ class DistributionTables:
             columns={name: np.array([getattr(one, name) for one in ordered], dtype=np.float64) for name in _COLUMNS},
             samples=np.array([one.samples for one in ordered]),
             grades={table: one.grades for table, one in enumerate(ordered) if one.grades is not None},
+            tilt=ordered[0].tilt,
         )
 
     def __len__(self) -> int:
@@ -88,6 +93,7 @@ class DistributionTables:
             probability=self.probability[part],
             samples=int(self.samples[table]),
             grades=self.grades.get(table),
+            tilt=self.tilt,
             **{name: float(column[table]) for name, column in self.columns.items()},
         )
 
@@ -163,7 +169,8 @@ class DistributionTables:
                 "probability": lists(self.probability),
             }
         )
-        write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0])})
+        tilt = {} if self.tilt == 1 else {TILT_KEY: repr(self.tilt)}
+        write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0]), **tilt})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "DistributionTables":
@@ -171,7 +178,8 @@ class DistributionTables:
         from rankbound.data.arrow import to_numpy
         from rankbound.data.contracts import read_metadata, read_table
 
-        samples = read_metadata(path, "distributions").get(SAMPLES_KEY, "")
+        metadata = read_metadata(path, "distributions")
+        samples, tilt = metadata.get(SAMPLES_KEY, ""), metadata.get(TILT_KEY, "1.0")
         table = read_table(path, "distributions").combine_chunks()
         metrics = table.column("metric").unique().to_pylist()
         if len(metrics) != 1 or not samples.isdigit():
@@ -190,6 +198,7 @@ class DistributionTables:
             probability=to_numpy(probability.values),
             columns=columns,
             samples=np.full(len(table), int(samples)),
+            tilt=float(tilt),
         )
 
     def _missing(self, key: int) -> ConfigError:

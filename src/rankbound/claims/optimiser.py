@@ -6,11 +6,21 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from rankbound.claims.cells import MQ2008, Column, Contrast, judge
+from rankbound.claims.cells import MQ2008, Column, Contrast
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family, together
-from rankbound.claims.varied import USUAL, Training, column_of, order_agreement, paired, trainings, variants
+from rankbound.claims.varied import (
+    USUAL,
+    Training,
+    column_of,
+    order_agreement,
+    paired,
+    picked_by_validation,
+    picked_rows,
+    trainings,
+    variants,
+)
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
 OFTEN = 1 / 3
@@ -64,31 +74,12 @@ def _descents(evidence: Evidence) -> Iterable[_Descent]:
     for experiment, column in experiments.items():
         rows = dict(variants(evidence, experiment, column))
         adam = rows.pop(USUAL)
-        rates = _picked(evidence, experiment, column)
+        rates = picked_by_validation(evidence, experiment, column)
         if set(rates) != set(trainings(adam)):
             raise MissingEvidence(f"the experiment {experiment} lacks some of the study's losses on {column}")
-        best = pl.concat(
-            [
-                rows[name].filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
-                for (loss, bounding), name in rates.items()
-            ]
-        )
+        best = picked_rows(rows, rates)
         agreement, _ = order_agreement([best, adam], "nDCG")
         every_seed = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss") != "none")
         folds = adam["fold"].unique().to_list()
         _, by_seed = order_agreement([every_seed.filter(pl.col("fold").is_in(folds)).collect()] * 2, "nDCG")
         yield _Descent(column, {key: paired(best, adam, key) for key in trainings(adam)}, agreement, by_seed)
-
-
-def _picked(evidence: Evidence, experiment: str, column: Column) -> dict[Training, str]:
-    """The variant whose best epoch scores highest on validation, for every loss and bounding."""
-    best: dict[Training, tuple[float, str]] = {}
-    for name, epochs in evidence.varied_epochs(experiment, column.dataset, column.nsr).items():
-        measured = epochs.filter(pl.col("part") == "validation").collect()
-        for (loss, bounding), own in measured.group_by("loss", "bounding", maintain_order=True):
-            metric = judge(str(loss))
-            highest = own.group_by("fold", "seed").agg(pl.col(metric).fill_nan(None).max())[metric].mean()
-            score = highest if isinstance(highest, float) else float("-inf")
-            key = (str(loss), str(bounding))
-            best[key] = max(best.get(key, (float("-inf"), "")), (score, name))
-    return {key: name for key, (_, name) in best.items()}

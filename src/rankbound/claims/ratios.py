@@ -104,7 +104,7 @@ def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
     ratios = several_ratios(evidence)
     growth = {
         (loss, bounding): _growth_of_variance(
-            _aligned([pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in ratios]), ratios
+            on_same_users([pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in ratios]), ratios
         )
         for loss in LOSSES
         for bounding in BOUNDED
@@ -133,7 +133,7 @@ def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> Contrast:
     """The slope of a mean difference on the ratio, over the users that have a score at every ratio."""
     weights = _slope_weights(ratios)
-    aligned = _aligned(differences)
+    aligned = on_same_users(differences)
     slopes: Floats = np.tensordot(weights, aligned, 1)
     return Contrast(estimate(slopes), float("nan"), len(slopes))
 
@@ -189,7 +189,7 @@ def _slope_weights(ratios: Sequence[Column]) -> Floats:
     return weights
 
 
-def _aligned(differences: Sequence[Pair]) -> Floats:
+def on_same_users(differences: Sequence[Pair]) -> Floats:
     """Differences `(n_ratios, n_users, n_folds, n_seeds)` of the users that have lists at every ratio."""
     units = sorted(set.intersection(*(set(one.units) for one in differences)))
     if len(units) < 2:

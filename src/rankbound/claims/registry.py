@@ -36,6 +36,10 @@ SUBJECTS: tuple[str, ...] = (
     "capacity",
     "optimiser",
     "vanishing",
+    "crossed",
+    "one_relevant",
+    "warp",
+    "tilted",
 )
 """The modules of this package that decide claims."""
 

@@ -1,6 +1,6 @@
 """Experiments beside the study: a variant's scores and the study's own, in the same folds and under the same seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -97,6 +97,33 @@ def order_agreement(rows: Sequence[pl.DataFrame], metric: str) -> tuple[float, l
         own = [means(one, metric, seed) for seed in one["seed"].unique().sort()]
         by_seed += [_tau(first, second) for place, first in enumerate(own) for second in own[:place]]
     return across, by_seed
+
+
+def picked_by_validation(evidence: Evidence, experiment: str, column: Column, metric: str = "") -> dict[Training, str]:
+    """The variant whose best epoch scores highest on validation, for every loss and bounding.
+
+    `metric`: what picks, if not the metric that judges the loss.
+    """
+    best: dict[Training, tuple[float, str]] = {}
+    for name, epochs in evidence.varied_epochs(experiment, column.dataset, column.nsr).items():
+        measured = epochs.filter(pl.col("part") == "validation").collect()
+        for (loss, bounding), own in measured.group_by("loss", "bounding", maintain_order=True):
+            by = metric or judge(str(loss))
+            highest = own.group_by("fold", "seed").agg(pl.col(by).fill_nan(None).max())[by].mean()
+            score = highest if isinstance(highest, float) else float("-inf")
+            key = (str(loss), str(bounding))
+            best[key] = max(best.get(key, (float("-inf"), "")), (score, name))
+    return {key: name for key, (_, name) in best.items()}
+
+
+def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]) -> pl.DataFrame:
+    """Of every loss and bounding the rows of its variant."""
+    return pl.concat(
+        [
+            rows[name].filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
+            for (loss, bounding), name in picked.items()
+        ]
+    )
 
 
 def _tau(first: Floats, second: Floats) -> float:

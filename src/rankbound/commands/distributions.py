@@ -10,7 +10,7 @@ EXAMPLES = """\
       --out results/tables/distributions/nDCG.parquet
   rankbound distributions AP --instances a.parquet b.parquet --out AP.parquet \\
       --options '{"method": "sampled", "seed": 1}'"""
-OPTIONS: dict[str, Any] = {"method": "exact", "samples": 300_000, "seed": 0}
+OPTIONS: dict[str, Any] = {"method": "exact", "samples": 300_000, "seed": 0, "tilt": 1.0}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instances", type=Path, metavar="FILE", nargs="+", required=True, help="instances files")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument(
-        "--options", default="{}", metavar="JSON", help="method (exact, sampled or auto), samples and seed"
+        "--options", default="{}", metavar="JSON", help="method (exact, sampled or auto), samples, seed and tilt"
     )
 
 

@@ -27,6 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, help="parquet file of images, in the place of judged lists")
     parser.add_argument("--image-features", type=Path, help="what a network made of the images, not their pixels")
     parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
+    parser.add_argument("--test-instances", type=Path, help="the same ratings at another ratio: their test lists count")
     parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
     parser.add_argument("--options", required=True, help="JSON object: the job")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
@@ -45,6 +46,6 @@ def run(arguments: argparse.Namespace) -> None:
     # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
     torch.set_num_threads(1)
     use_fixed_algorithms()
-    names = ("instances", "lists", "distributions", "images", "image_features")
+    names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
     run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together)

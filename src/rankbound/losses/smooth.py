@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Facts
+from rankbound.bounds.kinds import Bound, Distribution, Facts, tilt_of
 from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import Lists, Weights
@@ -23,6 +23,9 @@ class Tables(Protocol):
     @property
     def metric(self) -> str: ...
 
+    @property
+    def tilt(self) -> float: ...
+
     def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor: ...
 
 
@@ -36,14 +39,15 @@ class SmoothLoss(RankingLoss):
 
     Args:
         of: the metric or its text: `nDCG`, `nDCG@10`, `AP`, `RR`, `nRBP` (the loss of eq. 2.12), ...
-        bound: `none`, `min-max`, `expectation`, `expectation-max`, `distribution`, `distribution(gain=sd)`.
+        bound: `none`, `min-max`, `expectation`, `expectation-max`, `distribution`, `distribution(gain=sd)`,
+            `distribution(tilt=4)`.
         temperature: $\tau$, in units of the scores.
         method: how smooth ranks are summed, as in `smooth_rank`.
         tables: score distributions for the distribution bound; if not given they are found when a list is first seen,
             and kept, as by `bounds.on_demand.DistributionsOnDemand(of)`, which can draw more or fewer random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, or for tables of another metric.
+        ValueError: for a text that names no metric or bound, or for tables of another metric or tilt.
     """
 
     def __init__(
@@ -60,6 +64,9 @@ class SmoothLoss(RankingLoss):
         self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
+        tilt = tilt_of(self.bound)
+        if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
+            raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
         self._tables = tables
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -125,7 +132,7 @@ class SmoothLoss(RankingLoss):
         if self._tables is None:
             from rankbound.bounds.on_demand import DistributionsOnDemand
 
-            self._tables = DistributionsOnDemand(self.metric)
+            self._tables = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound))
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:

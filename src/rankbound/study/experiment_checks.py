@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rankbound.study.comparison_checks import LOSS_NAMES
 from rankbound.study.config_lines import KeyPath
 from rankbound.study.config_words import listed, named, nearest
-from rankbound.study.data_sets import defined_instances
+from rankbound.study.data_sets import Instances, defined_instances
+from rankbound.texts import split_text
 
 Problem = tuple[KeyPath, str]
 
@@ -15,6 +17,9 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """The options of each model that a variant may change."""
 
+WITH_JUDGE = ("nDCG", "AP", "nRBP")
+"""The losses of the study: they can be bounded, and are judged by a metric of their own."""
+
 
 def check_experiments(config: Mapping[str, Any]) -> Iterator[Problem]:
     """Every problem between the keys of the experiments that run."""
@@ -23,6 +28,7 @@ def check_experiments(config: Mapping[str, Any]) -> Iterator[Problem]:
     for position, name in enumerate(running):
         if name in experiments:
             yield from _of_one(("experiments", name), experiments[name], config)
+            yield from _losses(("experiments", name), experiments[name], config)
         else:
             hint = nearest(name, list(experiments))
             yield ("experiment", position), f"experiment names {name!r}, which experiments does not define{hint}"
@@ -41,6 +47,8 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
             trained = listed(list(config["training"])) or "none"
             yield where, f"{named(where)} is {dataset!r}, but training has no entry for {source!r} (it has {trained})"
             continue
+        for variant, overrides in section["variants"].items():
+            yield from _other_ratio((*path, "variants", variant, "test_nsr"), overrides, defined[dataset], config)
         rates = config["training"][source]["learning_rate"]
         model = config["training"][source]["model"]["name"]
         for variant, overrides in section["variants"].items():
@@ -51,3 +59,39 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
                 at = (*inside, "model", option)
                 known = listed(OPTIONS[model])
                 yield at, f"{named(at)} is no option of {model}, which {dataset} trains (it has {known})"
+
+
+def _other_ratio(
+    path: KeyPath, overrides: Mapping[str, Any], instances: Instances, config: Mapping[str, Any]
+) -> Iterator[Problem]:
+    nsr = overrides.get("test_nsr")
+    if nsr is None:
+        return
+    if instances.nsr is None:
+        yield path, f"{named(path)} stands beside {instances.name}: only lists of ratings have a ratio"
+    elif nsr not in (ratios := config["interactions"][instances.source]["nsr"]):
+        there = listed([str(ratio) for ratio in ratios])
+        yield path, f"{named(path)} is {nsr}, but interactions.{instances.source}.nsr has {there}"
+
+
+def _losses(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Problem]:
+    """Losses beside those of the study: the library knows them, they have no bound, and something judges them."""
+    bounds = section.get("bounds", config["bounds"])
+    for position, loss in enumerate(section.get("losses", [])):
+        where = (*path, "losses", position)
+        try:
+            name = split_text(loss, "loss")[0]
+        except ValueError as error:
+            yield where, f"{named(where)}: {error}"
+            continue
+        if name not in LOSS_NAMES:
+            hint = nearest(name, LOSS_NAMES)
+            yield where, f"{named(where)} is {loss!r}: expected one of {listed(LOSS_NAMES)}{hint}"
+        elif loss not in WITH_JUDGE:
+            if list(bounds) != ["none"]:
+                wrong = named((*path, "bounds"))
+                yield where, f"{named(where)} is {loss!r}, which has no bounds: {wrong} should be [none]"
+            for variant, overrides in section["variants"].items():
+                if "judged_by" not in overrides:
+                    inside = (*path, "variants", variant)
+                    yield inside, f"{named(inside)} has no judged_by, which {loss!r} needs: it has no metric of its own"

@@ -15,6 +15,10 @@ VARIANT = "@"
 """Stands before a variant's name, in the study of its runs and in their folder: `thesis@factors-16`."""
 
 
+TESTING = ("test_nsr", "test_relevant", "judged_by")
+"""The settings that change what a training is measured by, not how it goes."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One setting of an experiment.
@@ -38,6 +42,22 @@ class Variant:
     def id(self) -> str:
         """`factors-16`."""
         return f"{self.experiment}-{self.name}"
+
+    @property
+    def is_a_choice(self) -> bool:
+        """Whether it only trains in another way than the study, and is measured as the study is."""
+        return not set(self.overrides) & set(TESTING)
+
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """All data sets that it reads."""
+        others = [other for one in self.datasets if (other := self.tested_on(one))]
+        return tuple(dict.fromkeys([*self.datasets, *others]))
+
+    def tested_on(self, dataset: str) -> str | None:
+        """The data set whose test lists take the place of a data set's own: `movielens-nsr1` of `movielens-nsr3`."""
+        nsr = self.overrides.get("test_nsr")
+        return None if nsr is None else f"{dataset.rpartition('-nsr')[0]}-nsr{nsr}"
 
     def applied(self, training: Mapping[str, Any]) -> dict[str, Any]:
         """How a model is trained, with this variant's settings over the usual ones."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
-from rankbound.losses import SmoothLoss
+from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.parts import Part
 from rankbound.seeds import derive_seed
 from rankbound.study.examples import ValueScale, examples_of, value_examples
@@ -19,6 +19,7 @@ from rankbound.study.job import TrainingJob
 from rankbound.study.method_job import MethodJob
 from rankbound.study.parts import FoldParts, StudyData
 from rankbound.study.scorers import NETWORKS, build_model
+from rankbound.texts import split_text
 from rankbound.training import Epoch, Learner, Settings
 
 TREES = ("boosted-trees", "random-forest")
@@ -67,9 +68,16 @@ def fit(
     if isinstance(job, MethodJob):
         return _fit_method(job, data, trainings, on_epoch)
     learners = [_bounded_learner(job, data, one) for one in trainings]
-    loss = SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables)
     settings = Settings(job.learning_rate, job.epochs, job.batch_size, job.optimiser)
-    return fit_learners(job, learners, loss, settings, [one.parts.test for one in trainings], on_epoch)
+    tests = [one.parts.test for one in trainings]
+    return fit_learners(job, learners, _objective(job, tables), settings, tests, on_epoch)
+
+
+def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLoss:
+    """The smooth, bounded loss of a metric, or one of the other losses, which have neither bound nor temperature."""
+    if split_text(job.loss, "loss")[0] in KINDS:
+        return loss(job.loss, job.bounding)
+    return SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables)
 
 
 def _bounded_learner(job: TrainingJob, data: StudyData, training: Training) -> Learner:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from rankbound.errors import ConfigError
@@ -36,7 +36,13 @@ HONEST = "honest"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """What `rankbound job` is asked to do, from its options."""
+    """What `rankbound job` is asked to do, from its options.
+
+    Attributes:
+        test_nsr: the ratio of the test lists, if it is another one than that of the training.
+        test_relevant: how many relevant items a test list has at most, if not all.
+        judged_by: the metric that picks an epoch, if it is not the loss' own.
+    """
 
     study: str
     variant: str
@@ -53,25 +59,29 @@ class TrainingJob:
     epochs: int
     batch_size: int
     temperature: float
+    test_nsr: int | None = None
+    test_relevant: int | None = None
+    judged_by: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
-        """The job of a JSON object with exactly these keys; `ConfigError` names missing and unknown ones."""
+        """The job of a JSON object with these keys; `ConfigError` names missing and unknown ones."""
         given = parse_options(text)
-        known = {field.name for field in fields(cls)}
-        if wrong := known.symmetric_difference(given):
-            raise ConfigError(f"options: found {sorted(given)}, expected {sorted(known)}; differing: {sorted(wrong)}")
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        needed = {name for name, is_needed in known.items() if is_needed}
+        if wrong := (needed - given.keys()) | (given.keys() - known.keys()):
+            raise ConfigError(f"options: found {sorted(given)}, expected {sorted(needed)}; differing: {sorted(wrong)}")
         return cls(**{**given, "folds": tuple(given["folds"]), "seeds": tuple(given["seeds"])})
 
     @property
     def judge(self) -> Metric:
         """The metric that picks an epoch, and that tables show."""
-        return metric(JUDGED_BY.get(self.loss, self.loss))
+        return metric(self.judged_by or JUDGED_BY.get(self.loss, self.loss))
 
     @property
     def epoch_metrics(self) -> tuple[str, ...]:
         """Metrics whose means are kept for every epoch and part."""
-        return EPOCH_METRICS
+        return tuple(dict.fromkeys((*EPOCH_METRICS, *([self.judged_by] if self.judged_by else []))))
 
     @property
     def trains_on_validation(self) -> bool:
@@ -88,7 +98,7 @@ class TrainingJob:
             "protocol": self.protocol,
             "dataset": self.dataset,
             "nsr_train": self.nsr,
-            "nsr_test": self.nsr,
+            "nsr_test": self.nsr if self.test_nsr is None else self.test_nsr,
             "model": self.model["name"],
             "options": self._options(),
             "loss": self.loss,
@@ -105,5 +115,6 @@ class TrainingJob:
             "optimiser": self.optimiser,
             "temperature": self.temperature,
             **{name: value for name, value in self.model.items() if name != "name"},
+            **{name: value for name in ("judged_by", "test_relevant") if (value := getattr(self, name))},
         }
         return json.dumps(settings, sort_keys=True)

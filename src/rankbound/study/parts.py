@@ -1,7 +1,7 @@
 """Instances as tensors: the parts of a fold, on the device where they are trained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -18,7 +18,7 @@ class Inputs:
 
     lists: judged lists, whose rows the items are. images: pictures, likewise, with an age each. image_features: what a
     network made of these pictures, to be read in their pixels' place. distributions: the score distributions of a
-    loss' metric.
+    loss' metric. test_instances: the same ratings at another ratio, whose test lists take the place of the instances'.
     """
 
     instances: Path
@@ -26,10 +26,11 @@ class Inputs:
     distributions: Path | None = None
     images: Path | None = None
     image_features: Path | None = None
+    test_instances: Path | None = None
 
     def paths(self) -> list[Path]:
         """All files there are."""
-        every = (self.instances, self.lists, self.distributions, self.images, self.image_features)
+        every = (getattr(self, field.name) for field in fields(self))
         return [path for path in every if path is not None]
 
 
@@ -61,7 +62,7 @@ class StudyData:
 
     @classmethod
     def read(cls, inputs: Inputs, device: torch.device) -> "StudyData":
-        """Read all files but the distributions."""
+        """Read all files but the distributions and other test lists."""
         instances = read_instances(inputs.instances)
         if inputs.images is not None:
             values, features = _of_images(inputs.images, inputs.image_features)

@@ -26,6 +26,7 @@ from rankbound.study.comparisons import (
 from rankbound.study.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 from rankbound.study.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound.study.experiments import VARIANT, Variant, variants_of
+from rankbound.texts import split_text
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Study:
     def varied_instances(self) -> dict[str, Instances]:
         """The data sets of the experiments, by name."""
         every = defined_instances(self.config)
-        return {name: every[name] for variant in self.variants for name in variant.datasets}
+        return {name: every[name] for variant in self.variants for name in variant.instances}
 
     @cached_property
     def instances(self) -> dict[str, Instances]:
@@ -204,8 +205,11 @@ class Study:
 
     def distribution_files(self) -> list[str]:
         """What the target `tables` asks for."""
-        losses = dict.fromkeys(run.loss for run in self._bounded if reads_distributions(run.bounding))
-        return [distributions_path(loss) for loss in losses]
+        return list(self._reading)
+
+    def tilted_files(self, loss: str, tilt: str) -> list[str]:
+        """The instances whose lists' sizes tilted score distributions are of: those of the runs that read them."""
+        return self._reading[distributions_path(loss, f"distribution(tilt={tilt})")]
 
     def run_files(self) -> list[str]:
         """The runs of every training job, and of the controls."""
@@ -268,6 +272,15 @@ class Study:
             **(variant.applied(usual) if variant else usual),
         }
 
+    def inputs(self, run: Run) -> dict[str, str]:
+        """What a training job of the bounded half reads, by the flag's name."""
+        files = run.instances.inputs
+        if reads_distributions(run.bounding):
+            files["distributions"] = distributions_path(run.loss, run.bounding)
+        if run.variant and (other := run.variant.tested_on(run.instances.name)):
+            files["test_instances"] = self.varied_instances[other].path
+        return files
+
     def run_at(self, place: str, instances: str, loss: str, bounding: str) -> Run:
         """The training job of the bounded half whose files lie there."""
         return self._by_place[place, instances, loss, bounding]
@@ -282,6 +295,15 @@ class Study:
     @cached_property
     def _bounded(self) -> list[Run]:
         return self.runs + self.experiments
+
+    @cached_property
+    def _reading(self) -> dict[str, list[str]]:
+        """The instances of the runs that read score distributions, by the distributions' file."""
+        found: dict[str, list[str]] = {}
+        for run in self._bounded:
+            if reads_distributions(run.bounding):
+                found.setdefault(distributions_path(run.loss, run.bounding), []).append(run.instances.path)
+        return {path: list(dict.fromkeys(instances)) for path, instances in found.items()}
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, str, str], Run]:
@@ -310,6 +332,8 @@ def reads_distributions(bounding: str) -> bool:
     return bounding.startswith("distribution")
 
 
-def distributions_path(loss: str) -> str:
-    """The score distributions of a loss' metric."""
-    return f"<results>/tables/distributions/{loss}.parquet"
+def distributions_path(loss: str, bounding: str = "distribution") -> str:
+    """The score distributions of a loss' metric: over random orders, or tilted ones, as the bounding says."""
+    _, parameters, _ = split_text(bounding, "bound")
+    tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
+    return f"<results>/tables/distributions/{loss}{tilt}.parquet"

@@ -12,7 +12,7 @@ from typing import Any
 
 from rankbound.study.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
 from rankbound.study.data_sets import SYNTHETIC
-from rankbound.study.spec import Study, distributions_path, reads_distributions
+from rankbound.study.spec import Run, Study
 
 
 def one_of(names: Iterable[object]) -> str:
@@ -87,13 +87,17 @@ class Steps:
         """How score distributions are computed."""
         return as_json(self.config["distributions"])
 
+    def tilted_from(self, wildcards: Any) -> list[str]:
+        """The instances whose lists' sizes tilted score distributions are of."""
+        return self.study.tilted_files(wildcards.loss, wildcards.tilt)
+
+    def tilted_options(self, wildcards: Any) -> str:
+        """How score distributions over tilted orders are computed."""
+        return as_json({**self.config["distributions"], "tilt": float(wildcards.tilt)})
+
     def trained_from(self, wildcards: Any) -> dict[str, str]:
         """What a training job reads: instances, the lists that hold their features, the distributions of its metric."""
-        instances = self.study.instances[wildcards.instances]
-        files = instances.inputs
-        if reads_distributions(wildcards.bounding):
-            files["distributions"] = distributions_path(wildcards.loss)
-        return files
+        return self.study.inputs(self._run(wildcards))
 
     def train_flags(self, wildcards: Any, input: Any) -> str:
         """The flags for those inputs that only some training jobs have."""
@@ -101,8 +105,7 @@ class Steps:
 
     def train_options(self, wildcards: Any) -> str:
         """Everything that a training job depends on, apart from its input files."""
-        run = self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)
-        return as_json(self.study.options(run))
+        return as_json(self.study.options(self._run(wildcards)))
 
     def compared_from(self, wildcards: Any) -> dict[str, str]:
         """What a method's job reads: instances, and what holds the items' features."""
@@ -155,15 +158,18 @@ class Steps:
         return as_json(_chosen(self.config, "study"))
 
     def sensitivity_options(self, wildcards: Any) -> str:
-        """The experiments, each with the data sets that it ran on."""
+        """The experiments that are measured as the study is, each with the data sets that it ran on."""
         instances = self.study.varied_instances
-        ran = {variant.experiment: variant.datasets for variant in self.study.variants}
+        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
         named = {name: [(instances[one].dataset, instances[one].nsr) for one in sets] for name, sets in ran.items()}
         return as_json({"study": self.config["study"], "experiments": named})
 
     def study_options(self, wildcards: Any) -> str:
         """The whole configuration; where archives were fetched from is no part of it, their content is checked."""
         return as_json({key: value for key, value in self.config.items() if key != "mirror"})
+
+    def _run(self, wildcards: Any) -> Run:
+        return self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)
 
     def _compared(self, wildcards: Any) -> dict[str, Any]:
         names = (wildcards.instances, wildcards.model, wildcards.loss)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.contracts import read_table, write_table
+from rankbound.errors import ConfigError
 from rankbound.options import parse_options
 from rankbound.study.code_inputs import code_inputs
 from rankbound.study.fit import Job, Training, epochs_of, fit
@@ -23,6 +24,7 @@ from rankbound.study.parts import Inputs, StudyData
 from rankbound.study.records import epoch_rows, prediction_rows, run_rows
 from rankbound.study.shards import Shards
 from rankbound.study.shifted_pictures import shifted
+from rankbound.study.tested_lists import as_tested
 from rankbound.tensor_files import read_tensors, write_tensors
 from rankbound.training import Epoch
 
@@ -57,9 +59,7 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
     groups = [every[start : start + together] for start in range(0, len(every), together)]
     waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
-        data = StudyData.read(inputs, device)
-        if isinstance(job, MethodJob):
-            data = shifted(job, data)
+        data = _read(job, inputs, device)
         tables = DistributionTables.load(inputs.distributions) if inputs.distributions else None
         name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
         with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
@@ -67,6 +67,16 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
                 told = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
                 progress.set_description(f"{job.dataset} {name}, fold {told}")
                 _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
+
+
+def _read(job: Job, inputs: Inputs, device: torch.device) -> StudyData:
+    """The job's data: with the test lists that it asks for, or with pictures moved as it asks for."""
+    data = StudyData.read(inputs, device)
+    if isinstance(job, TrainingJob):
+        return as_tested(job, data, inputs.test_instances)
+    if inputs.test_instances is not None:
+        raise ConfigError("--test-instances: found a file, but a method is tested on the lists of its own instances")
+    return shifted(job, data)
 
 
 def _train_group(
