@@ -1,6 +1,6 @@
 """What no single key of an experiment can say: data sets that exist and are trained, options that their model has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rankbound.study.comparison_checks import LOSS_NAMES
@@ -36,6 +36,7 @@ def check_experiments(config: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Problem]:
     defined = defined_instances(config)
+    bounds = section.get("bounds", config["bounds"])
     for position, dataset in enumerate(section["datasets"]):
         where = (*path, "datasets", position)
         if dataset not in defined:
@@ -48,7 +49,9 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
             yield where, f"{named(where)} is {dataset!r}, but training has no entry for {source!r} (it has {trained})"
             continue
         for variant, overrides in section["variants"].items():
-            yield from _other_ratio((*path, "variants", variant, "test_nsr"), overrides, defined[dataset], config)
+            inside = (*path, "variants", variant)
+            yield from _other_ratio((*inside, "test_nsr"), overrides, defined[dataset], config)
+            yield from _other_share((*inside, "validation_share"), overrides, defined[dataset], bounds)
         rates = config["training"][source]["learning_rate"]
         model = config["training"][source]["model"]["name"]
         for variant, overrides in section["variants"].items():
@@ -72,6 +75,17 @@ def _other_ratio(
     elif nsr not in (ratios := config["interactions"][instances.source]["nsr"]):
         there = listed([str(ratio) for ratio in ratios])
         yield path, f"{named(path)} is {nsr}, but interactions.{instances.source}.nsr has {there}"
+
+
+def _other_share(
+    path: KeyPath, overrides: Mapping[str, Any], instances: Instances, bounds: Sequence[str]
+) -> Iterator[Problem]:
+    if "validation_share" not in overrides:
+        return
+    if instances.nsr is None:
+        yield path, f"{named(path)} stands beside {instances.name}: only ratings are cut by a share"
+    elif sized := [bound for bound in bounds if bound.startswith("distribution")]:
+        yield path, f"{named(path)} changes the sizes of lists, of which {sized[0]} has tables: leave that bound out"
 
 
 def _losses(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Problem]:

@@ -42,6 +42,7 @@ class TrainingJob:
         test_nsr: the ratio of the test lists, if it is another one than that of the training.
         test_relevant: how many relevant items a test list has at most, if not all.
         judged_by: the metric that picks an epoch, if it is not the loss' own.
+        validation_share: how much of each user's training ratings validates, if not as the instances say.
     """
 
     study: str
@@ -62,6 +63,7 @@ class TrainingJob:
     test_nsr: int | None = None
     test_relevant: int | None = None
     judged_by: str = ""
+    validation_share: float | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
@@ -115,6 +117,10 @@ class TrainingJob:
             "optimiser": self.optimiser,
             "temperature": self.temperature,
             **{name: value for name, value in self.model.items() if name != "name"},
-            **{name: value for name in ("judged_by", "test_relevant") if (value := getattr(self, name))},
+            **{
+                name: value
+                for name in ("judged_by", "test_relevant", "validation_share")
+                if (value := getattr(self, name))
+            },
         }
         return json.dumps(settings, sort_keys=True)

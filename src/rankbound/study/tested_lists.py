@@ -12,12 +12,13 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
 from rankbound.study.job import TrainingJob
 from rankbound.study.parts import StudyData
+from rankbound.study.validation_share import with_validation_share
 
 _Integers = npt.NDArray[np.int64]
 
 
 def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyData:
-    """The data with the test lists that the job asks for; `other`: the file with those of another ratio."""
+    """The data with the lists that the job asks for; `other`: the file with the test lists of another ratio."""
     if (job.test_nsr is None) != (other is None):
         found, expected = ("none", "a file") if other is None else ("a file", "none")
         raise ConfigError(f"--test-instances: found {found}, expected {expected}: test_nsr is {job.test_nsr}")
@@ -27,6 +28,8 @@ def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyDat
         if of_ratio.nsr != job.test_nsr:
             raise DataError(f"{other}: found instances at NSR {of_ratio.nsr}, expected {job.test_nsr}")
         instances = with_tests_of(instances, of_ratio)
+    if job.validation_share is not None:
+        instances = with_validation_share(instances, job.validation_share)
     if job.test_relevant is not None:
         instances = with_few_relevant(instances, job.test_relevant)
     return replace(data, instances=instances)
