@@ -27,11 +27,11 @@ class Finding:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def findings(table: pl.DataFrame, summary: dict[str, Any]) -> list[Finding]:
-    """All findings of Table 5.1, the most important ones first."""
+def findings(table: pl.DataFrame, summary: dict[str, Any], honest: dict[str, Any] | None = None) -> list[Finding]:
+    """All findings of Table 5.1, the most important ones first; `honest`: the summary of its honest counterpart."""
     trained = table.filter(pl.col("loss") != "none", pl.col("as_printed"), pl.col("ours").is_not_null())
     return [
-        *_popularity(summary),
+        *_popularity(honest or summary),
         *_reproduced(trained, summary),
         *_reading(summary),
         *_collapse(trained, summary),
@@ -64,7 +64,8 @@ def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
     yield Finding(
         headline,
-        "It counts how often an item is relevant in training. Popularity against the best bounding of the loss:",
+        "It counts how often an item is relevant in training. Popularity against the best bounding of the loss, "
+        f"{summary['protocol']} protocol:",
         ("data set", *metrics),
         tuple(
             (

@@ -16,6 +16,8 @@ _SPECIAL = {
     "≥": r"$\ge$",
     "≤": r"$\le$",
     "×": r"$\times$",
+    "▲": r"$\uparrow$",
+    "▼": r"$\downarrow$",
 }
 
 

@@ -1,10 +1,14 @@
-"""Table 5.1 as the thesis lays it out (a row per loss and bounding, a column per data set), as Markdown and LaTeX."""
+"""Table 5.1 as the thesis lays it out (a row per loss and bounding, a column per data set), as Markdown and LaTeX.
 
-from collections.abc import Iterable, Iterator
+Beside each mean stands the printed one, which the published protocol is compared with, or (honest protocol) its margin.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import polars as pl
 
+from rankbound.claims.verdict import LEVEL
 from rankbound.paper import scores, tables
 from rankbound.paper.latex_text import escaped
 from rankbound.paper.scores import DataSet
@@ -14,12 +18,21 @@ DIGITS = 4
 """As many decimals as the thesis prints."""
 
 
+UP, DOWN = "▲", "▼"
+BESIDE = {False: "(printed)", True: f"±half of the 95 % interval, {UP} surely above and {DOWN} surely below unbounded"}
+
+
 @dataclass(frozen=True)
 class Cell:
-    """Our mean and the printed one; `best` of its loss, or an `increase` over the unbounded loss."""
+    """Our mean, its margin and the printed mean; `best` of its loss, or an `increase` over the unbounded loss.
+
+    `surely`: 1 where the loss ranks surely better than the unbounded one, -1 where it ranks surely worse.
+    """
 
     ours: float | None
     published: float | None = None
+    margin: float | None = None
+    surely: int = 0
     best: bool = False
     increase: bool = False
 
@@ -29,9 +42,11 @@ class Cell:
         return "–" if self.ours is None else f"{self.ours:.{DIGITS}f}"
 
     @property
-    def published_text(self) -> str:
-        """The printed mean, empty where there is none."""
-        return "" if self.published is None else f"{self.published:.{DIGITS}f}"
+    def note(self) -> str:
+        """The printed mean; or the margin, with an arrow where the change against the unbounded loss is sure."""
+        if self.published is not None:
+            return f"{self.published:.{DIGITS}f}"
+        return "" if self.margin is None else f"±{self.margin:.{DIGITS}f}{('', UP, DOWN)[self.surely]}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,11 @@ class Row:
     name: str
     control: bool
     cells: tuple[Cell, ...]
+
+
+def is_honest(table: pl.DataFrame) -> bool:
+    """Whether margins stand beside the means, in the place of printed scores that were made otherwise."""
+    return bool(len(table)) and table["protocol"][0] == "honest"
 
 
 def layout(table: pl.DataFrame) -> tuple[list[DataSet], list[Row]]:
@@ -58,13 +78,13 @@ def markdown(table: pl.DataFrame) -> str:
     sets, rows = layout(table)
     lines = [
         f"Table 5.1 — {scores.PROTOCOLS[table['protocol'][0]] if len(table) else 'no runs'}."
-        " Ours (printed); **best of its loss**, *above unbounded*.",
+        f" Ours {BESIDE[is_honest(table)]}; **best of its loss**, *above unbounded*.",
         "",
         "| loss | bounding or control | metric | " + " | ".join(data_set.label for data_set in sets) + " |",
         "|---|---|---|" + "---:|" * len(sets),
     ]
     for row in rows:
-        cells = " | ".join(_marked(cell, "**{}**", "*{}*", " ({})") for cell in row.cells)
+        cells = " | ".join(_marked(cell, "**{}**", "*{}*", "{}") for cell in row.cells)
         lines.append(f"| {'control' if row.control else row.loss} | {row.name} | {row.metric} | {cells} |")
     return "\n".join(lines) + "\n"
 
@@ -73,7 +93,7 @@ def latex(table: pl.DataFrame) -> str:
     r"""A `tabular` for `booktabs`, to be put in with `\input`."""
     sets, rows = layout(table)
     lines = [
-        rf"% Table 5.1, {table['protocol'][0] if len(table) else 'no'} protocol: ours (printed)",
+        rf"% Table 5.1, {table['protocol'][0] if len(table) else 'no'} protocol: ours {BESIDE[is_honest(table)]}",
         rf"\begin{{tabular}}{{lll{'r' * len(sets)}}}",
         r"\toprule",
         " & ".join(["Loss", "Bounding", "Metric", *(escaped(data_set.label) for data_set in sets)]) + r" \\",
@@ -83,7 +103,9 @@ def latex(table: pl.DataFrame) -> str:
         if row.metric != previous:
             lines.append(r"\midrule")
         previous = row.metric
-        cells = [_marked(cell, r"\textbf{{{}}}", r"\textit{{{}}}", r" {{\footnotesize({})}}") for cell in row.cells]
+        cells = [
+            _marked(cell, r"\textbf{{{}}}", r"\textit{{{}}}", r"{{\footnotesize {}}}", escaped) for cell in row.cells
+        ]
         first = "control" if row.control else row.loss
         lines.append(" & ".join([first, escaped(row.name), escaped(row.metric), *cells]) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -106,9 +128,9 @@ def _block(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> 
             base = cells.get((*data_set.key, "none"))
             row.append(_cell(found, None if base is None else base["ours"], best[data_set]))
         yield Row(loss, metric, bounding_title(name), False, tuple(row))
-    values = {(row["dataset"], row["nsr"], row["model"]): row["ours"] for row in controls.iter_rows(named=True)}
+    values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
     for model in sorted(controls["model"].unique()):
-        cells_of_model = tuple(Cell(values.get((*data_set.key, model))) for data_set in sets)
+        cells_of_model = tuple(_cell(values.get((*data_set.key, model)), None, None) for data_set in sets)
         yield Row(loss, metric, model, True, cells_of_model)
 
 
@@ -121,20 +143,30 @@ def _best(scores_of_loss: Iterable[float | None]) -> float | None:
 def _cell(found: dict[str, object] | None, base: object, best: float | None) -> Cell:
     if found is None or not isinstance(found["ours"], float):
         return Cell(None)
-    ours = found["ours"]
-    published = found["published"]
+    ours, margin, published = found["ours"], found["margin"], found["published"]
+    honest = found["protocol"] == "honest"
     return Cell(
         ours,
-        published if isinstance(published, float) and found["as_printed"] else None,
+        published if isinstance(published, float) and found["as_printed"] and not honest else None,
+        margin if isinstance(margin, float) and honest else None,
+        _surely(found["change"], found["p_holm"]),
         best=best is not None and round(ours, DIGITS) == round(best, DIGITS),
         increase=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
     )
 
 
-def _marked(cell: Cell, bold: str, italic: str, published: str) -> str:
+def _surely(change: object, p_value: object) -> int:
+    if not isinstance(change, float) or not isinstance(p_value, float) or p_value > LEVEL:
+        return 0
+    return 1 if change > 0 else -1
+
+
+def _marked(cell: Cell, bold: str, italic: str, small: str, set_in: Callable[[str], str] = str) -> str:
     text = cell.text
     if cell.best:
         text = bold.format(text)
     elif cell.increase:
         text = italic.format(text)
-    return text + (published.format(cell.published_text) if cell.published is not None else "")
+    if not cell.note:
+        return text
+    return f"{text} {small.format(set_in(cell.note if cell.published is None else f'({cell.note})'))}"

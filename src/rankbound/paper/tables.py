@@ -4,7 +4,8 @@ Long form, one row per data set, loss, bounding and metric. A test list counts o
 first); lists on which a metric is undefined are skipped and counted. `ours` is the mean of the folds' means,
 `ours_pooled` the mean over all lists at once. Both readings of MQ2008 stand beside the same printed number, and nRBP
 stands there at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed
-number beside them.
+number beside them. `margin` is half of the 95 % interval of a mean, `change` what a bounded loss differs from the
+unbounded one by, with half of its interval and the p-value of no change, corrected over the cells that are printed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.paper import scores
+from rankbound.paper.certainty import certainty, holm_adjusted
 from rankbound.paper.scores import RunsChoice
 
 TOLERANCE = 0.015
@@ -41,6 +43,10 @@ COLUMNS = {
     "difference": pl.Float64,
     "within_0.015": pl.Boolean,
     "as_printed": pl.Boolean,
+    "margin": pl.Float64,
+    "change": pl.Float64,
+    "change_margin": pl.Float64,
+    "p_holm": pl.Float64,
     "n_lists": pl.Int64,
     "n_skipped": pl.Int64,
     "n_folds": pl.Int64,
@@ -64,6 +70,7 @@ def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
         (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
         pl.col("metric").is_in(list(scores.PRINTED_METRIC.values())).alias("as_printed"),
     )
+    table = table.with_columns(holm_adjusted(table))
     return _in_order(table.select(list(COLUMNS)).cast(COLUMNS))  # type: ignore[arg-type]
 
 
@@ -98,6 +105,7 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
         variable_name="metric",
         value_name="score",
     )
+    sure = pl.concat([certainty(frame, metric) for metric in metrics])
     lists = long.group_by(*cell, "fold", "topic", maintain_order=True).agg(pl.col("score").mean())
     folds = lists.group_by(*cell, "fold", maintain_order=True).agg(pl.col("score").mean())
     return (
@@ -119,6 +127,7 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
             on=cell,
             nulls_equal=True,
         )
+        .join(sure, on=cell, how="left", nulls_equal=True)
     )
 
 

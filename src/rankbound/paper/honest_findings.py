@@ -1,0 +1,56 @@
+"""The first lines of the report: what bounding does, by Table 5.1 of the honest protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from rankbound.claims.verdict import LEVEL
+from rankbound.paper.findings import Finding, data_set_label
+from rankbound.paper.scores import LOSSES
+from rankbound.paper.summary import cell_name
+
+DIGITS = 4
+
+
+def honest_findings(table: pl.DataFrame) -> Iterator[Finding]:
+    """What the bounded losses differ from the unbounded ones by; nothing of a table without tests."""
+    tested = table.filter(pl.col("protocol") == "honest", pl.col("p_holm").is_not_null())
+    if tested.is_empty():
+        return
+    sure = pl.col("p_holm") <= LEVEL
+    better, worse = tested.filter(sure, pl.col("change") > 0), tested.filter(sure, pl.col("change") < 0)
+    seeds: int = tested.select(pl.col("n_seeds").max()).item()
+    yield Finding(
+        f"Bounding surely helps in {len(better)} of {len(tested)} cells and surely hurts in {len(worse)}; "
+        f"in {len(tested) - len(better) - len(worse)} nothing can be told.",
+        "A bounded loss against the unbounded one, epochs picked by validation, "
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}",
+        ("loss", "cells", "surely better", "surely worse", "mean change"),
+        tuple(
+            (
+                loss,
+                str(len(of_loss)),
+                str(len(better.filter(pl.col("loss") == loss))),
+                str(len(worse.filter(pl.col("loss") == loss))),
+                _signed(of_loss["change"].to_list()),
+            )
+            for loss in LOSSES
+            if len(of_loss := tested.filter(pl.col("loss") == loss))
+        ),
+    )
+
+
+def _extremes(tested: pl.DataFrame) -> str:
+    rows = tested.sort("change")
+    least, most = (_change(rows.row(place, named=True)) for place in (0, -1))
+    return f"The largest gain is {most}, the largest loss {least}."
+
+
+def _change(row: dict[str, Any]) -> str:
+    size = f"{_signed([row['change']])} ± {row['change_margin']:.{DIGITS}f}"
+    return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
+
+
+def _signed(values: list[float]) -> str:
+    return f"{sum(values) / len(values):+.{DIGITS}f}".replace("-", "−")
