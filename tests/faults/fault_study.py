@@ -105,7 +105,13 @@ CONFIG: dict[str, Any] = {
             "bounds": ["none"],
             "folds": [1],
             "variants": {"low": {"learning_rate": 0.003}},
-        }
+        },
+        "tilts": {
+            "datasets": ["synthetic-mq2008-label1"],
+            "bounds": ["distribution(tilt=4)"],
+            "folds": [1],
+            "variants": {"t4": {"learning_rate": 0.003}},
+        },
     },
     "figures": ["figure_1_1", "figure_5_2", "figure_neural_3"],
     "tables": [

@@ -21,6 +21,7 @@ RULES = (
     ),
     *(
         "distributions",
+        "tilted_distributions",
         "train",
         "compare",
         "controls",
