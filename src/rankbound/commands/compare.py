@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands._flags import add_column_flags, plain_errors
+from rankbound.commands._selection_flags import add_selection_flags, given_selection
 from rankbound.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,21 +24,6 @@ A and B are two runs that QRELS judge (any files that `rankbound evaluate` takes
 (`rankbound evaluate --per-topic --json`, or a table with the columns topic, maybe fold and seed, and one for each
 metric), or two results folders or runs tables; without B, two selections of one of them. What both have is compared,
 and what one of them lacks is named. Positive differences are A's. docs/statistics.md says what the numbers mean."""
-
-_SELECTION = {
-    "study": "study",
-    "protocol": "protocol (default: honest, if both have it)",
-    "dataset": "data set",
-    "nsr": "negative sampling ratio of the test part",
-    "nsr_train": "negative sampling ratio of the training part",
-    "model": "model",
-    "options": "options, as the table has them",
-    "loss": "loss",
-    "bounding": "bounding",
-    "selection": "what picked the epoch: validation, test or last (default: as the protocol has it)",
-    "fold": "fold",
-    "seed": "seed",
-}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -58,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="topics of QRELS that a run does not have: left out (default), or counted as nothing retrieved",
     )
     _add_test_flags(parser)
-    group = parser.add_argument_group("which runs of results are compared")
-    for key, what in _SELECTION.items():
-        group.add_argument(f"--{key.replace('_', '-')}", dest=f"key_{key}", metavar="VALUE", help=what)
+    group = add_selection_flags(
+        parser, "which runs of results are compared (default: the honest protocol, if both have it; its own selection)"
+    )
     for side in ("a", "b"):
         group.add_argument(
             f"--{side}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"of {side.upper()} alone"
@@ -121,7 +107,7 @@ def _report(arguments: argparse.Namespace) -> "Report":
         )
         return compare_files.compare_trec(_both(a_file, b_file), qrels, arguments.metrics, arguments.names, settings)
     if compare_files.holds_runs(a_file):
-        choice = {key: getattr(arguments, f"key_{key}") for key in _SELECTION}
+        choice = given_selection(arguments)
         given = compare_files.Choice.of(choice, arguments.a, arguments.b)
         return compare_files.compare_runs((a_file, b_file or a_file), given, arguments.metrics, settings)
     _refuse_choices(arguments, "files of scores by topic")
@@ -157,7 +143,7 @@ def _both(a: Path, b: Path | None) -> tuple[Path, Path]:
 
 
 def _refuse_choices(arguments: argparse.Namespace, what: str) -> None:
-    given = [f"--{key.replace('_', '-')}" for key in _SELECTION if getattr(arguments, f"key_{key}") is not None]
+    given = [f"--{key.replace('_', '-')}" for key in given_selection(arguments)]
     given += [f"--{side}" for side in ("a", "b") if getattr(arguments, side)]
     if given:
         raise ConfigError(f"{given[0]} chooses rows of a runs table: it means nothing with {what}")

@@ -1,0 +1,32 @@
+"""Flags that choose rows of a runs table, which several subcommands share."""
+
+import argparse
+
+SELECTION = {
+    "study": "study",
+    "protocol": "protocol",
+    "dataset": "data set",
+    "nsr": "negative sampling ratio of the test part",
+    "nsr_train": "negative sampling ratio of the training part",
+    "model": "model",
+    "options": "options, as the table has them",
+    "loss": "loss",
+    "bounding": "bounding",
+    "selection": "what picked the epoch: validation, test or last",
+    "fold": "fold",
+    "seed": "seed",
+}
+
+
+def add_selection_flags(parser: argparse.ArgumentParser, title: str) -> "argparse._ArgumentGroup":
+    """A flag for each key of a runs table, in a group whose `title` says what is chosen."""
+    group = parser.add_argument_group(title)
+    for key, what in SELECTION.items():
+        group.add_argument(f"--{key.replace('_', '-')}", dest=f"key_{key}", metavar="VALUE", help=what)
+    return group
+
+
+def given_selection(arguments: argparse.Namespace) -> dict[str, str]:
+    """The flags that were given, by key."""
+    found = {key: getattr(arguments, f"key_{key}") for key in SELECTION}
+    return {key: value for key, value in found.items() if value is not None}
