@@ -7,16 +7,9 @@ from planted_methods import Planted
 
 from rankbound.claims.networks import direct_ranker_and_ranknet_perform_alike, networks_pay_with_many_features_alone
 from rankbound.claims.verdict import MissingEvidence
-from rankbound.paper import resampling
 
 NAMES = ("DirectRanker", "RankNet")
 COUNTS = (5, 10, 46)
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "RESAMPLES", 299)
-    monkeypatch.setattr(resampling, "FLIPS", 999)
 
 
 @pytest.mark.parametrize(

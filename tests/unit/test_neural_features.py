@@ -25,23 +25,16 @@ from synthetic_comparisons import (
 from rankbound.commands import table as table_command
 from rankbound.data.contracts import write_table
 from rankbound.errors import ConfigError
-from rankbound.paper import figures, resampling, style
+from rankbound.paper import figures, style
 from rankbound.paper.neural_feature_findings import feature_findings
 from rankbound.paper.neural_features import FeatureResults, feature_results
 from rankbound.paper.neural_names import TABLES
 from rankbound.paper.neural_results import FAILS, HOLDS, OPEN
 from rankbound.paper.neural_runs import read_runs
-from rankbound.paper.resampling import PairMeans, TopicMeans
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)
 TOPICS = 60
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "RESAMPLES", 299)
-    monkeypatch.setattr(resampling, "FLIPS", 999)
 
 
 def options(model: str, **settings: Any) -> str:
@@ -70,23 +63,6 @@ def results_of(folder: Path, gaps: tuple[float, ...], dataset: str = "mq2008-lab
 
 def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
     return results.gaps.filter(pl.col("features").eq_missing(pl.lit(count))).row(0, named=True)
-
-
-# Statistics
-
-
-def test_a_combination_is_the_weighted_sum_of_means_whatever_the_means() -> None:
-    random = np.random.default_rng(1)
-    values, faces = random.random((3, 50)), np.arange(100).reshape(50, 2)
-    weights = np.array([0.5, 0.0, -2.0])
-    for means in (TopicMeans.of(values), PairMeans(values, faces)):
-        found, low, high, p_value = means.combination(weights)
-        assert found == pytest.approx(float(weights @ values.mean(1)))
-        assert low < found < high
-        assert p_value < 0.01
-        assert means.combination(np.array([1.0, -1.0, 0.0])) == pytest.approx(
-            (*means.difference(0, 1), means.p_value(0, 1))
-        )
 
 
 # Tables
@@ -120,6 +96,15 @@ def test_one_count_has_no_trend_and_no_finding(tmp_path: Path) -> None:
     results = feature_results(tmp_path / "one.parquet")
     assert results.gaps["features"].to_list() == [46]
     assert list(feature_findings(results)) == []
+
+
+def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) -> None:
+    """Resamples of the other query alone have no score: a warning would fail this test."""
+    rows = [row for row in query_rows("mq2008-label1", GROWING) if row["topic"] in ("q0", "q1")]
+    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
+    results = feature_results(tmp_path / "runs.parquet")
+    assert set(results.scores["n"]) == {1}
+    assert results.scores["low"].to_list() == results.scores["ours"].to_list() == results.scores["high"].to_list()
 
 
 def test_a_gap_needs_every_method(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Tables and findings of the neural-ranking study, on generated files: arithmetic, printed column, tests."""
 
 import argparse
-import itertools
-import math
 from pathlib import Path
 
 import numpy as np
@@ -11,27 +9,19 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import permutation_test
 from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
 from rankbound.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper import neural_layout, neural_runs, resampling
+from rankbound.paper import neural_layout, neural_runs
 from rankbound.paper.neural_findings import neural_findings
 from rankbound.paper.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_results import FAILS, HOLDS, OPEN, Results, read_results, verdict_of
 from rankbound.paper.neural_tables import NeuralTable, neural_table
-from rankbound.paper.resampling import PairMeans, TopicMeans, r_squared, sign_flip
 from rankbound.statistics.randomisation import holm
 
 QUERIES, PIXELS, FEATURES = TABLES
-
-
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "RESAMPLES", 299)
-    monkeypatch.setattr(resampling, "FLIPS", 499)
 
 
 @pytest.fixture(scope="module")
@@ -63,75 +53,6 @@ def test_holm_adjusts_step_by_step(p_values: list[float]) -> None:
         smaller = sorted(p_values)[: rank + 1]
         wanted = max(min(1.0, (len(p_values) - place) * value) for place, value in enumerate(smaller))
         assert adjusted[index] == pytest.approx(wanted)
-
-
-def test_sign_flips_agree_with_all_signs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resampling, "FLIPS", 20_000)
-    differences = np.array([0.3, -0.1, 0.2, 0.05, 0.4, -0.2, np.nan, 0.25])
-    known = differences[np.isfinite(differences)]
-    means = [abs(np.mean(known * signs)) for signs in itertools.product((1, -1), repeat=len(known))]
-    wanted = np.mean([mean >= abs(known.mean()) - 1e-12 for mean in means])
-    assert sign_flip(differences) == pytest.approx(wanted, abs=0.02)
-    exact = permutation_test((known,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert exact.pvalue == pytest.approx(wanted)
-    assert sign_flip(-differences) == sign_flip(differences)
-    assert sign_flip(np.zeros(5)) == sign_flip(np.array([np.nan])) == 1.0
-
-
-def test_the_variance_of_pairs_counts_those_that_share_a_face() -> None:
-    random = np.random.default_rng(0)
-    faces = random.permutation(list(itertools.combinations(range(7), 2)))[:12]
-    values = random.random((1, 12))
-    residuals = values[0] - values[0].mean()
-    covariance = sum(residuals[p] * residuals[q] for p in range(12) for q in range(12) if set(faces[p]) & set(faces[q]))
-    own = (residuals**2).sum()
-    assert PairMeans(values, faces)._error(values[0]) == pytest.approx(math.sqrt(max(covariance, own)) / 12)
-    assert PairMeans(values, np.arange(24).reshape(12, 2))._error(values[0]) == pytest.approx(math.sqrt(own) / 12)
-    # A case in which the sharing decides.
-    values = (faces == 0).any(1).astype(float)[None] + 0.1 * values
-    residuals = values[0] - values[0].mean()
-    covariance = sum(residuals[p] * residuals[q] for p in range(12) for q in range(12) if set(faces[p]) & set(faces[q]))
-    assert covariance > (residuals**2).sum()
-    assert PairMeans(values, faces)._error(values[0]) == pytest.approx(math.sqrt(covariance) / 12)
-
-
-def test_one_face_in_all_pairs_widens_the_interval() -> None:
-    values = np.tile([1.0, 0.0], 20)[None]
-    alone = PairMeans(values, np.arange(80).reshape(40, 2))
-    # Every other pair has face 0 and is right: its residuals all have one sign.
-    shared = np.arange(80).reshape(40, 2) + 1
-    shared[::2, 0] = 0
-    assert np.ptp(PairMeans(values, shared).interval(0)) > 1.5 * np.ptp(alone.interval(0))
-
-
-def test_equal_methods_do_not_differ() -> None:
-    values = np.random.default_rng(1).random((1, 30)).repeat(2, 0)
-    for means in (TopicMeans.of(values), PairMeans(values, np.arange(60).reshape(30, 2))):
-        assert means.difference(0, 1) == (0, 0, 0)
-        assert means.p_value(0, 1) == 1
-
-
-def test_topics_without_a_score_are_left_out() -> None:
-    values = np.random.default_rng(2).random((2, 30))
-    holes = np.insert(values, [3, 17], np.nan, axis=1)
-    assert TopicMeans.of(holes).means == pytest.approx(values.mean(1))
-    low, high = TopicMeans.of(holes).interval(0)
-    assert low < values[0].mean() < high
-
-
-def test_one_topic_and_none_have_means_without_an_error() -> None:
-    assert TopicMeans.of(np.array([[0.4]])).interval(0) == (0.4, 0.4)
-    assert math.isnan(TopicMeans.of(np.empty((1, 0))).interval(0)[0])
-    assert math.isnan(PairMeans(np.empty((1, 0)), np.empty((0, 2), int)).interval(0)[0])
-
-
-def test_r_squared_of_the_truth_and_of_its_mean() -> None:
-    true = np.random.default_rng(3).random(40)
-    found, intervals = r_squared(np.stack([true, np.full(40, true.mean())]), true)
-    assert found == pytest.approx([1, 0])
-    assert intervals[0] == pytest.approx((1, 1))
-    # In a resample the mean of all is no longer the best constant.
-    assert intervals[1][0] < 0
 
 
 # Table 1

@@ -7,11 +7,11 @@ import numpy as np
 
 from rankbound.claims.cells import Cell
 from rankbound.statistics import Pair
-from rankbound.statistics.intervals import CONFIDENCE
+from rankbound.statistics.draws import draws
+from rankbound.statistics.intervals import percentiles
 from rankbound.statistics.scores import Floats, any_over, mean_of_known
 
 RESAMPLES = 1999
-INTERVAL = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ def shares_above_zero(pairs: Mapping[Cell, Pair], *groups: Sequence[Cell]) -> li
     resampled = dict(zip(pairs, (resampled_means(pairs) > 0).T, strict=True))
     found = []
     for group in groups:
-        low, high = np.quantile(np.mean([resampled[cell] for cell in group], axis=0), INTERVAL)
+        low, high = percentiles(np.mean([resampled[cell] for cell in group], axis=0))
         count = sum(float(mean_of_known(pairs[cell].differences)) > 0 for cell in group)
-        found.append(Share(count, len(group), float(low), float(high)))
+        found.append(Share(count, len(group), low, high))
     return found
 
 
@@ -72,11 +72,6 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
         topics = drawn[dataset][:, [places[dataset][name] for name in one.units]]
         means[:, number] = _weighted_means(differences, topics, of_seeds[key])
     return means
-
-
-def draws(random: np.random.Generator, n: int, resamples: int = RESAMPLES) -> Floats:
-    """How often each of n units is drawn, `(resamples, n)`."""
-    return random.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float64)
 
 
 def _drawn_seeds(random: np.random.Generator, trained: np.ndarray, resamples: int) -> Floats:

@@ -16,11 +16,12 @@ import polars as pl
 
 from rankbound.errors import ConfigError
 from rankbound.paper.made_files import reading
+from rankbound.paper.method_means import MethodMeans
 from rankbound.paper.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_runs import read_runs_by_features
 from rankbound.paper.neural_tables import method_means
-from rankbound.paper.resampling import Floats, Means
+from rankbound.statistics.scores import Floats
 
 SCORE_COLUMNS: Mapping[str, Any] = {
     "dataset": pl.String,
@@ -139,7 +140,7 @@ def _runs_of(frame: pl.DataFrame, names: Sequence[str]) -> list[_Run]:
     return sorted(found, key=lambda run: (FAMILIES.index(run.family), not run.network, run.method, run.features))
 
 
-def _score(dataset: str, run: _Run, table: Printed, means: Means, frame: pl.DataFrame) -> dict[str, Any]:
+def _score(dataset: str, run: _Run, table: Printed, means: MethodMeans, frame: pl.DataFrame) -> dict[str, Any]:
     low, high = means.interval(run.place)
     own = frame.filter(pl.col("method") == run.method, pl.col("features") == run.features)
     lists = own.filter(pl.col(table.metric).is_not_null()).select("fold", "topic").n_unique()
@@ -157,7 +158,7 @@ def _score(dataset: str, run: _Run, table: Printed, means: Means, frame: pl.Data
     }
 
 
-def _gaps(dataset: str, runs: Sequence[_Run], means: Means) -> Iterator[dict[str, Any]]:
+def _gaps(dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
     """The gap at every number of features at which all the methods ran, then its trend.
 
     Where one has not run, the best of the others is the best of fewer: such a gap says nothing beside the rest.
@@ -181,5 +182,5 @@ def _gaps(dataset: str, runs: Sequence[_Run], means: Means) -> Iterator[dict[str
         yield {**dict.fromkeys(GAP_COLUMNS), "dataset": dataset, "family": runs[0].family, **_tested(means, trend)}
 
 
-def _tested(means: Means, weights: Floats) -> dict[str, float]:
+def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:
     return dict(zip(("difference", "low", "high", "p_value"), means.combination(weights), strict=True))

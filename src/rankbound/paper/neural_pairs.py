@@ -11,7 +11,9 @@ import polars as pl
 from rankbound.data.contracts import read_table
 from rankbound.data.images import read_faces
 from rankbound.errors import DataError
-from rankbound.paper.resampling import Floats, Integers, PairMeans, r_squared
+from rankbound.paper.method_means import MethodMeans
+from rankbound.statistics.explained import r_squared
+from rankbound.statistics.scores import Floats, Integers
 from rankbound.study.comparisons import STUDY
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
@@ -91,7 +93,7 @@ class Compared:
     """Methods with a value per pair: their names, and the means that know which pairs share a face."""
 
     methods: tuple[str, ...]
-    means: PairMeans
+    means: MethodMeans
 
 
 def compared(pairs: pl.DataFrame, value: str) -> Compared:
@@ -103,7 +105,7 @@ def compared(pairs: pl.DataFrame, value: str) -> Compared:
     if missing:
         raise DataError(f"predictions: {missing[0]} scored other pairs than the other methods; train it again")
     faces = wide.select("older", "younger").to_numpy().astype(np.int64)
-    return Compared(methods, PairMeans(wide.select(methods).to_numpy().T.astype(np.float64), faces))
+    return Compared(methods, MethodMeans(wide.select(methods).to_numpy().T.astype(np.float64), faces))
 
 
 def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]:
@@ -116,8 +118,7 @@ def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]
     found = {}
     for (method,), own in faces.sort("method", "fold", "face").group_by("method", maintain_order=True):
         true: Floats = own["age"].to_numpy().astype(np.float64)
-        values, intervals = r_squared(own["score"].to_numpy()[None], true)
-        found[str(method)] = (float(values[0]), *intervals[0], len(true))
+        found[str(method)] = (*r_squared(own["score"].to_numpy(), true), len(true))
     return found
 
 

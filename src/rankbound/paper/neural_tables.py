@@ -19,9 +19,9 @@ import polars as pl
 
 from rankbound.errors import ConfigError
 from rankbound.paper import neural_runs
+from rankbound.paper.method_means import MethodMeans
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, PAIR_ACCURACY, Printed
 from rankbound.paper.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
-from rankbound.paper.resampling import Means, TopicMeans
 from rankbound.paper.scores import SYNTHETIC
 from rankbound.statistics.randomisation import holm
 
@@ -101,14 +101,14 @@ def neural_table(
     return NeuralTable(scores, pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row"), gaps)
 
 
-def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], Means]:
+def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], MethodMeans]:
     """Per-list scores of all methods side by side; those of faces know which pairs share a face."""
     averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
     wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")
     methods = tuple(sorted(set(wide.columns) - {"fold", "topic"}))
     values = wide.select(pl.col(methods).cast(pl.Float64).fill_null(math.nan)).to_numpy().T
     if metric != PAIR_ACCURACY or pairs is None:
-        return methods, TopicMeans.of(values)
+        return methods, MethodMeans(values)
     found = compared(pairs, PAIR_ACCURACY)
     return found.methods, found.means
 
@@ -118,7 +118,7 @@ def _trained(frame: pl.DataFrame, methods: Sequence[str]) -> list[int]:
     return [place for place, method in enumerate(methods) if families[method] != CONTROL]
 
 
-def _rows(frame: pl.DataFrame, metric: str, methods: Sequence[str], means: Means) -> list[dict[str, Any]]:
+def _rows(frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans) -> list[dict[str, Any]]:
     trained = [place for place in _trained(frame, methods) if math.isfinite(means.means[place])]
     best = max(trained, key=lambda place: means.means[place], default=None)
     others = [place for place in trained if place != best]
@@ -158,7 +158,7 @@ def _facts(frame: pl.DataFrame, method: str, metric: str | None) -> dict[str, An
 
 
 def _comparisons(
-    dataset: str, metric: str, trained: Sequence[int], methods: Sequence[str], means: Means
+    dataset: str, metric: str, trained: Sequence[int], methods: Sequence[str], means: MethodMeans
 ) -> list[dict[str, Any]]:
     """All pairs of trained methods by one metric, p-values unadjusted: a claim adjusts over those that it needs."""
     rows = []

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from rankbound.statistics import notes
 from rankbound.statistics.effects import LEVEL, POWER, TIE, Effect, detectable
 from rankbound.statistics.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
-from rankbound.statistics.intervals import CONFIDENCE, METHODS, RESAMPLES, mean_interval
+from rankbound.statistics.intervals import CONFIDENCE, METHODS, RESAMPLES
 from rankbound.statistics.margins import MarginTest, against_margin, noise_margin
-from rankbound.statistics.randomisation import FLIPS, holm_within, sign_flip
+from rankbound.statistics.means import interval_of_mean, p_value_of_mean
+from rankbound.statistics.randomisation import FLIPS, holm_within
 from rankbound.statistics.scores import Floats, Pair, per_unit
 
 NOISE = "noise"
@@ -127,22 +128,18 @@ def _tested(found: Comparison, pair: Pair, differences: Floats, settings: Settin
     estimate = over_units(differences) if pair.members is None else over_members(differences, pair.members)
     wider = over_trainings(pair.a - pair.b) if pair.members is None else None
     testable = notes.is_testable(per_unit(pair.a), per_unit(pair.b))
-    if pair.members is None:
-        low, high = mean_interval(
-            differences, settings.confidence, settings.resamples, settings.interval, settings.seed
-        )
-    else:
-        low, high = estimate.interval(settings.confidence)
+    low, high = interval_of_mean(
+        differences, pair.members, settings.confidence, settings.resamples, settings.interval, settings.seed
+    )
     found = replace(found, low=low, high=high, trainings=_of_trainings(found.trainings, pair, wider, settings))
     if not testable:
         return replace(found, trainings=replace(found.trainings, p_value=math.nan))
-    by_flips = pair.members is None
     margin = _of_margin(pair, estimate, wider, settings)
     if margin is None and wider is not None and settings.margin == NOISE:
         found = replace(found, notes=(*found.notes, notes.NO_NOISE))
     return replace(
         found,
-        p_value=sign_flip(differences, settings.flips, settings.seed) if by_flips else estimate.p_value(),
+        p_value=p_value_of_mean(differences, pair.members, settings.flips, settings.seed),
         detectable=detectable(estimate, POWER, LEVEL),
         margin=margin,
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rankbound.statistics.dyadic import standard_error
 from rankbound.statistics.scores import Floats, Integers, Mask, any_over, mean_of_known, per_unit
 
 
@@ -58,19 +59,8 @@ def over_units(differences: Floats) -> Estimate:
 
 
 def over_members(differences: Floats, members: Integers) -> Estimate:
-    r"""Pairs that share members: with $r_p$ the residual of pair $p$,
-
-    $$\operatorname{Var} m \approx \frac1{n^2} \Big(\sum_i \big(\sum_{p \ni i} r_p\big)^2 - \sum_p r_p^2\Big),$$
-
-    the dyadic cluster-robust estimate (Fafchamps and Gubert 2007; Aronow, Samii and Assenova 2015), or that of
-    independent pairs where that is larger. Of the normal distribution.
-    """
-    mean = _mean(differences)
-    residuals = differences - mean
-    _, place = np.unique(members, return_inverse=True)
-    per_member = np.bincount(place.reshape(-1), weights=np.repeat(residuals, 2))
-    own = float((residuals**2).sum())
-    return Estimate(mean, math.sqrt(max(float((per_member**2).sum()) - own, own)) / len(differences), math.inf)
+    """Pairs that share members, `(n_pairs, 2)`: the dyadic standard error, of the normal distribution."""
+    return Estimate(_mean(differences), standard_error(differences, members), math.inf)
 
 
 def over_trainings(cells: Floats) -> Estimate | None:

@@ -3,10 +3,12 @@
 import math
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from rankbound.statistics.draws import drawn_means
 from rankbound.statistics.estimates import over_units
 from rankbound.statistics.scores import Floats
 
@@ -37,7 +39,8 @@ def mean_interval(
     mirrored = -known[::-1]
     unequal = known != mirrored
     swapped = bool(unequal.any()) and bool((known < mirrored)[unequal][0])
-    low, high = bootstrap(_mean, mirrored if swapped else known, confidence, resamples, method, seed)
+    drawn = mirrored if swapped else known
+    low, high = of_resamples(drawn_means(drawn, resamples, seed), _mean, drawn, confidence, method)
     return (-high, -low) if swapped else (low, high)
 
 
@@ -52,36 +55,67 @@ def bootstrap(
     """The interval of any statistic of units, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
 
     Rows of `values` are columns of the same units, which are resampled together: two systems' scores for a correlation
-    or a difference of quantiles, a score and the number of relevant items, and so on.
+    or a difference of quantiles, a score and the number of relevant items, and so on. Small and even samples have an
+    interval, too, without a warning:
+
+    - resamples for which the statistic is undefined (NaN or infinite) are left out;
+    - where the correction of BCa is undefined, as where hardly any resample differs, it is the percentile interval;
+    - fewer than two units, and a statistic that no resample defines, have the interval NaN.
 
     Raises:
         ValueError: for a method that is none of the bootstrap.
     """
+    columns = np.atleast_2d(values)
+    if columns.shape[1] < 2:
+        return math.nan, math.nan
+    how = {"n_resamples": resamples, "rng": np.random.default_rng(seed)}
+    return _interval(statistic, columns, confidence, method, how)
+
+
+def of_resamples(
+    resampled: Floats,
+    statistic: Callable[..., Any],
+    values: Floats,
+    confidence: float = CONFIDENCE,
+    method: str = "BCa",
+) -> tuple[float, float]:
+    """As `bootstrap`, where the statistic of every resample, `(resamples,)`, is there already."""
+    how = {"n_resamples": 0, "bootstrap_result": SimpleNamespace(bootstrap_distribution=resampled)}
+    return _interval(statistic, np.atleast_2d(values), confidence, method, how)
+
+
+def percentiles(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Between which the middle `confidence` of the resamples lie, undefined ones left out; NaN if all are."""
+    known = resampled[np.isfinite(resampled)]
+    if not len(known):
+        return math.nan, math.nan
+    low, high = np.quantile(known, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _interval(
+    statistic: Callable[..., Any], columns: Floats, confidence: float, method: str, how: dict[str, Any]
+) -> tuple[float, float]:
     from scipy import stats
 
     if method not in BOOTSTRAP:
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(BOOTSTRAP)}")
-    columns = np.atleast_2d(values)
-
-    def interval(method: str) -> tuple[float, float]:
-        found = stats.bootstrap(
+    with warnings.catch_warnings():
+        # Whether the interval is defined is asked below.
+        warnings.simplefilter("ignore")
+        found: Any = stats.bootstrap(
             tuple(columns),
             statistic,
             paired=True,
             vectorized=True,
-            n_resamples=resamples,
             batch=max(1, _NUMBERS_AT_ONCE // columns.size),
             confidence_level=confidence,
             method=method,
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-        return float(found.low), float(found.high)
-
-    with warnings.catch_warnings():
-        # Where hardly any resample differs, the correction is undefined: the percentiles themselves still are.
-        warnings.simplefilter("ignore")
-        low, high = interval(method)
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else interval("percentile")
+            **how,
+        )
+    low, high = map(float, found.confidence_interval)
+    defined = math.isfinite(low) and math.isfinite(high)
+    return (low, high) if defined else percentiles(found.bootstrap_distribution, confidence)
 
 
 def _mean(values: Any, axis: int) -> Any:
