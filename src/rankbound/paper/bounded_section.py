@@ -1,0 +1,140 @@
+"""Table 5.1 in the report: by both protocols, printed scores that are not reproduced, flattery and sensitivity."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.paper import attempts, flattery, scores, sensitivity, table_layout, tables
+from rankbound.paper.blocks import Cell, Section, TableBlock
+from rankbound.paper.certainty import SURE
+from rankbound.paper.findings import Finding, findings
+from rankbound.paper.honest_findings import honest_findings
+from rankbound.paper.made_files import reading
+
+HONEST = "table_5_1_honest"
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The tables of the bounded half.
+
+    Attributes:
+        folder: the results' tables.
+        table, summary: Table 5.1 by the first protocol.
+        honest, honest_summary: by the honest one; no rows, and None, where it was not made.
+    """
+
+    folder: Path
+    table: pl.DataFrame
+    summary: dict[str, Any]
+    honest: pl.DataFrame
+    honest_summary: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, folder: Path) -> "Bounded":
+        """From the folder of the tables; DataError if Table 5.1 or a summary is missing."""
+        table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
+        if not (folder / f"{HONEST}.csv").exists():
+            return cls(folder, table, summary, pl.DataFrame(schema=tables.COLUMNS), None)
+        honest = _read_table(folder / f"{HONEST}.csv")
+        return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST}_summary.json"))
+
+    @property
+    def protocols(self) -> str:
+        """Those that the tables show, in words."""
+        return "published and honest protocols" if len(self.honest) else self.protocol
+
+    @property
+    def protocol(self) -> str:
+        """That of Table 5.1, in words."""
+        return scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
+
+    def first_findings(self) -> Iterator[Finding]:
+        """What bounding does."""
+        return honest_findings(self.honest)
+
+    def findings(self) -> Iterator[Finding]:
+        """What Table 5.1 says beyond that."""
+        missed = attempts.not_reproduced(self.table, self.honest)
+        printed = self.table.filter(pl.col("published").is_not_null())
+        yield from findings(self.table, self.summary, self.honest_summary if len(self.honest) else None)
+        yield from attempts.finding(missed, printed.select("nsr", "loss", "bounding").n_unique())
+
+    def section(self) -> Section:
+        """All its tables."""
+        return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
+
+    def _blocks(self) -> Iterator[TableBlock]:
+        yield _table_5_1(self.table, self.protocol)
+        if rows := _cells(attempts.rows(attempts.not_reproduced(self.table, self.honest))):
+            yield TableBlock(
+                *(attempts.NAME, attempts.CAPTION, attempts.HEADER, rows, attempts.LABELS),
+                prose=frozenset({len(attempts.HEADER) - 1}),
+                sortable=True,
+            )
+        if len(self.honest):
+            yield replace(_table_5_1(self.honest, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
+        for of in (flattery, sensitivity):
+            path = self.folder / f"{of.NAME}.csv"
+            if path.exists():
+                with reading(path):
+                    rows = _cells(of.rows(pl.read_csv(path, schema=of.COLUMNS)))
+                if rows:
+                    yield TableBlock(of.TITLE, of.CAPTION, of.HEADER, rows, of.LABELS, sortable=True)
+
+
+def _cells(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(tuple(map(Cell, row)) for row in rows)
+
+
+def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
+    sets, rows = table_layout.layout(table)
+    cells, rules, previous = [], set(), None
+    for index, row in enumerate(rows):
+        if row.metric != previous:
+            rules.add(index)
+        previous = row.metric
+        values = (Cell(cell.text, cell.note, cell.best, cell.increase) for cell in row.cells)
+        first = Cell("control" if row.control else row.loss, emphasis=row.control)
+        cells.append((first, Cell(row.name), Cell(row.metric), *values))
+    beside = "Ours, and the thesis' score beside it in small type. " if table["published"].count() else ""
+    if table_layout.is_honest(table):
+        beside = (
+            "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
+            f"ranks surely better or worse than the unbounded one ({SURE}). "
+        )
+    return TableBlock(
+        "Table 5.1",
+        f"Mean score over the test lists, {protocol}. {beside}Bold: best bounding of its loss; italic: above the "
+        "unbounded loss. Controls are not trained.",
+        ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
+        tuple(cells),
+        labels=3,
+        rules=frozenset(rules),
+        sortable=True,
+    )
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    if not path.exists():
+        raise DataError(
+            f"{path} is missing: make it with `rankbound table table_5_1 --runs ... --out-dir {path.parent}`"
+        )
+    with reading(path):
+        return pl.read_csv(path, schema=tables.COLUMNS)
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        name = path.name.removesuffix("_summary.json")
+        raise DataError(f"{path} is missing: it is written together with {name}.csv by `rankbound table {name}`")
+    with reading(path):
+        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := {"protocol", "synthetic"} - set(summary):
+            raise KeyError(f"without {', '.join(sorted(missing))}")
+    return summary

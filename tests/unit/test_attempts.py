@@ -1,0 +1,72 @@
+"""Printed scores that are not reproduced: named with every attempt, nearest first; those below a random order told."""
+
+import polars as pl
+import pytest
+
+from rankbound.paper import attempts, tables
+
+Row = dict[str, object]
+
+
+def row(dataset: str, ours: float, **changes: object) -> Row:
+    usual: Row = {
+        "protocol": "published",
+        "dataset": dataset,
+        "nsr": None,
+        "model": "mlp",
+        "loss": "nRBP",
+        "bounding": "none",
+        "metric": "nRBP(p=0.95)",
+        "as_printed": True,
+        "published": 0.7,
+        "ours": ours,
+    }
+    return usual | changes
+
+
+def table(*rows: Row) -> pl.DataFrame:
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    others = [pl.lit(None).alias(name) for name in tables.COLUMNS if name not in frame.columns]
+    difference = pl.col("ours") - pl.col("published")
+    known = {"difference": difference, "within_0.015": difference.abs() <= tables.TOLERANCE}
+    return frame.with_columns(*others).with_columns(**known).select(list(tables.COLUMNS)).cast(tables.COLUMNS)  # type: ignore[arg-type]
+
+
+def random_order(dataset: str, ours: float) -> Row:
+    return row(dataset, ours, model="random", loss="none", published=None)
+
+
+def test_a_score_is_reproduced_by_any_reading_of_the_labels_but_by_no_other_metric() -> None:
+    other = row("mq2008-label2", 0.701, metric="nRBP(p=0.8)", as_printed=False)
+    off = row("mq2008-label1", 0.8)
+    assert attempts.not_reproduced(table(off, row("mq2008-label2", 0.71))) == []
+    assert len(attempts.not_reproduced(table(off, other))) == 1
+
+
+def test_honest_runs_are_attempts_but_do_not_reproduce_what_was_made_otherwise() -> None:
+    honest = table(row("mq2008-label1", 0.701, protocol="honest"))
+    (found,) = attempts.not_reproduced(table(row("mq2008-label1", 0.8)), honest)
+    assert found["n"] == 2
+    assert found["nearest"]["protocol"] == "honest"
+
+
+def test_the_nearest_attempt_is_named_with_its_distance() -> None:
+    tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
+    (text,) = attempts.rows(attempts.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
+    assert text[:6] == ("MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2")
+    assert text[6:8] == ("0.6600", "−0.0400")
+    assert "nRBP(p=0.8)" in text[8]
+    assert len(text) == len(attempts.HEADER)
+
+
+@pytest.mark.parametrize(("random", "below"), [(0.75, True), (0.65, False)])
+def test_a_printed_score_below_a_random_order_is_told(random: float, below: bool) -> None:
+    found = attempts.not_reproduced(table(row("mq2008-label1", 0.8), random_order("mq2008-label1", random)))
+    (told,) = attempts.finding(found, 60)
+    assert told.headline == "1 of 60 printed scores of Table 5.1 are not reproduced: nRBP on MQ2008."
+    assert ("1 of them lie below what a random order scores" in told.detail) == below
+
+
+def test_nothing_printed_gives_nothing() -> None:
+    assert attempts.not_reproduced(table(row("synthetic-mq2008-label1", 0.8, published=None))) == []
+    assert list(attempts.finding([], 60)) == []
