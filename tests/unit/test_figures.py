@@ -17,7 +17,7 @@ from synthetic_runs import write_runs
 
 from rankbound.commands import figure as figure_command
 from rankbound.errors import ConfigError
-from rankbound.paper import figures, style
+from rankbound.paper import figures, style, svg_lattice
 from rankbound.paper.figures import score_differences, score_distributions
 
 # One figure of each module: those of the same module differ in the loss alone.
@@ -164,7 +164,7 @@ numbers = st.floats(-999, 999).map(lambda value: round(value, 6))
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=30), st.booleans())
 def test_a_shortened_path_leads_through_the_same_points(points: list[tuple[float, float]], closed: bool) -> None:
     words = [f"{'L' if index else 'M'} {x} {y}" for index, (x, y) in enumerate(points)]
-    short = style._compact_path(" ".join(words) + (" z" if closed else ""))
+    short = svg_lattice.short_path(" ".join(words) + (" z" if closed else ""))
     assert short.endswith("z") == closed
     x = y = 0.0
     for (command, values), expected in zip(re.findall(r"([Mlhv])([^Mlhvz]*)", short), points, strict=True):

@@ -2,6 +2,7 @@
 
 from rankbound.paper.inline_svg import variable
 from rankbound.paper.style import DARK, GRID, INK, MUTED
+from rankbound.paper.tooltip_script import TOOLTIP_SCRIPT, TOOLTIP_STYLE
 
 SYNTHETIC_NOTICE = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
@@ -13,7 +14,7 @@ CONTENT_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 )
 
-SCRIPT = """
+_SORTING = """
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], original = [...body.rows];
   const headings = [...table.tHead.rows[0].cells];
@@ -35,6 +36,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }));
 }
 """
+
+# Two scripts: a browser too old for the second one still sorts.
+SCRIPTS = (_SORTING, TOOLTIP_SCRIPT)
 
 _LAYOUT = """
 * { box-sizing: border-box; }
@@ -110,7 +114,7 @@ def stylesheet() -> str:
     """The page's style sheet: the house colours as variables, light, and dark where the reader asks for it."""
     light = "".join(f"{variable(color)}: {color};" for color in DARK)
     dark = "".join(f"{variable(color)}: {other};" for color, other in DARK.items())
-    layout = _LAYOUT
+    layout = _LAYOUT + TOOLTIP_STYLE
     for word, color in (("INK", INK), ("MUTED", MUTED), ("GRID", GRID)):
         layout = layout.replace(f"var({word})", f"var({variable(color)})")
     return (

@@ -47,7 +47,7 @@ def render(document: Document, figures: Path) -> str:
 <main>
 {sections}
 </main>
-<script>{page_assets.SCRIPT}</script>
+{"".join(f"<script>{script}</script>" for script in page_assets.SCRIPTS)}
 </body>
 </html>
 """

@@ -4,7 +4,6 @@ A bounding is told by line style (or marker) and by colour together, so that a g
 nothing. The colours are those of Okabe and Ito (2008); `DARK` holds lighter ones for a page with a dark background.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -166,7 +165,7 @@ def line(axes: Any, x: Any, y: Any, look: LineStyle, *, label: str, marks: int) 
     )
 
 
-def points(axes: Any, x: Any, y: Any, *, label: str | None = None) -> None:
+def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> None:
     """A scatter of small dots in four translucent layers: overlap shows, at a tenth of the bytes of single markers."""
     import numpy as np
 
@@ -181,8 +180,9 @@ def points(axes: Any, x: Any, y: Any, *, label: str | None = None) -> None:
             alpha=0.4,
             linewidth=1.9,
             solid_capstyle="round",
+            label=f"_{label}",
         )
-    if label:
+    if in_legend:
         axes.plot([], [], linestyle="none", marker="o", markersize=2.4, color=INK, alpha=0.6, label=label)
 
 
@@ -208,9 +208,11 @@ def remark(text: str) -> Any:
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
-    """Name every row of panels at its right edge, reading downwards."""
-    for panel, title in zip(axes[:, -1], titles, strict=True):
-        panel.annotate(
+    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips."""
+    for row, title in zip(axes, titles, strict=True):
+        for panel in row:
+            panel.set_label(title)
+        row[-1].annotate(
             title.replace("-", "-\n"),
             (1.0, 0.5),
             xytext=(5, 0),
@@ -251,9 +253,20 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
         if path.suffix not in (".svg", ".pdf", ".png"):
             raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
         with house_style(), atomic_path(path) as temporary:
-            figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
             if path.suffix == ".svg":
-                temporary.write_text(_compact_svg(temporary.read_text("utf-8")), "utf-8")
+                _save_svg(figure, temporary)
+            else:
+                figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
+
+
+def _save_svg(figure: Any, path: Path) -> None:
+    """Titles tell what the parts of the drawing are, paths are short."""
+    from rankbound.paper.svg_lattice import on_lattice
+    from rankbound.paper.svg_titles import marked, with_titles
+
+    with marked(figure) as told:
+        figure.savefig(path, metadata=_metadata(".svg"), dpi=200)
+        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), told), "utf-8")
 
 
 def _metadata(suffix: str) -> dict[str, Any]:
@@ -262,31 +275,3 @@ def _metadata(suffix: str) -> dict[str, Any]:
     if suffix == ".pdf":
         return {"CreationDate": None, "Creator": "rankbound", "Producer": None}
     return {"Software": None}
-
-
-def _compact_svg(text: str) -> str:
-    """Shorten the paths of straight lines to relative moves on a lattice of hundredths of a point (1/7200 inch)."""
-    return re.sub(r' d="([ML\d.\s\-]+?z?\s*)"', lambda match: f' d="{_compact_path(match.group(1))}"', text)
-
-
-def _compact_path(path: str) -> str:
-    words = path.split()
-    closed = words[-1] == "z"
-    parts, x, y = [], 0, 0
-    for command, new_x, new_y in zip(*[iter(words[: len(words) - closed])] * 3, strict=True):
-        # Differences of rounded positions, so that rounding never adds up along a path.
-        right, down = round(float(new_x) * 100) - x, round(float(new_y) * 100) - y
-        x, y = x + right, y + down
-        if command == "M":
-            parts.append(f"M{_hundredths(x)} {_hundredths(y)}")
-        elif down == 0:
-            parts.append(f"h{_hundredths(right)}")
-        elif right == 0:
-            parts.append(f"v{_hundredths(down)}")
-        else:
-            parts.append(f"l{_hundredths(right)} {_hundredths(down)}")
-    return "".join(parts) + ("z" if closed else "")
-
-
-def _hundredths(value: int) -> str:
-    return f"{value / 100:.2f}".rstrip("0").rstrip(".")

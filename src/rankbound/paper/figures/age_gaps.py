@@ -32,7 +32,7 @@ def draw(files: StudyFiles) -> Any:
                 places, line["accuracy"], reach, color=look.color, linestyle=look.dashes, marker=look.marker,
                 markersize=3.6, linewidth=1.1, elinewidth=0.7, label=method,
             )  # fmt: skip
-        panel.axhline(0.5, color=style.MUTED, linewidth=0.6)
+        panel.axhline(0.5, color=style.MUTED, linewidth=0.6, label="_random order: 0.5")
         panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
         panel.set_xlabel("years between the two faces")
         panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")

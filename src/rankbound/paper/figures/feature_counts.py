@@ -70,7 +70,7 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
 
 
 def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
-    panel.axhline(0, color=style.MUTED, linewidth=0.8)
+    panel.axhline(0, color=style.MUTED, linewidth=0.8, label="_no gap")
     if gaps.is_empty():
         style.empty_panel(panel, "no network beside another model")
     several = gaps["family"].n_unique() > 1

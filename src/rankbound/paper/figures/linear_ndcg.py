@@ -39,6 +39,7 @@ def _items(panel: Any, ratings: Sequence[int]) -> None:
     for rank, rating in enumerate(ratings, start=1):
         strength = 0.12 + 0.5 * rating / most if rating else 0.0
         box = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, facecolor=style.BLUE, alpha=strength)
+        box.set_label(f"_rank {rank}: rating {rating}")
         panel.add_patch(box)
         outline = Rectangle((rank - SIDE, -SIDE), 2 * SIDE, 2 * SIDE, fill=False, edgecolor=style.MUTED, linewidth=0.8)
         panel.add_patch(outline)
@@ -56,6 +57,7 @@ def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
     for i, j in wrong:
         middle, reach = (i + j) / 2 + 1, j - i
         arc = Arc((middle, SIDE), reach, 0.75 * reach, theta1=0, theta2=180, color=style.VERMILION, linewidth=1.2)
+        arc.set_label(f"_wrong order: rating {ratings[i]} at rank {i + 1} above {ratings[j]} at rank {j + 1}")
         panel.add_patch(arc)
         weight = ratings[j] - ratings[i]
         if weight > 1:

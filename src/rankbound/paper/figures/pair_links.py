@@ -43,7 +43,9 @@ def draw() -> Any:
     for panel in axes[0, :2]:
         panel.set_xlabel("score difference d")
     for bound in probability("DirectRanker", np.array([-np.inf, np.inf])):
-        axes[0, 0].axhline(bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)))
+        axes[0, 0].axhline(
+            bound, color=style.MUTED, linewidth=0.6, linestyle=(0, (1, 2)), label=f"_bound of DirectRanker: {bound:.3f}"
+        )
     axes[0, 0].set_ylim(0, 1)
     axes[0, 1].set_ylim(0, None)
     _violations(axes[0, 2])

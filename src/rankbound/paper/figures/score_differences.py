@@ -57,7 +57,7 @@ def _panel(axes: Any, pairs: pl.DataFrame) -> None:
         return
     relevant = pairs["p"].to_numpy()
     difference = (pairs["bounded"] - pairs["unbounded"]).to_numpy()
-    axes.axhline(0, color=style.MUTED, linewidth=0.7)
+    axes.axhline(0, color=style.MUTED, linewidth=0.7, label="_no difference")
     style.points(axes, relevant, difference, label="topic")
     _density(axes, relevant, difference)
     centres, means = _group_means(relevant, difference)
@@ -81,7 +81,7 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
     values = density(np.vstack([part.ravel() for part in mesh])).reshape(mesh[0].shape)
     levels = _levels(values)
     if levels[0] < levels[1]:
-        axes.contour(
+        contours = axes.contour(
             10 ** mesh[0],
             scale.inverted().transform(mesh[1].ravel()).reshape(mesh[1].shape),
             values,
@@ -90,6 +90,7 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
             linewidths=(0.8, 1.2),
             linestyles=("dashed", "solid"),
         )
+        contours.set_label("_density: 50 % of topics within the unbroken line, 90 % within the dashed one")
         axes.plot([], [], color=style.BLUE, linewidth=1.2, label="density: 50 % (dashed: 90 %)")
 
 

@@ -37,8 +37,8 @@ def _panel(axes: Any, pairs: pl.DataFrame, limits: tuple[float, float]) -> None:
     if pairs.is_empty():
         style.empty_panel(axes)
         return
-    axes.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)))
-    style.points(axes, pairs["unbounded"].to_numpy(), pairs["bounded"].to_numpy())
+    axes.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
+    style.points(axes, pairs["unbounded"].to_numpy(), pairs["bounded"].to_numpy(), label="topic", in_legend=False)
     above = int((pairs["bounded"] > pairs["unbounded"]).sum())
     below = int((pairs["bounded"] < pairs["unbounded"]).sum())
     style.note(axes, f"{above} above", (0.04, 0.96), ha="left", va="top")

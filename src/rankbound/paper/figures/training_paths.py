@@ -32,7 +32,7 @@ def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
         _panel(axes[1, column], own, about.metric)
         for epoch in picked.get(method, ()):
             for panel in axes[:, column]:
-                panel.axvline(epoch, color=style.SHADE, linewidth=0.7, zorder=0)
+                panel.axvline(epoch, color=style.SHADE, linewidth=0.7, zorder=0, label=f"_picked epoch {epoch}")
         axes[0, column].set_title(method)
         axes[1, column].set_xlabel("epoch")
         axes[1, column].locator_params(axis="x", nbins=6, integer=True)
@@ -54,8 +54,11 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
         own = frame.filter(pl.col("part") == part, pl.col(column).is_not_null()) if part in parts else None
         if own is None or own.is_empty():
             continue
-        for _, fold in own.group_by("dataset", "fold", "seed", maintain_order=True):
-            panel.plot(fold["epoch"], fold[column], color=look.color, linewidth=0.5, alpha=0.35)
+        for (_, fold, seed), path in own.group_by("dataset", "fold", "seed", maintain_order=True):
+            panel.plot(
+                path["epoch"], path[column], color=look.color, linewidth=0.5, alpha=0.35,
+                label=f"_{part}, fold {fold}, seed {seed}",
+            )  # fmt: skip
         mean = own.group_by("epoch").agg(pl.col(column).mean()).sort("epoch")
         style.line(panel, mean["epoch"], mean[column], look, label=part, marks=6)
     panel.locator_params(axis="y", nbins=5)
