@@ -5,9 +5,10 @@ from scipy import stats
 
 from rankbound.claims.cells import MQ2008, Column
 from rankbound.claims.evidence import Evidence
+from rankbound.claims.orders import order_kept
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import together
-from rankbound.claims.varied import USUAL, column_of, order_agreement, paired, per_topic, trainings, variants
+from rankbound.claims.varied import USUAL, column_of, paired, per_topic, trainings, variants
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, Verdict
 from rankbound.claims.words import signed
 from rankbound.statistics.margins import MARGIN, against_margin
@@ -32,18 +33,12 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     rises = float(stats.page_trend_test(table).pvalue)
     falls = float(stats.page_trend_test(table[:, ::-1]).pvalue)
     trend = CONFIRMED if rises <= LEVEL else REFUTED if falls <= LEVEL else INCONCLUSIVE
-    across, by_seed = order_agreement(sizes, "nDCG")
-    order = INCONCLUSIVE if not by_seed else CONFIRMED if across >= min(by_seed) else REFUTED
+    order = order_kept(sizes, sizes, "nDCG")
     means = ", ".join(f"{value:.4f}" for value in table.mean(0))
     return Verdict(
-        together(trend, order),
+        together(trend, order.verdict),
         f"Mean nDCG of all losses with 16, 32 and 64 factors is {means} on {column} (trend upwards p {rises:.2g}); "
-        f"the orders of the losses agree with Kendall's tau {across:.2f} at least between sizes"
-        + (
-            f", {min(by_seed):.2f} at least between seeds of one size."
-            if by_seed
-            else "; one seed says nothing of chance."
-        ),
+        f"between sizes the orders of the losses agree with a Kendall's tau of at least {order}.",
         statistic="p of an upward trend in nDCG",
         value=rises,
         p_value=rises,

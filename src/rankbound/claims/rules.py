@@ -62,6 +62,12 @@ class Family(Generic[Key]):
         """Whether every one is above zero: refuted by one that is below, or alike."""
         return _every(self, self.higher, [*self.lower, *self.alike])
 
+    def tend_higher(self) -> str:
+        """Of a claim that does not say "every": refuted by one that is below or if all are alike, open if mixed."""
+        if self.lower or len(self.alike) == len(self.contrasts):
+            return REFUTED
+        return CONFIRMED if len(self.higher) == len(self.contrasts) else INCONCLUSIVE
+
     def all_lower(self) -> str:
         """Whether every one is below zero: refuted by one that is above, or alike."""
         return _every(self, self.lower, [*self.higher, *self.alike])

@@ -44,7 +44,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
         for column, of in found.items()
     ]
     return Verdict(
-        together(holds(all(cases)), family.all_higher()),
+        together(holds(all(cases)), family.tend_higher()),
         f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on the first place is the error of "
         f"the top label; on lists of more than {PLACES} items ten equal weights instead of one change the score by "
         f"{'; '.join(texts)}.",
