@@ -51,3 +51,14 @@ def test_the_command_writes_all_forms(tmp_path: Path) -> None:
     assert len(next(sensitivity.rows(read))) == len(sensitivity.HEADER)
     assert "| rates | high | MovieLens NSR" in (tmp_path / "table_sensitivity.md").read_text("utf-8")
     assert r"\midrule" in (tmp_path / "table_sensitivity.tex").read_text("utf-8")
+
+
+def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: Path) -> None:
+    queries, other = ("mq2008-label1", None), ("mq2008-label2", None)
+    runs = [*rows(queries, usual), *rows(other, raised(-0.1))]
+    made = evidence(tmp_path, runs, [*rows(queries, usual, "widths-w6", bounds=("none",))])
+    table = sensitivity.table_sensitivity(made, {"widths": [Column(*queries)]})
+    found = table.filter(choice="relevant").row(0, named=True)
+    assert (found["variant"], found["dataset"]) == ("label\N{NO-BREAK SPACE}2", "mq2008-label1")
+    assert found["mean_change"] == pytest.approx(-0.1, abs=0.002)
+    assert found["n_lower"] == len(LOSSES) * len(BOUNDS)

@@ -39,6 +39,9 @@ COLUMNS: dict[str, pl.DataType] = {
 LAST_EPOCH = "last epoch"
 """A variant that needs no training: the last epoch in the place of the one that validation picked."""
 
+READINGS = ("-label1", "-label2")
+"""Ends of the names of judged lists in which labels from 1, or from 2 on are relevant."""
+
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Column]]) -> pl.DataFrame:
     """A row per variant and column; experiments that did not run are left out."""
@@ -50,6 +53,7 @@ def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Col
     ]
     every = list(dict.fromkeys(column for columns in experiments.values() for column in columns))
     rows += [row for column in every for row in _of_last_epoch(evidence, column)]
+    rows += [row for column in every for row in _of_other_reading(evidence, column)]
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
@@ -78,17 +82,32 @@ def _by_gain(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
 
 
 def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
-    trained = pl.col("loss").is_in(list(PRINTED_METRIC))
-    needed = [*KEY, *PRINTED_METRIC.values()]
     try:
-        usual, last = (
-            evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained).select(needed).collect()
-            for picked in ("validation", "last")
-        )
+        usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
     except MissingEvidence:
         return
     if len(usual) and len(last):
         yield _row("epoch", LAST_EPOCH, column, last, usual)
+
+
+def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
+    """Of the queries that have relevant documents by both readings."""
+    usual, other = READINGS
+    if not column.dataset.endswith(usual):
+        return
+    name = column.dataset.removesuffix(usual) + other
+    try:
+        both = [_trained(evidence, Column(dataset, column.nsr)) for dataset in (name, column.dataset)]
+    except MissingEvidence:
+        return
+    if all(map(len, both)):
+        yield _row("relevant", DataSet.of(name, None).label.split(" ", 1)[1], column, *both)
+
+
+def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> pl.DataFrame:
+    trained = pl.col("loss").is_in(list(PRINTED_METRIC))
+    rows = evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained)
+    return rows.select(*KEY, *PRINTED_METRIC.values()).collect()
 
 
 def _row(choice: str, variant: str, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
