@@ -1,4 +1,4 @@
-# Raw archives to the instances that training reads.
+# Raw archives to the instances that training reads. They come first: the longest trainings wait for the pictures.
 
 
 def growing(amount):
@@ -23,6 +23,7 @@ rule download:
         "<benchmarks>/download/{archive}.tsv"
     wildcard_constraints:
         archive=one_of(study.archives),
+    priority: 2
     retries: 3
     localrule: True
     threads: 1
@@ -48,6 +49,7 @@ rule convert:
     wildcard_constraints:
         kind="interactions|lists|images",
         source=one_of(study.fetched),
+    priority: 2
     threads: 1
     resources:
         mem_mb=growing(2000),
@@ -89,6 +91,7 @@ rule split:
         "<logs>/split/{source}.log",
     benchmark:
         "<benchmarks>/split/{source}.tsv"
+    priority: 2
     localrule: True
     threads: 1
     resources:
@@ -111,6 +114,7 @@ rule sample:
         "<logs>/sample/{instances}.log",
     benchmark:
         "<benchmarks>/sample/{instances}.tsv"
+    priority: 2
     localrule: True
     threads: 1
     resources:
