@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,21 @@ class Bounded:
 
     def findings(self) -> Iterator[Finding]:
         """What Table 5.1 says beyond that."""
-        missed = attempts.not_reproduced(self.table, self.honest)
         printed = self.table.filter(pl.col("published").is_not_null())
         yield from findings(self.table, self.summary, self.honest_summary if len(self.honest) else None)
-        yield from attempts.finding(missed, printed.select("nsr", "loss", "bounding").n_unique())
+        yield from attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
 
     def section(self) -> Section:
         """All its tables."""
         return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
 
+    @cached_property
+    def _not_reproduced(self) -> list[dict[str, Any]]:
+        return attempts.not_reproduced(self.table, self.honest)
+
     def _blocks(self) -> Iterator[TableBlock]:
         yield _table_5_1(self.table, self.protocol)
-        if rows := _cells(attempts.rows(attempts.not_reproduced(self.table, self.honest))):
+        if rows := _cells(attempts.rows(self._not_reproduced)):
             yield TableBlock(
                 *(attempts.NAME, attempts.CAPTION, attempts.HEADER, rows, attempts.LABELS),
                 prose=frozenset({len(attempts.HEADER) - 1}),
