@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.feature_scaling import SCALES, Scaling
-from rankbound.files import atomic_path
 from rankbound.lists import ArrayLike, Lists
 from rankbound.models.mlp import ACTIVATIONS, MLP
-from rankbound.seals import UNSEALED, check_seal, seal
+from rankbound.seals import UNSEALED, check_seal
 
 if TYPE_CHECKING:
     from rankbound.interchange.judged import JudgedLists, Run
@@ -137,7 +136,7 @@ class Ranker:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ranker as one safetensors file, which appears whole or not at all."""
-        from safetensors.torch import save_file
+        from rankbound.tensor_files import write_sealed
 
         header = {
             "format": FORMAT,
@@ -147,9 +146,7 @@ class Ranker:
             "seal": UNSEALED,
         }
         weights = {f"{_WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
-        with atomic_path(path) as temporary:
-            save_file(weights | self.scaling.tensors(), temporary, {HEADER: json.dumps(header, sort_keys=True)})
-            seal(temporary)
+        write_sealed(weights | self.scaling.tensors(), path, {HEADER: json.dumps(header, sort_keys=True)})
 
 
 def load(path: str | os.PathLike[str]) -> Ranker:
