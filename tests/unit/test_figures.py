@@ -1,6 +1,7 @@
 """The figures: they draw with fixed bytes, say their protocol and kind of data, and show what they should."""
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ from rankbound.commands import figure as figure_command
 from rankbound.errors import ConfigError
 from rankbound.paper import figures, style, svg_lattice
 from rankbound.paper.figures import score_differences, score_distributions
+from rankbound.paper.remark import remark
 
 # One figure of each module: those of the same module differ in the loss alone.
 OF_RUNS = ["figure_5_1", "figure_5_4", "figure_5_6", "figure_5_8"]
@@ -156,6 +158,52 @@ def test_groups_of_topics_never_split_a_count() -> None:
     centres, means = score_differences._group_means(relevant, relevant * 0.1)
     assert centres == sorted(set(centres))
     assert means == pytest.approx([centre * 0.1 for centre in centres])
+
+
+def test_numbers_at_an_axis_of_large_differences_have_room(runs: Path, tmp_path: Path) -> None:
+    wide = pl.read_parquet(runs).with_columns(
+        AP=pl.when(pl.col("bounding") == "none").then(0.0).otherwise(pl.col("AP") / pl.col("AP").max())
+    )
+    wide.write_parquet(tmp_path / "wide.parquet")
+    figure = figures.draw("figure_5_9", tmp_path / "wide.parquet", {})
+    assert figure.axes[0].get_ylim()[1] > 1
+    figure.draw_without_rendering()
+    numbers = figure.axes[0].get_yticklabels()
+    assert len(numbers) >= 5
+    middles = [box.y0 + box.height / 2 for box in (number.get_window_extent() for number in numbers)]
+    # Digits are three quarters as high as their font.
+    assert np.diff(sorted(middles)).min() > 0.9 * numbers[0].get_fontsize() * figure.dpi / 72
+
+
+def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
+    figure = figures.draw("figure_5_3", runs, {})
+    boundings = score_distributions.BOUNDED
+    last_column = [panel for panel in figure.axes if panel.get_subplotspec().is_last_col()]
+    assert [panel.get_label() for panel in last_column] == list(boundings)
+    written = [panel.texts[-1] for panel in last_column]
+    assert [text.get_text() for text in written] == ["min-max", "expectation", "expectation-\nmax", "distribution"]
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in written]
+    assert not any(upper.overlaps(lower) for upper, lower in itertools.pairwise(boxes))
+
+
+def test_a_remark_writes_commands_as_they_are_typed() -> None:
+    text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
+    (panel,) = remark(text).axes
+    lines = [line.get_text() for line in panel.texts]
+    assert "tool weights --help" in lines
+    assert "`" not in "".join(lines)
+    assert " ".join(lines) == text.replace("`", "").replace("\n", " ")
+
+
+def test_signs_between_the_steps_touch_none_of_them() -> None:
+    figure = figures.draw("figure_neural_8", None, {})
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        signs = [text.get_window_extent() for text in panel.texts if text.get_text() in ("<", "≠")]
+        shapes = [shape.get_window_extent() for shape in panel.patches]
+        assert not any(sign.overlaps(shape) for sign in signs for shape in shapes)
+        assert len({box.y0 for box in signs}) <= 1
 
 
 numbers = st.floats(-999, 999).map(lambda value: round(value, 6))

@@ -15,7 +15,7 @@ from synthetic_comparisons import SIDE, Study, write_study
 
 import rankbound as rb
 from rankbound.commands import figure as figure_command
-from rankbound.paper import figures, style
+from rankbound.paper import figures, pictures, style
 from rankbound.paper.figures import coefficient_images, face_pairs, pair_links
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.inline_svg import inline_svg
@@ -117,6 +117,14 @@ def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study
     )
     assert f"in the {order} order (pixels)" in written
     assert written.count(" years") == 12
+
+
+@pytest.mark.parametrize("left", [0.0, 0.5])
+def test_pairs_of_pictures_keep_the_margins_of_other_figures(left: float) -> None:
+    _, (panels,) = pictures.pair_grid(1, 3, "title", lines=1, left=left)
+    first, last = (panel.get_position() for panel in (panels[0], panels[-1]))
+    assert style.PAGE_WIDTH * first.x0 == pytest.approx(style.MARGIN + left)
+    assert style.PAGE_WIDTH * (1 - last.x1) == pytest.approx(style.MARGIN)
 
 
 def test_coefficients_are_those_of_pixels_from_0_to_1(tmp_path: Path) -> None:

@@ -27,12 +27,13 @@ def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.
 def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0.0) -> tuple[Any, list[list[Any]]]:
     """A figure with square panels for pairs of pictures, `2 * across` in each of the rows.
 
-    Below every picture there is room for that many lines of text, at the left edge `left` inches are kept free.
+    Below every picture there is room for that many lines of text; at the left, `left` inches beside the usual margin
+    are kept free.
     """
     from matplotlib.figure import Figure
 
     width = style.PAGE_WIDTH
-    side = (width - left - across * _INSIDE - (across - 1) * _BETWEEN) / (2 * across)
+    side = (width - 2 * style.MARGIN - left - across * _INSIDE - (across - 1) * _BETWEEN) / (2 * across)
     below = 0.12 + _LINE * lines
     height = _TITLE + rows * (side + below)
     figure = Figure(figsize=(width, height))
@@ -40,7 +41,7 @@ def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0
     for row in range(rows):
         bottom = height - _TITLE - row * (side + below) - side
         starts = [
-            left + pair * (2 * side + _INSIDE + _BETWEEN) + second * (side + _INSIDE)
+            style.MARGIN + left + pair * (2 * side + _INSIDE + _BETWEEN) + second * (side + _INSIDE)
             for pair in range(across)
             for second in range(2)
         ]

@@ -4,6 +4,7 @@ A bounding is told by line style (or marker) and by colour together, so that a g
 nothing. The colours are those of Okabe and Ito (2008); `DARK` holds lighter ones for a page with a dark background.
 """
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from rankbound.files import atomic_path
 
 PAGE_WIDTH = 7.0
 """Width of a full-page figure, inches: the text block of the paper."""
+
+MARGIN = 0.03
+"""What a figure leaves free at its edges, inches."""
+
+_ROW_TITLE_WIDTH = 14
+"""Characters in a line: what fits beside the lowest panels."""
 
 INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#1b1b1b",
@@ -145,7 +152,7 @@ def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH,
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    spacing = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.015, hspace=0.02)
+    spacing = ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN, wspace=0.015, hspace=0.02)
     figure = Figure(figsize=(width, height), layout=spacing)
     return figure, figure.subplots(rows, columns, squeeze=False, **sharing)
 
@@ -196,24 +203,16 @@ def empty_panel(axes: Any, text: str = "no runs") -> None:
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
 
 
-def remark(text: str) -> Any:
-    """A figure that says, instead of a drawing, what it would need."""
-    import textwrap
-
-    figure, axes = panels(1, 1, height=1.1)
-    axes[0, 0].set_axis_off()
-    lines = "\n".join(textwrap.fill(line, 96) for line in text.splitlines())
-    axes[0, 0].text(0.5, 0.5, lines, ha="center", va="center", color=MUTED, style="italic", linespacing=1.5)
-    return figure
-
-
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
-    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips."""
+    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips.
+
+    A name that is too long for one line is broken, after its hyphen where it has one.
+    """
     for row, title in zip(axes, titles, strict=True):
         for panel in row:
             panel.set_label(title)
         row[-1].annotate(
-            title.replace("-", "-\n"),
+            textwrap.fill(title, _ROW_TITLE_WIDTH),
             (1.0, 0.5),
             xytext=(5, 0),
             xycoords="axes fraction",

@@ -9,6 +9,7 @@ from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
 from rankbound.paper.neural_pairs import GAPS, by_gap, read_pairs, with_readings
 from rankbound.paper.neural_runs import read_runs
+from rankbound.paper.remark import remark
 
 ALWAYS = "Rank-LR"
 
@@ -16,7 +17,7 @@ ALWAYS = "Rank-LR"
 def draw(files: StudyFiles) -> Any:
     """A panel per data set of faces, a line per method with 95 % intervals; 0.5 is a random order."""
     if not files.predictions or files.images is None or files.runs is None:
-        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+        return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
     pairs = read_pairs(files.predictions, files.images)
     sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (table_of(name).number, name))
     figure, axes = style.panels(1, len(sets), height=2.9, sharey=True)
@@ -36,7 +37,7 @@ def draw(files: StudyFiles) -> Any:
         panel.set_xticks(range(len(GAPS)), [f"{low}–{high}" if high < 99 else f"over {low - 1}" for low, high in GAPS])
         panel.set_xlabel("years between the two faces")
         panel.set_title("VGG16 features" if table_of(dataset) == TABLES[-1] else "pixels")
-        panel.legend(loc="lower right", fontsize=7.5)
+        panel.legend(loc="best", fontsize=7.5)
     axes[0, 0].set_ylabel("pair accuracy")
     figure.suptitle(data_set_title(sets[0]))
     return figure

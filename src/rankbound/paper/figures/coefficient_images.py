@@ -11,6 +11,7 @@ from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import TABLES, table_of, what_is_missing
 from rankbound.paper.pictures import picture
+from rankbound.paper.remark import remark
 from rankbound.seals import check_seal
 
 LOGISTIC_FACTOR = 2000
@@ -23,7 +24,7 @@ _CLIPPED = 0.995
 def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
     """One picture per model: the mean of a pixel's three coefficients; red where brighter pixels look older."""
     if files.images is None or not files.weights:
-        return style.remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
+        return remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
     shape = read_faces(files.images).shape
     of_pixels = {path.parts[-3]: path for path in files.weights if table_of(path.parts[-4]) == TABLES[1]}
     figure, axes = style.panels(1, len(methods), height=2.6)

@@ -47,10 +47,10 @@ def _classes(panel: Any) -> None:
 
     random = np.random.default_rng(3)
     for centre, marker, color in ((2.6, "o", _COLORS[0]), (7.4, "s", _COLORS[1])):
-        panel.add_patch(Ellipse((centre, 2.4), 4.2, 4.2, fill=False, edgecolor=style.GRID, linewidth=1.2))
+        panel.add_patch(Ellipse((centre, 2.4), 3.7, 3.7, fill=False, edgecolor=style.GRID, linewidth=1.2))
         angle = np.linspace(0, 2 * np.pi, 7)[:-1] + random.uniform(0, 1)
         panel.plot(
-            centre + 1.2 * np.cos(angle), 2.4 + 1.2 * np.sin(angle), marker, color=color, markersize=6, alpha=0.85
+            centre + 1.1 * np.cos(angle), 2.4 + 1.1 * np.sin(angle), marker, color=color, markersize=6, alpha=0.85
         )
     panel.text(5, 2.4, "≠", ha="center", va="center", fontsize=13, color=style.MUTED)
 
@@ -59,7 +59,7 @@ def _steps(panel: Any) -> None:
     """Steps of different heights: the order is known, the distances are not."""
     heights = (0.5, 1.1, 2.7, 3.2, 4.7)
     for place, height in enumerate(heights):
-        panel.bar(1 + 2 * place, height, 1.7, color=_COLORS[1], alpha=0.25 + 0.15 * place)
+        panel.bar(1 + 2 * place, height, 1.15, color=_COLORS[1], alpha=0.25 + 0.15 * place)
         panel.text(1 + 2 * place, height + 0.12, str(place), ha="center", va="bottom", fontsize=8.5)
         if place:
             panel.text(2 * place, 0.25, "<", ha="center", va="center", fontsize=9, color=style.INK)

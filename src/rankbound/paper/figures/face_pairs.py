@@ -10,6 +10,7 @@ from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import TABLES, data_set_title, table_of, what_is_missing
 from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.pictures import pair_grid, picture, pixels_of
+from rankbound.paper.remark import remark
 from rankbound.paper.scores import SYNTHETIC
 from rankbound.seeds import derive_seed
 
@@ -26,7 +27,7 @@ def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     """
     pairs = _candidates(files, order)
     if pairs is None or pairs.is_empty() or files.images is None:
-        return style.remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
+        return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
     random = np.random.default_rng(derive_seed("figure", "face-pairs", order, count))
     chosen = pairs[np.sort(random.permutation(len(pairs))[:count])]
     faces = chosen.select("younger", "older").to_numpy()

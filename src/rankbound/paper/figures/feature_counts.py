@@ -9,6 +9,7 @@ from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_feature_layout import NOT_RUN
 from rankbound.paper.neural_features import FeatureResults, feature_results
 from rankbound.paper.neural_names import PAIR_ACCURACY, data_set_title
+from rankbound.paper.remark import remark
 
 _SPREAD = 0.012
 """Share of the axis' length between the points of two methods, so that their intervals do not hide each other."""
@@ -19,7 +20,7 @@ def draw(files: StudyFiles) -> Any:
     assert files.runs is not None
     results = feature_results(files.runs, files.predictions, files.images)
     if not results.datasets:
-        return style.remark(NOT_RUN)
+        return remark(NOT_RUN)
     figure, axes = style.panels(
         2, len(results.datasets), height=4.6, sharex="col", gridspec_kw={"height_ratios": [1.7, 1]}
     )
@@ -35,6 +36,7 @@ def draw(files: StudyFiles) -> Any:
         axes[1, column].set_xticks(counts, [f"{count:,}" for count in counts])
         axes[1, column].minorticks_off()
         axes[1, column].margins(x=0.08)
+    figure.get_layout_engine().set(wspace=0.06)
     axes[1, 0].set_ylabel("best network −\nbest other model")
     style.shared_legend(figure, axes, columns=4)
     return figure

@@ -18,17 +18,19 @@ def draw(ratings: Sequence[int]) -> Any:
     figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
     ideal = sorted(ratings, reverse=True)
     for panel, row in zip(axes[:, 0], (ratings, ideal), strict=True):
-        panel.set(xlim=(0.3, len(ratings) + 2.2), yticks=[], xticks=range(1, len(ratings) + 1))
+        panel.set(xlim=(0.5, len(ratings) + 1.8), yticks=[], xticks=range(1, len(ratings) + 1))
         panel.grid(visible=False)
         panel.spines["left"].set_visible(False)
+        panel.spines["bottom"].set_bounds(1 - SIDE, len(ratings) + SIDE)
         _items(panel, row)
     error = _score("PairError", ratings)
-    _total(axes[0, 0], f"DCG = {_score('LinearDCG', ratings):g}", f"error = {error:g}")
-    _total(axes[1, 0], f"ideal DCG = {_score('LinearDCG', ideal):g}", "")
+    _total(axes[0, 0], len(ratings), f"DCG = {_score('LinearDCG', ratings):g}", f"error = {error:g}")
+    _total(axes[1, 0], len(ratings), f"ideal DCG = {_score('LinearDCG', ideal):g}", "")
     _wrong_pairs(axes[0, 0], ratings)
     axes[0, 0].set_title("ranked list")
     axes[1, 0].set_title("ideal order")
-    axes[1, 0].set_xlabel("rank i")
+    left, right = axes[1, 0].get_xlim()
+    axes[1, 0].set_xlabel("rank i", x=((1 + len(ratings)) / 2 - left) / (right - left))
     return figure
 
 
@@ -65,10 +67,10 @@ def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
     panel.set_ylim(-SIDE - 0.5, SIDE + 0.45 * max((j - i for i, j in wrong), default=1) + 0.15)
 
 
-def _total(panel: Any, upper: str, lower: str) -> None:
-    x = panel.get_xlim()[1]
-    panel.text(x, 0.12 if lower else 0, upper, ha="right", va="center", fontsize=9, weight="bold")
-    panel.text(x, -0.3, lower, ha="right", va="center", fontsize=9, color=style.VERMILION)
+def _total(panel: Any, length: int, upper: str, lower: str) -> None:
+    x = length + SIDE + 0.15
+    panel.text(x, 0.12 if lower else 0, upper, ha="left", va="center", fontsize=9, weight="bold")
+    panel.text(x, -0.3, lower, ha="left", va="center", fontsize=9, color=style.VERMILION)
 
 
 def _score(metric: str, ratings: Sequence[int]) -> float:

@@ -11,6 +11,7 @@ from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import TABLES, what_is_missing
 from rankbound.paper.pictures import pair_grid, picture, pixels_of
+from rankbound.paper.remark import remark
 
 DISTANCES = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
 """Stretches of distances, of 256 bits; the last two lie beyond the threshold."""
@@ -21,7 +22,7 @@ COLUMNS = 4
 def draw(files: StudyFiles) -> Any:
     """A row per stretch of distances; black ones are grouped, the others are not."""
     if files.images is None:
-        return style.remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
+        return remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
     faces = read_faces(files.images)
     hashes = _hashes(files, faces)
     found = example_pairs(hashes, range(DISTANCES[-1].stop), per_distance=2)

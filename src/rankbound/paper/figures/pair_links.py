@@ -49,7 +49,8 @@ def draw() -> Any:
     axes[0, 0].set_ylim(0, 1)
     axes[0, 1].set_ylim(0, None)
     _violations(axes[0, 2])
-    style.shared_legend(figure, axes[:, :2], columns=2)
+    figure.get_layout_engine().set(wspace=0.04)
+    style.shared_legend(figure, axes, columns=4)
     return figure
 
 
@@ -61,7 +62,7 @@ def _violations(panel: Any) -> None:
         (("pairs not antisymmetric", style.SERIES[1], 0), ("triples in a cycle", style.SERIES[2], 1))
     ):
         values = [share[column] for share in shares]
-        bars = panel.barh(places + 0.2 - 0.4 * shift, values, 0.36, color=look.color, label=label)
+        bars = panel.barh(places - 0.2 + 0.4 * shift, values, 0.36, color=look.color, label=label)
         panel.bar_label(bars, [f"{value:.1%}" if value else "0" for value in values], padding=2, fontsize=7.5)
     panel.set_yticks(places, names)
     panel.invert_yaxis()
@@ -69,7 +70,6 @@ def _violations(panel: Any) -> None:
     panel.set_xlim(0, 1.25 * max(max(share) for share in shares))
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     panel.set_title("random models of a pair")
-    panel.legend(loc="center right", fontsize=7.5)
 
 
 def violations(name: str) -> tuple[float, float]:

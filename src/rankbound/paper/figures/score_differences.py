@@ -13,6 +13,9 @@ from rankbound.paper.scores import RunsChoice
 LINEAR_WITHIN = 0.01
 """Up to here the difference axis is linear, then logarithmic: most differences are thousandths, some tenths."""
 
+LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
+"""Differences with a number at the axis; 1, which only few topics come near, would leave the numbers no room."""
+
 DENSITY_LEVELS = (0.9, 0.5)
 GROUPS = 8
 _GRID = 72
@@ -36,8 +39,8 @@ def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
             largest = max(largest, 1.3 * _largest_difference(pairs))
         axes[0, column].set_title(data_set.title)
         _plain_ticks(axes[-1, column], of_set)
-    axes[0, 0].set_yticks([-1, -0.1, -0.01, 0, 0.01, 0.1, 1], ["−1", "−0.1", "−0.01", "0", "0.01", "0.1", "1"])
-    axes[0, 0].set_yticks([], minor=True)
+    axes[0, 0].set_yticks(LABELLED, [f"{tick:g}".replace("-", "−") for tick in LABELLED])
+    axes[0, 0].set_yticks([-1, 1], minor=True)
     axes[0, 0].set_ylim(-largest, largest)
     style.outer_labels(figure, axes, "relevant items", f"difference in {metric}")
     style.row_titles(axes, BOUNDED)

@@ -8,6 +8,7 @@ from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_names import PAIR_ACCURACY, TABLES, Printed, data_set_title, table_of, what_is_missing
 from rankbound.paper.neural_runs import read_epochs, read_runs
+from rankbound.paper.remark import remark
 
 PARTS = ("train", "validation", "test")
 _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
@@ -23,7 +24,7 @@ def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     )
     found = [method for method in methods if method in set(frame["method"])]
     if not found or about.metric not in frame.columns:
-        return style.remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
+        return remark(f"{', '.join(methods)}: nothing to draw.\n{what_is_missing(about)}")
     picked = _picked(files, about)
     figure, axes = style.panels(2, len(found), height=3.6 if len(found) > 1 else 3.9, sharex="col", sharey="row")
     for column, method in enumerate(found):
@@ -32,7 +33,14 @@ def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
         _panel(axes[1, column], own, about.metric)
         for epoch in picked.get(method, ()):
             for panel in axes[:, column]:
-                panel.axvline(epoch, color=style.SHADE, linewidth=0.7, zorder=0, label=f"_picked epoch {epoch}")
+                panel.axvline(
+                    epoch,
+                    color=style.MUTED,
+                    linewidth=0.8,
+                    linestyle=(0, (1, 2)),
+                    zorder=0,
+                    label=f"_picked epoch {epoch}",
+                )
         axes[0, column].set_title(method)
         axes[1, column].set_xlabel("epoch")
         axes[1, column].locator_params(axis="x", nbins=6, integer=True)
@@ -62,6 +70,8 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
         mean = own.group_by("epoch").agg(pl.col(column).mean()).sort("epoch")
         style.line(panel, mean["epoch"], mean[column], look, label=part, marks=6)
     panel.locator_params(axis="y", nbins=5)
+    # The vertical lines are the picked epochs.
+    panel.grid(visible=False, axis="x")
 
 
 def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
