@@ -20,19 +20,26 @@ RESAMPLES = 999
 
 _TRAINING = ("loss", "bounding")
 
+_Pairs = Sequence[tuple[int, int]]
+
 
 @dataclass(frozen=True)
-class OrderKept:
-    """Kendall's tau between orders, the least of each kind, and how far the first lies above the second.
+class Agreement:
+    """Kendall's tau between orders, the least of each kind.
 
     Attributes:
-        between_choices: of the variants, each over all its seeds.
-        between_seeds: of two seeds of one variant; None where each has one.
-        low, high: the 95 % interval of the first minus the second, over topics.
+        between_choices: of the choices, each over all its seeds; NaN where no topic has all scores.
+        between_seeds: of two seeds of one choice; None where each has one.
     """
 
     between_choices: float
     between_seeds: float | None
+
+
+@dataclass(frozen=True)
+class OrderKept(Agreement):
+    """The same with how sure it is: the 95 % interval, over topics, of the first tau minus the second."""
+
     low: float
     high: float
 
@@ -52,29 +59,60 @@ class OrderKept:
         return f"{told} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
 
 
-def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> OrderKept:
+def agreement(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> Agreement:
     """Of the rows of several choices, and of those whose seeds tell how much chance alone changes the order.
 
-    All have the same losses, boundings and topics. Topics that lack a score somewhere are left out.
+    All have the same losses and boundings. Topics that lack a score somewhere are left out.
     """
-    own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
-    tables = _tables([*choices, *(one for seeds in own for one in seeds)], metric)
-    pairs = list(combinations(range(len(choices)), 2))
-    first = len(choices)
-    of_seeds: list[tuple[int, int]] = []
-    for seeds in own:
-        of_seeds += combinations(range(first, first + len(seeds)), 2)
-        first += len(seeds)
-    random, topics = np.random.default_rng(0), tables.shape[1]
-    weights = np.vstack([np.ones((1, topics)), draws(random, topics, RESAMPLES)]) if topics else np.ones((1, 0))
-    signs = [_signs(weights @ table) for table in tables]
-    across = _least(signs, pairs)
-    if not of_seeds or not topics:
-        return OrderKept(float(across[0]), None, float("nan"), float("nan"))
-    by_seed = _least(signs, of_seeds)
+    return _Orders.of(choices, seeds_of, metric).agreement()
+
+
+def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> OrderKept:
+    """As `agreement`, with a bootstrap over topics."""
+    orders = _Orders.of(choices, seeds_of, metric)
+    found = orders.agreement()
+    if found.between_seeds is None:
+        return OrderKept(found.between_choices, None, float("nan"), float("nan"))
+    across, by_seed = orders.least_taus(draws(np.random.default_rng(0), orders.n_topics, RESAMPLES))
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile((across - by_seed)[1:], [tail, 1 - tail])
-    return OrderKept(float(across[0]), float(by_seed[0]), float(low), float(high))
+    low, high = np.quantile(across - by_seed, [tail, 1 - tail])
+    return OrderKept(found.between_choices, found.between_seeds, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """Mean scores `(n_orders, n_topics, n_trainings)`, of choices and of single seeds, and which are compared."""
+
+    means: Floats
+    of_choices: _Pairs
+    of_seeds: _Pairs
+
+    @classmethod
+    def of(cls, choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> "_Orders":
+        own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
+        of_seeds: list[tuple[int, int]] = []
+        first = len(choices)
+        for seeds in own:
+            of_seeds += combinations(range(first, first + len(seeds)), 2)
+            first += len(seeds)
+        tables = _tables([*choices, *(one for seeds in own for one in seeds)], metric)
+        return cls(tables, list(combinations(range(len(choices)), 2)), of_seeds)
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.means.shape[1])
+
+    def agreement(self) -> Agreement:
+        """Over all topics."""
+        if not self.n_topics:
+            return Agreement(float("nan"), None)
+        across, by_seed = self.least_taus(np.ones((1, self.n_topics)))
+        return Agreement(float(across[0]), float(by_seed[0]) if self.of_seeds else None)
+
+    def least_taus(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Between choices and between seeds, when topics weigh as much as each row of `weights` says."""
+        signs = [_signs(weights @ table) for table in self.means]
+        return _least(signs, self.of_choices), _least(signs, self.of_seeds)
 
 
 def _tables(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
@@ -99,7 +137,7 @@ def _signs(means: Floats) -> Floats:
     return np.where(np.abs(gaps) <= 1e-12 * np.abs(means).max(), 0.0, np.sign(gaps))
 
 
-def _least(signs: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Floats:
+def _least(signs: Sequence[Floats], pairs: _Pairs) -> Floats:
     """The least Kendall's tau-b of these pairs of orders, in every resample."""
     found = np.ones(len(signs[0]))
     for one, other in pairs:

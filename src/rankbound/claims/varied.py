@@ -1,23 +1,23 @@
 """Experiments beside the study: a variant's scores and the study's own, in the same folds and under the same seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
-import numpy as np
 import polars as pl
-from scipy import stats
 
 from rankbound.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, judge
 from rankbound.claims.evidence import KEY, Evidence
 from rankbound.claims.verdict import MissingEvidence
 from rankbound.statistics.frames import SYSTEM, scores_of_frame
-from rankbound.statistics.scores import Floats, PairedScores
+from rankbound.statistics.scores import PairedScores
 
 USUAL = "usual"
 """The study's own setting, among the variants."""
 
 Training = tuple[str, str]
 """A loss and its bounding."""
+
+_READ = (*KEY, "options", *METRICS)
 
 
 @lru_cache(maxsize=32)
@@ -26,7 +26,7 @@ def variants(
 ) -> dict[str, pl.DataFrame]:
     """The rows of every variant, and those of the study's own runs with the same folds, seeds, losses and boundings."""
     lazy = evidence.varied(experiment, column.dataset, column.nsr)
-    found = {name: rows.select(*KEY, *METRICS).collect() for name, rows in lazy.items()}
+    found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
     if not with_usual:
         return found
     return {**found, USUAL: usual_beside(evidence, column, next(iter(found.values())))}
@@ -38,7 +38,7 @@ def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.D
     Raises:
         MissingEvidence: there are none.
     """
-    usual = evidence.cell(column.dataset, column.nsr).select(*KEY, *METRICS).collect()
+    usual = evidence.cell(column.dataset, column.nsr).select(*_READ).collect()
     for key in (["fold"], ["seed"], ["loss", "bounding"]):
         usual = usual.join(rows.select(key).unique(), on=key, how="semi")
     if usual.is_empty():
@@ -73,30 +73,9 @@ def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, metric: 
     )
 
 
-def means(rows: pl.DataFrame, metric: str, seed: int | None = None) -> Floats:
-    """The mean score of every loss and bounding, in the order of `trainings`, over topics and folds (and seeds)."""
-    chosen = rows if seed is None else rows.filter(pl.col("seed") == seed)
-    mean = chosen.with_columns(pl.col(metric).fill_nan(None)).group_by("loss", "bounding").agg(pl.col(metric).mean())
-    return mean.sort("loss", "bounding")[metric].to_numpy()
-
-
 def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     """Every topic's mean over losses, boundings, folds and seeds: `topic` and the metric."""
     return rows.with_columns(pl.col(metric).fill_nan(None)).group_by("topic").agg(pl.col(metric).mean()).sort("topic")
-
-
-def order_agreement(rows: Sequence[pl.DataFrame], metric: str) -> tuple[float, list[float]]:
-    """Kendall's tau between the orders of all losses and boundings: least between variants, all between seeds.
-
-    Of one variant's seeds each is compared with each; a variant with one seed has none.
-    """
-    orders = [means(one, metric) for one in rows]
-    across = min(_tau(first, second) for place, first in enumerate(orders) for second in orders[:place])
-    by_seed = []
-    for one in rows:
-        own = [means(one, metric, seed) for seed in one["seed"].unique().sort()]
-        by_seed += [_tau(first, second) for place, first in enumerate(own) for second in own[:place]]
-    return across, by_seed
 
 
 def picked_by_validation(evidence: Evidence, experiment: str, column: Column, metric: str = "") -> dict[Training, str]:
@@ -124,13 +103,6 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
             for (loss, bounding), name in picked.items()
         ]
     )
-
-
-def _tau(first: Floats, second: Floats) -> float:
-    if len(first) < 2:
-        return 1.0
-    tau = float(stats.kendalltau(first, second).statistic)
-    return 0.0 if np.isnan(tau) else tau
 
 
 def _scores(systems: dict[str, tuple[pl.DataFrame, Training]], metric: str) -> PairedScores:

@@ -4,31 +4,37 @@ One row per variant and data set: what it changes of the mean scores of the loss
 how many of these changes are beyond chance, and how far the order of the losses stays what it was.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 
 import polars as pl
 
 from rankbound.claims.cells import Column, Contrast
 from rankbound.claims.evidence import KEY, Evidence
+from rankbound.claims.orders import agreement
 from rankbound.claims.rules import Family
-from rankbound.claims.varied import Training, order_agreement, paired, trainings, usual_beside, variants
+from rankbound.claims.varied import Training, paired, trainings, usual_beside, variants
 from rankbound.claims.verdict import MissingEvidence
 from rankbound.paper import plain_table
+from rankbound.paper.options_text import differing, option_text
 from rankbound.paper.plain_table import signed
 from rankbound.paper.scores import PRINTED_METRIC, DataSet
 
 NAME = "table_sensitivity"
 TITLE = "How much unstated choices matter"
 CAPTION = (
-    "Each variant minus the study's own setting, in the same folds and under the same seeds: the mean change of the "
-    "scores of its losses and boundings, the least and the largest, how many are significantly above and below zero "
-    "(Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between two seeds."
+    "Trainings with one setting changed minus the study's own, in the same folds and under the same seeds: the mean "
+    "change of the scores of the losses and boundings, the least and the largest, how many are significantly above and "
+    "below zero (Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between "
+    "two seeds."
 )
-HEADER = ("choice", "variant", "data set", "losses", "mean change", "least", "largest", "up", "down", "order", "seeds")
-LABELS = 3
+HEADER = ("setting", "data set", "losses", "mean change", "least", "largest", "up", "down", "order", "seeds")
+LABELS = 2
 
 COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("choice", "variant", "dataset"), pl.String()),
+    **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
     "nsr": pl.Int8(),
     "n_trainings": pl.Int64(),
     **dict.fromkeys(("mean_change", "least_change", "largest_change"), pl.Float64()),
@@ -41,6 +47,21 @@ LAST_EPOCH = "last epoch"
 
 READINGS = ("-label1", "-label2")
 """Ends of the names of judged lists in which labels from 1, or from 2 on are relevant."""
+
+_OTHER_DISTRIBUTION = "distribution("
+"""Starts the name of a distribution bounding that has parameters."""
+
+AS_USUAL = "as in the study"
+"""A variant that sets nothing else."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """What a row is about: the experiment, its variant, and what is set in it, in words."""
+
+    choice: str
+    name: str
+    setting: str
 
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Column]]) -> pl.DataFrame:
@@ -61,24 +82,31 @@ def _of_experiment(evidence: Evidence, name: str, column: Column) -> Iterator[di
     try:
         found = variants(evidence, name, column, with_usual=False)
         for variant, rows in found.items():
-            for gain, own in _by_gain(rows).items():
-                yield _row(name, gain or variant, column, own, usual_beside(evidence, column, own))
+            for bounding, own in _by_bounding(rows).items():
+                usual = usual_beside(evidence, column, own)
+                called = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
+                yield _row(_Variant(name, called, _setting(own, usual, bounding)), column, own, usual)
     except MissingEvidence:
         return
 
 
-def _by_gain(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Rows of distributions with another gain, by that gain, as rows of the usual bounding; all others as they are."""
-    others = [name for name in rows["bounding"].unique().sort() if name.startswith("distribution(")]
+def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of every distribution with parameters, as rows of the usual one; all others, as they are, by no name."""
+    others = [name for name in rows["bounding"].unique().sort() if name.startswith(_OTHER_DISTRIBUTION)]
     plain = rows.filter(~pl.col("bounding").is_in(others))
     usual = pl.lit("distribution").alias("bounding")
-    found = {
-        name.removeprefix("distribution(").removesuffix(")"): rows.filter(pl.col("bounding") == name).with_columns(
-            usual
-        )
-        for name in others
-    }
+    found = {name: rows.filter(pl.col("bounding") == name).with_columns(usual) for name in others}
     return found | ({"": plain} if len(plain) else {})
+
+
+def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
+    """The options that are other ones than in the study's own runs, and the bounding if it is another one."""
+    of_bounding = [option_text("bounding", bounding)] if bounding else []
+    texts = {
+        ", ".join([*differing(json.loads(own), json.loads(other)), *of_bounding]) or AS_USUAL
+        for own, other in product(*(one["options"].unique() for one in (rows, usual)))
+    }
+    return " or ".join(sorted(texts))
 
 
 def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
@@ -87,7 +115,7 @@ def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, obj
     except MissingEvidence:
         return
     if len(usual) and len(last):
-        yield _row("epoch", LAST_EPOCH, column, last, usual)
+        yield _row(_Variant("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
 
 
 def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
@@ -101,7 +129,8 @@ def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, 
     except MissingEvidence:
         return
     if all(map(len, both)):
-        yield _row("relevant", DataSet.of(name, None).label.split(" ", 1)[1], column, *both)
+        label = DataSet.of(name, None).label.split(" ", 1)[1]
+        yield _row(_Variant("relevant", label, option_text("relevant", label)), column, *both)
 
 
 def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> pl.DataFrame:
@@ -110,16 +139,17 @@ def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> 
     return rows.select(*KEY, *PRINTED_METRIC.values()).collect()
 
 
-def _row(choice: str, variant: str, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
+def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
     both = [training for training in trainings(rows) if training in trainings(usual)]
     changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
     family = Family.of(changes)
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
     compared = [one.join(some, on=["loss", "bounding"], how="semi") for one in (rows, usual)]
-    agreement, by_seed = order_agreement(compared, "nDCG")
+    orders = agreement(compared, compared, "nDCG") if len(both) > 1 else None
     return {
-        "choice": choice,
-        "variant": variant,
+        "choice": variant.choice,
+        "variant": variant.name,
+        "setting": variant.setting,
         "dataset": column.dataset,
         "nsr": column.nsr,
         "n_trainings": len(both),
@@ -128,8 +158,8 @@ def _row(choice: str, variant: str, column: Column, rows: pl.DataFrame, usual: p
         "largest_change": max(family.means),
         "n_higher": len(family.higher),
         "n_lower": len(family.lower),
-        "order_agreement": agreement if len(both) > 1 else None,
-        "agreement_of_seeds": min(by_seed, default=None) if len(both) > 1 else None,
+        "order_agreement": orders and orders.between_choices,
+        "agreement_of_seeds": orders and orders.between_seeds,
     }
 
 
@@ -150,7 +180,7 @@ def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
         counts = (str(row[name]) for name in ("n_higher", "n_lower"))
         label = DataSet.of(row["dataset"], row["nsr"]).label
-        yield row["choice"], row["variant"], label, str(row["n_trainings"]), *changes, *counts, *taus
+        yield row["setting"], label, str(row["n_trainings"]), *changes, *counts, *taus
 
 
 def _tau(value: float | None) -> str:
