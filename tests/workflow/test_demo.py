@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from project import GENERATED, Project
 
-from rankbound.paper.figures import FIGURES
+from rankbound.paper.figures import FIGURES, title
 from rankbound.study.code_inputs import IGNORED, files_behind
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
@@ -165,3 +165,20 @@ def _digest(path: Path) -> str:
 
 def _module(file: str) -> str:
     return ".".join(("rankbound", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finished: Project, tmp_path: Path) -> None:
+    finished.run("snakemake", "--cores", "1", "--report", str(tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text("utf-8")
+    for name in GENERATED["figures"]:
+        entry = _reported(page, f"results/figures/{name}.svg")
+        assert title(name) in entry
+        assert FIGURES[name].caption.split(",")[0] in entry
+    for name in [f"results/tables/{name}.csv" for name in GENERATED["tables"]] + ["results/paper/rankbound.pdf"]:
+        assert re.search(r'"caption": "<p>\w.{20}', _reported(page, name))
+
+
+def _reported(page: str, file: str) -> str:
+    """What the report's page knows of a file, up to what it was made by."""
+    start = page.index(f'"{file}": {{')
+    return page[start : page.index('"data_uri"', start)]

@@ -2,7 +2,7 @@
 # closed forms alone.
 from shlex import quote
 
-from rankbound.paper.figures import FIGURES
+from rankbound.paper.figures import FIGURES, title
 from rankbound.paper.neural_names import FEATURES_TABLE, table_named, table_of
 
 COMPARISON_TABLE = "table_neural_"
@@ -66,6 +66,16 @@ def file_flags(input, names):
     listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
     flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
     return " ".join(f"--{name} {files}" for name, files in flags.items())
+
+
+def figure_labels(source):
+    """What Snakemake's report lists a figure by: its title, and what it is drawn from."""
+    return lambda wildcards: {"figure": title(wildcards.figure), "from": source}
+
+
+def figure_caption(wildcards):
+    """What Snakemake's report says below a figure."""
+    return FIGURES[wildcards.figure].caption
 
 
 def figure_code(wildcards):
@@ -289,7 +299,7 @@ rule figure_of_formulas:
             "<results>/figures/{figure}.svg",
             caption="../report/figure.rst",
             category="Figures",
-            labels={"figure": "{figure}", "from": "closed forms"},
+            labels=figure_labels("closed forms"),
         ),
         pdf="<results>/figures/{figure}.pdf",
     log:
@@ -303,6 +313,8 @@ rule figure_of_formulas:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        caption=figure_caption,
     shell:
         "rankbound figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
 
@@ -316,7 +328,7 @@ rule figure_of_runs:
             "<results>/figures/{figure}.svg",
             caption="../report/figure.rst",
             category="Figures",
-            labels={"figure": "{figure}", "from": "runs"},
+            labels=figure_labels("runs"),
         ),
         pdf="<results>/figures/{figure}.pdf",
     log:
@@ -331,6 +343,7 @@ rule figure_of_runs:
         mem_mb=2000,
         runtime=10,
     params:
+        caption=figure_caption,
         options=steps.result_options,
     shell:
         "rankbound figure {wildcards.figure:q} --runs {input.runs:q} --out {output.svg:q} --out {output.pdf:q}"
@@ -344,9 +357,9 @@ rule figure_of_comparisons:
     output:
         svg=report(
             "<results>/figures/{figure}.svg",
-            caption="../report/comparison_figure.rst",
+            caption="../report/figure.rst",
             category="Figures",
-            labels={"figure": "{figure}", "from": "methods of neural ranking"},
+            labels=figure_labels("methods of neural ranking"),
         ),
         pdf="<results>/figures/{figure}.pdf",
     log:
@@ -361,6 +374,7 @@ rule figure_of_comparisons:
         mem_mb=2000,
         runtime=10,
     params:
+        caption=figure_caption,
         files=comparison_flags,
     shell:
         "rankbound figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"

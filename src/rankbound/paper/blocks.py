@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from rankbound.paper.figures import FIGURES
+from rankbound.paper.figures import FIGURES, title
 from rankbound.paper.findings import Finding
 
 
@@ -48,13 +48,21 @@ class FigureBlock:
 
 
 @dataclass(frozen=True)
+class Paragraph:
+    """A paragraph behind a word that tells what it is about."""
+
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Section:
     """A section: a title, an opening paragraph (may be empty), and its blocks, set in one or two columns."""
 
     anchor: str
     title: str
     text: str
-    blocks: tuple[TableBlock | FigureBlock, ...] = ()
+    blocks: tuple[TableBlock | FigureBlock | Paragraph, ...] = ()
     findings: tuple[Finding, ...] = ()
     columns: int = 1
 
@@ -69,9 +77,13 @@ class Document:
     sections: tuple[Section, ...] = field(default=())
 
 
+def typeset(text: str) -> str:
+    """A text whose lines do not break before a percent sign or beside a sign of comparison."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%").replace(" ≥ ", "\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}")
+
+
 def figure_block(name: str, *, synthetic: bool) -> FigureBlock:
     """A figure with its caption, which says so where it is of synthetic data."""
     spec = FIGURES[name]
     label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
-    title = spec.title or name.replace("figure_", "Figure ").replace("_", ".")
-    return FigureBlock(name, title, label + spec.caption)
+    return FigureBlock(name, title(name), label + spec.caption)

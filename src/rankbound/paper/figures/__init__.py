@@ -99,6 +99,11 @@ FIGURES: dict[str, FigureSpec] = {
 }
 
 
+def title(name: str) -> str:
+    """A figure as a reader calls it: Figure 5.1 of the thesis, or with the name of its source."""
+    return FIGURES[name].title or name.replace("figure_", "Figure ").replace("_", ".")
+
+
 def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> Any:
     """Draw a figure; `runs` is the runs table, for those that need one, and `options` chooses among its runs.
 
