@@ -118,9 +118,10 @@ def test_the_first_finding_counts_what_is_sure(table: pl.DataFrame) -> None:
     tested = table.filter(pl.col("p_holm").is_not_null())
     signs = pl.Series([1.0] * 7 + [-1.0] * 53)
     p_values = pl.Series([0.01] * 9 + [0.9] * 51)
-    (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values))
+    (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), table)
     assert found.headline.startswith("Bounding surely helps in 7 of 60 cells and surely hurts in 2; in 51 nothing")
     assert "2 seeds" in found.detail
     assert sum(int(row[1]) for row in found.rows) == 60
     assert [sum(int(row[place]) for row in found.rows) for place in (2, 3)] == [7, 2]
-    assert list(honest_findings(table.with_columns(protocol=pl.lit("published")))) == []
+    assert "bounded losses score above their unbounded loss" in found.detail
+    assert list(honest_findings(table.with_columns(protocol=pl.lit("published")), table)) == []

@@ -108,12 +108,12 @@ def test_inlining_renames_ids_and_their_uses() -> None:
 
 def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
     titles = re.findall(r"<h2[^>]*>([^<]*)</h2>", page)
-    assert titles[:2] == ["Findings", "Table 5.1"]
+    assert titles[:3] == ["Findings", "Methods", "Table 5.1"]
     assert titles[-1] == "Provenance"
     assert "Not drawn: figure_5_1, " in page
     assert "10 of 10 printed values hold" in page
     assert 'class="sortable"' in page
-    tables_of_it = [block for block in document.build(results).sections[1].blocks if isinstance(block, TableBlock)]
+    tables_of_it = [block for block in document.build(results).sections[2].blocks if isinstance(block, TableBlock)]
     assert page.count("<button") == sum(len(block.header) for block in tables_of_it if block.sortable)
 
 
@@ -171,6 +171,13 @@ def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> N
     content = document.Document(hostile, hostile, False, (document.Section("findings", hostile, hostile),))
     assert "<script>alert" not in render_html.render(content, results / "figures")
     render_typst.write(content, results / "figures", tmp_path / "a.pdf")
+
+
+def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(results: Path) -> None:
+    section = document.Section("findings", "A", "See `rankbound <verb>`: 95 % of label ≥ 1.")
+    text = render_html.render(document.Document("t", "s", False, (section,)), results / "figures")
+    assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
+    assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text
 
 
 def test_a_missing_table_is_named_with_its_maker(tmp_path: Path) -> None:

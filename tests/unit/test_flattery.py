@@ -54,6 +54,18 @@ def test_rows_stand_in_the_order_of_table_5_1(runs: Path) -> None:
     assert table["bounding"].to_list()[:5] == ["none", "min-max", "expectation", "expectation-max", "distribution"]
 
 
+def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
+    table = flattery.table_flattery(runs, "thesis")
+    rows = list(flattery.by_bounding(table))
+    assert [loss for (_, loss), _ in rows] == ["nDCG", "AP", "nRBP"] * 2
+    assert rows[0][0][0] == rows[2][0][0] == "MovieLens NSR\N{NO-BREAK SPACE}1"
+    assert [text for text, _, _ in rows[1][1]] == ["+0.0300"] * 5
+    assert all(sure for _, cells in rows for _, _, sure in cells)
+    unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
+    ((_, cells), *_) = flattery.by_bounding(unsure)
+    assert cells[:2] == (("+0.0100", "±0.0200", False), ("–", "", False))
+
+
 def test_without_honest_runs_the_table_is_empty_and_readable(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
     arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"study": "thesis"}']

@@ -39,8 +39,8 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
         together(trend, order.verdict),
         f"Mean nDCG of all losses with 16, 32 and 64 factors is {means} on {column} (trend upwards p {rises:.2g}); "
         f"between sizes the orders of the losses agree with a Kendall's tau of at least {order}.",
-        statistic="p of an upward trend in nDCG",
-        value=rises,
+        statistic="mean nDCG, 64 minus 16 factors",
+        value=float(table.mean(0)[-1] - table.mean(0)[0]),
         p_value=rises,
         n=len(table),
     )

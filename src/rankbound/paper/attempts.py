@@ -19,7 +19,7 @@ HEADER = ("data set", "loss", "bounding", "printed", "random order", "attempts",
 LABELS = 3
 CAPTION = (
     f"Scores of Table 5.1 that no run of the published protocol comes within {TOLERANCE} of. Attempts are all readings "
-    "of the labels, persistences of nRBP and protocols that ran; `nearest` is the one that comes closest to print. A "
+    "of the labels, persistences of nRBP and protocols that ran; “nearest” is the one that comes closest to print. A "
     "random order is scored as the thesis says that the printed score was."
 )
 _PRINTED_CELL = ("base", "nsr", "loss", "bounding", "published")
@@ -48,7 +48,7 @@ def rows(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     """The cells as text."""
     for cell in found:
         nearest = cell["nearest"]
-        label = "MQ2008" if cell["nsr"] is None else DataSet.of(cell["base"], cell["nsr"]).label
+        label = DataSet.of(cell["base"], cell["nsr"]).label
         orders = ", ".join(f"{value:.4f}" for value in sorted(cell["random"], reverse=True)) or "–"
         yield (
             *(label, cell["loss"], bounding_title(cell["bounding"])),
@@ -74,7 +74,7 @@ def finding(found: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
 
 
 def _data_set(cell: dict[str, Any]) -> str:
-    return {"mq2008": "MQ2008", "movielens": "MovieLens"}.get(cell["base"], str(cell["base"]))
+    return DataSet.of(cell["base"], None).label
 
 
 def _words(attempt: dict[str, Any]) -> str:

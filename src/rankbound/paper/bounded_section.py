@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rankbound.paper.certainty import SURE
 from rankbound.paper.findings import Finding, findings
 from rankbound.paper.honest_findings import honest_findings
 from rankbound.paper.made_files import reading
+from rankbound.paper.style import bounding_title
 
 HONEST = "table_5_1_honest"
 
@@ -57,13 +59,13 @@ class Bounded:
 
     def first_findings(self) -> Iterator[Finding]:
         """What bounding does."""
-        return honest_findings(self.honest)
+        return honest_findings(self.honest, self.table)
 
     def findings(self) -> Iterator[Finding]:
         """What Table 5.1 says beyond that."""
         printed = self.table.filter(pl.col("published").is_not_null())
-        yield from findings(self.table, self.summary, self.honest_summary if len(self.honest) else None)
-        yield from attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
+        missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
+        yield from findings(self.table, self.summary, self.honest_summary if len(self.honest) else None, missed)
 
     def section(self) -> Section:
         """All its tables."""
@@ -83,13 +85,32 @@ class Bounded:
             )
         if len(self.honest):
             yield replace(_table_5_1(self.honest, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
-        for of in (flattery, sensitivity):
-            path = self.folder / f"{of.NAME}.csv"
-            if path.exists():
-                with reading(path):
-                    rows = _cells(of.rows(pl.read_csv(path, schema=of.COLUMNS)))
-                if rows:
-                    yield TableBlock(of.TITLE, of.CAPTION, of.HEADER, rows, of.LABELS, sortable=True)
+        if (flattered := self._optional(flattery.NAME, flattery.COLUMNS)) is not None:
+            yield _flattery(flattered)
+        if (varied := self._optional(sensitivity.NAME, sensitivity.COLUMNS)) is not None:
+            cells = _cells(sensitivity.rows(varied))
+            yield TableBlock(
+                *(sensitivity.TITLE, sensitivity.CAPTION, sensitivity.HEADER, cells, sensitivity.LABELS), sortable=True
+            )
+
+    def _optional(self, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame | None:
+        """A table that not every study has; None where it is not there, or has no rows."""
+        path = self.folder / f"{name}.csv"
+        if not path.exists():
+            return None
+        with reading(path):
+            table = pl.read_csv(path, schema=columns)
+        return table if len(table) else None
+
+
+def _flattery(table: pl.DataFrame) -> TableBlock:
+    found = list(flattery.by_bounding(table))
+    rows = tuple(
+        (*map(Cell, labels), *(Cell(text, note, strong) for text, note, strong in cells)) for labels, cells in found
+    )
+    header = ("data set", "loss", *map(bounding_title, scores.BOUNDINGS))
+    rules = frozenset(place for place, (one, two) in enumerate(pairwise(found), start=1) if one[0][0] != two[0][0])
+    return TableBlock(flattery.TITLE, flattery.REPORT_CAPTION, header, rows, 2, rules, sortable=True)
 
 
 def _cells(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[Cell, ...], ...]:

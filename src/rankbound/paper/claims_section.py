@@ -1,5 +1,6 @@
 """The claims in the report: how many hold, in the first lines; then every one with its verdict and why."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound.paper import claims_table
 from rankbound.paper.blocks import Cell, Section, TableBlock
 from rankbound.paper.findings import Finding
+from rankbound.paper.plain_table import probability
 
 _TEXT = (
     "Claims of the seeds, decided by these runs: those of the honest protocol, unless a claim is about the other one. "
@@ -62,7 +64,7 @@ class Claims:
                 Cell(row["id"]),
                 Cell(row["claim"]),
                 Cell(row["verdict"], strong=row["verdict"] in (CONFIRMED, REFUTED)),
-                Cell(row["reason"], _behind(row)),
+                Cell(_with_minus(row["reason"]), _behind(row)),
             )
             for row in self.table.iter_rows(named=True)
         )
@@ -71,11 +73,16 @@ class Claims:
         yield Section("claims", "Claims", _TEXT, (table,))
 
 
+def _with_minus(text: str) -> str:
+    """Negative numbers as the report's tables have them."""
+    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
+
+
 def _behind(row: dict[str, object]) -> str:
     """The statistic, its p-value, and the number of units."""
     parts = [f"{row['statistic']} {claims_table.estimate(row)}".strip()] if claims_table.estimate(row) else []
     if isinstance(row["p_value"], float):
-        parts.append(f"p {claims_table.number(row['p_value'])}")
+        parts.append(f"p {probability(row['p_value'])}")
     if row["n"]:
         parts.append(f"n {row['n']}")
     if isinstance(row["shown_in"], str) and row["shown_in"]:

@@ -13,6 +13,7 @@ from rankbound.paper.bounded_section import Bounded
 from rankbound.paper.claims_section import Claims
 from rankbound.paper.figures import FIGURES
 from rankbound.paper.made_files import reading
+from rankbound.paper.methods_section import methods_section
 from rankbound.paper.neural_sections import Neural
 from rankbound.paper.provenance_section import provenance_section
 from rankbound.provenance.manifest import check_recorded, read_manifest
@@ -35,7 +36,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     bounded = Bounded.read(results / "tables")
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
-    told = (*bounded.first_findings(), *claims.findings(), *bounded.findings(), *neural.refuted())
+    told = (*bounded.first_findings(), *claims.findings(), *bounded.findings(), *neural.first_findings())
     synthetic = bounded.summary["synthetic"]
     return Document(
         title="User/query-wise metric bounding and neural networks in learning to rank, done again",
@@ -43,6 +44,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         synthetic=synthetic,
         sections=(
             Section("findings", "Findings", "", findings=told),
+            methods_section(manifest and manifest.config),
             *claims.sections(),
             bounded.section(),
             *_figure_sections(results / "figures", synthetic=synthetic),

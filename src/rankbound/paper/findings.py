@@ -3,12 +3,13 @@
 Every function returns the findings that the table supports, and none where its cells are missing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from rankbound.paper.plain_table import signed
 from rankbound.paper.scores import DataSet
 
 COLLAPSE = 0.02
@@ -27,25 +28,56 @@ class Finding:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def findings(table: pl.DataFrame, summary: dict[str, Any], honest: dict[str, Any] | None = None) -> list[Finding]:
-    """All findings of Table 5.1, the most important ones first; `honest`: the summary of its honest counterpart."""
-    trained = table.filter(pl.col("loss") != "none", pl.col("as_printed"), pl.col("ours").is_not_null())
+def findings(
+    table: pl.DataFrame,
+    summary: dict[str, Any],
+    honest: dict[str, Any] | None = None,
+    not_reproduced: Iterable[Finding] = (),
+) -> list[Finding]:
+    """All findings of Table 5.1, the most important ones first.
+
+    Args:
+        table, summary: Table 5.1.
+        honest: the summary of its honest counterpart.
+        not_reproduced: what is told of printed scores that no attempt reproduces.
+    """
+    trained = _trained(table)
     return [
         *_popularity(honest or summary),
         *_reproduced(trained, summary),
+        *not_reproduced,
         *_reading(summary),
         *_collapse(trained, summary),
-        *_bounding_pays(trained),
+        *([] if honest else above_unbounded(table)),
         *_equal_losses(trained, summary),
         *_broken_controls(summary),
         *_skipped(summary),
     ]
 
 
+def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
+    """How many bounded losses score above their unbounded loss, ours and in print, whatever chance may have done."""
+    trained = _trained(table)
+    ours = _directions(trained, "ours")
+    if not sum(ours):
+        return
+    printed = _directions(trained.filter(pl.col("dataset") != "mq2008-label2"), "published")
+    detail = f"Equal to four decimals: {ours[1]}; below: {ours[2]}."
+    if sum(printed):
+        detail += (
+            f" In print, {printed[0]} of {sum(printed)} lie above, {printed[1]} are equal, {printed[2]} lie below."
+        )
+    yield Finding(f"{ours[0]} of {sum(ours)} bounded losses score above their unbounded loss.", detail)
+
+
 def data_set_label(name: str) -> str:
     """`movielens-nsr1` as a reader calls it: MovieLens NSR 1."""
     stem, found, nsr = name.rpartition("-nsr")
     return DataSet.of(stem, int(nsr)).label if found else DataSet.of(name, None).label
+
+
+def _trained(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("loss") != "none", pl.col("as_printed"), pl.col("ours").is_not_null())
 
 
 def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
@@ -145,8 +177,8 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Findin
         tuple(
             (
                 data_set_label(name),
-                _signed(value),
-                *([_signed(printed[name])] if name in printed else [""] * bool(printed)),
+                signed(value),
+                *([signed(printed[name])] if name in printed else [""] * bool(printed)),
             )
             for name, value in sampled.items()
         ),
@@ -161,19 +193,6 @@ def _printed_changes(trained: pl.DataFrame) -> dict[str, float]:
         for dataset, nsr, bounding in scores
         if bounding == "none" and (dataset, nsr, "distribution") in scores
     }
-
-
-def _bounding_pays(trained: pl.DataFrame) -> Iterator[Finding]:
-    ours = _directions(trained, "ours")
-    if not sum(ours):
-        return
-    printed = _directions(trained.filter(pl.col("dataset") != "mq2008-label2"), "published")
-    detail = f"Equal to four decimals: {ours[1]}; below: {ours[2]}."
-    if sum(printed):
-        detail += (
-            f" In print, {printed[0]} of {sum(printed)} lie above, {printed[1]} are equal, {printed[2]} lie below."
-        )
-    yield Finding(f"{ours[0]} of {sum(ours)} bounded losses score above their unbounded loss.", detail)
 
 
 def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
@@ -232,7 +251,3 @@ def _skipped(summary: dict[str, Any]) -> Iterator[Finding]:
 
 def _bounding(name: str) -> str:
     return "no bounding" if name == "none" else f"{name} bounding"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.{_DIGITS}f}".replace("-", "−")

@@ -6,15 +6,17 @@ from typing import Any
 import polars as pl
 
 from rankbound.claims.verdict import LEVEL
-from rankbound.paper.findings import Finding, data_set_label
+from rankbound.paper.findings import Finding, above_unbounded, data_set_label
+from rankbound.paper.plain_table import signed
 from rankbound.paper.scores import LOSSES
 from rankbound.paper.summary import cell_name
 
-DIGITS = 4
 
+def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
+    """What the bounded losses differ from the unbounded ones by; nothing of a table without tests.
 
-def honest_findings(table: pl.DataFrame) -> Iterator[Finding]:
-    """What the bounded losses differ from the unbounded ones by; nothing of a table without tests."""
+    `published` is the same table by the other protocol, which counts without a test.
+    """
     tested = table.filter(pl.col("protocol") == "honest", pl.col("p_holm").is_not_null())
     if tested.is_empty():
         return
@@ -25,7 +27,8 @@ def honest_findings(table: pl.DataFrame) -> Iterator[Finding]:
         f"Bounding surely helps in {len(better)} of {len(tested)} cells and surely hurts in {len(worse)}; "
         f"in {len(tested) - len(better) - len(worse)} nothing can be told.",
         "A bounded loss against the unbounded one, epochs picked by validation, "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}",
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}"
+        f"{_untested(published)}",
         ("loss", "cells", "surely better", "surely worse", "mean change"),
         tuple(
             (
@@ -33,7 +36,7 @@ def honest_findings(table: pl.DataFrame) -> Iterator[Finding]:
                 str(len(of_loss)),
                 str(len(better.filter(pl.col("loss") == loss))),
                 str(len(worse.filter(pl.col("loss") == loss))),
-                _signed(of_loss["change"].to_list()),
+                signed(of_loss.select(pl.col("change").mean()).item()),
             )
             for loss in LOSSES
             if len(of_loss := tested.filter(pl.col("loss") == loss))
@@ -48,9 +51,12 @@ def _extremes(tested: pl.DataFrame) -> str:
 
 
 def _change(row: dict[str, Any]) -> str:
-    size = f"{_signed([row['change']])} ± {row['change_margin']:.{DIGITS}f}"
+    size = f"{signed(row['change'])} ± {row['change_margin']:.4f}"
     return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
 
 
-def _signed(values: list[float]) -> str:
-    return f"{sum(values) / len(values):+.{DIGITS}f}".replace("-", "−")
+def _untested(published: pl.DataFrame) -> str:
+    return "".join(
+        f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
+        for finding in above_unbounded(published)
+    )

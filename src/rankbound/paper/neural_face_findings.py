@@ -19,11 +19,11 @@ from rankbound.paper.neural_results import (
     claim,
     data_of,
     four,
-    signed,
     tested,
     verdict_of,
 )
 from rankbound.paper.neural_tables import R_SQUARED
+from rankbound.paper.plain_table import signed
 
 TRAINED_BOTH_WAYS = (
     ("RankNet", "Reg-NN"),

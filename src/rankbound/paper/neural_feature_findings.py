@@ -9,7 +9,8 @@ import polars as pl
 from rankbound.paper.findings import Finding
 from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_names import data_set_title
-from rankbound.paper.neural_results import FAILS, HOLDS, LEVEL, OPEN, VERDICTS, Item, signed
+from rankbound.paper.neural_results import FAILS, HOLDS, LEVEL, OPEN, VERDICTS, Item
+from rankbound.paper.plain_table import probability, signed
 from rankbound.paper.scores import SYNTHETIC
 from rankbound.statistics.randomisation import holm
 
@@ -67,9 +68,9 @@ def _of_family(one: Trend) -> Item:
     return verdict, Finding(
         f"{VERDICTS[verdict]}: networks are needed with many features and not with few, on {data_set_title(dataset)}.",
         f"{_places(rows, signs)} {change}: {signed(trend['difference'])} with ten times the features (95 % interval "
-        f"{signed(trend['low'])} to {signed(trend['high'])}, p = {adjusted[-1]:.4f}). The best network minus the best "
-        "other model of its family (best by these scores), both on the same columns, drawn at random; p-values are "
-        "adjusted by Holm over this table and the trend:",
+        f"{signed(trend['low'])} to {signed(trend['high'])}, p {probability(adjusted[-1])}). The best network minus "
+        "the best other model of its family (best by these scores), both on the same columns, drawn at random; "
+        "p-values are adjusted by Holm over this table and the trend:",
         ("features", "methods", "gap", "95 % interval", "p (Holm)"),
         tuple(
             (
@@ -77,7 +78,7 @@ def _of_family(one: Trend) -> Item:
                 f"{row['network']} − {row['other']}",
                 signed(row["difference"]),
                 f"{signed(row['low'])} to {signed(row['high'])}",
-                f"{p_value:.4f}",
+                probability(p_value),
             )
             for row, p_value in zip(rows, adjusted, strict=False)
         ),

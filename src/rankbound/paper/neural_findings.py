@@ -21,10 +21,10 @@ from rankbound.paper.neural_results import (
     claim,
     data_of,
     four,
-    signed,
     tested,
     verdict_of,
 )
+from rankbound.paper.plain_table import probability, signed
 
 NETWORKS = ("RankNet", "DirectRanker", "RankCNN", "Reg-NN", "Class-NN", "Class-CNN")
 TRAINED_BOTH_WAYS = (("RankNet", "Class-NN"), ("Rank-LR", "Class-LR"), ("LambdaMART", "Class-Boost"))
@@ -141,7 +141,7 @@ def _as_printed(results: Results) -> Iterator[Item]:
         Finding(
             f"With the paper's optimiser, learning rate and batches, {worse} of {len(rows)} methods score less on "
             f"{data_of(results)} than with ours.",
-            f"Significantly so. A random order scores {four(random)}.",
+            f"Significantly, by paired tests with Holm's correction over them. A random order scores {four(random)}.",
             ("method", "as printed", "ours", "difference", "p (Holm)"),
             tuple(
                 (
@@ -149,7 +149,7 @@ def _as_printed(results: Results) -> Iterator[Item]:
                     four(results.mean(row["method"])),
                     four(results.mean(row["other"])),
                     signed(row["difference"]),
-                    f"{row['p_holm']:.4f}",
+                    probability(row["p_holm"]),
                 )
                 for row in rows
             ),

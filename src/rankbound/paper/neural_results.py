@@ -17,6 +17,7 @@ from rankbound.paper.made_files import reading
 from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound.paper.neural_pairs import GAP_COLUMNS
 from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
+from rankbound.paper.plain_table import probability, signed
 from rankbound.paper.scores import SYNTHETIC
 from rankbound.statistics.randomisation import holm
 
@@ -141,7 +142,7 @@ def claim(verdict: int, text: str, detail: str, rows: Sequence[Mapping[str, Any]
                 f"{row['method']} − {row['other']}",
                 signed(row["difference"]),
                 f"{signed(row['low'])} to {signed(row['high'])}",
-                f"{row['p_holm']:.4f}",
+                probability(row["p_holm"]),
                 "–" if value is None else signed(value),
             )
             for row, value in zip(rows, printed, strict=True)
@@ -159,10 +160,6 @@ def data_of(results: Results) -> str:
     title = data_set_title(name)
     pixels = results.about.number == TABLES[1].number
     return f"{title}, pixels" if pixels and not name.startswith(SYNTHETIC) else title
-
-
-def signed(value: float) -> str:
-    return f"{value:+.4f}".replace("-", "−")
 
 
 def four(value: float | None) -> str:

@@ -13,10 +13,11 @@ from rankbound.paper.neural_feature_layout import TITLE as FEATURES_TITLE
 from rankbound.paper.neural_feature_layout import layout as features_layout
 from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_findings import neural_findings
+from rankbound.paper.neural_first_findings import first_findings
 from rankbound.paper.neural_layout import Wide
 from rankbound.paper.neural_layout import caption as neural_caption
 from rankbound.paper.neural_layout import layout as neural_layout
-from rankbound.paper.neural_results import FAILS, OPEN, Item, Results, read_results
+from rankbound.paper.neural_results import Item, Results, read_results
 
 _TEXT = (
     "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
@@ -50,11 +51,9 @@ class Neural:
         drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
         yield Section("neural-figures", "Figures of neural ranking", "", drawn)
 
-    def refuted(self) -> Iterator[Finding]:
+    def first_findings(self) -> Iterator[Finding]:
         """What of the study's claims does not hold or is not confirmed, for the report's first lines."""
-        for verdict, finding in self._findings:
-            if verdict in (FAILS, OPEN):
-                yield Finding(f"Neural ranking. {finding.headline}", "Its section has the numbers.")
+        return first_findings(self._findings)
 
     @cached_property
     def _findings(self) -> list[Item]:

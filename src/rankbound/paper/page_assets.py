@@ -18,6 +18,8 @@ _SORTING = """
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], original = [...body.rows];
   const headings = [...table.tHead.rows[0].cells];
+  // As the tables print them: with a minus, thousands apart.
+  const number = text => parseFloat(text.replace("−", "-").replace(/,(?=\\d{3})/g, ""));
   const value = (row, index) => row.cells[index].firstChild ? row.cells[index].textContent.trim() : "";
   headings.forEach((heading, index) => heading.firstElementChild.addEventListener("click", () => {
     const next = {ascending: "descending", descending: "none"}[heading.getAttribute("aria-sort")] || "ascending";
@@ -29,7 +31,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const rows = next === "none" ? original : [...original].sort((one, two) => {
       const a = value(one, index), b = value(two, index);
       if (!numeric) return sign * a.localeCompare(b);
-      const x = parseFloat(a), y = parseFloat(b);
+      const x = number(a), y = number(b);
       return Number.isNaN(x) ? (Number.isNaN(y) ? 0 : 1) : Number.isNaN(y) ? -1 : sign * (x - y);
     });
     body.append(...rows);
@@ -67,7 +69,7 @@ a { color: var(--accent); text-underline-offset: .18em; }
   color: var(--accent); font-weight: 600; font-size: .85rem; font-variant-numeric: tabular-nums; }
 .findings strong { display: block; color: var(INK); font-size: 1.08rem; line-height: 1.35; }
 .small { overflow-x: auto; } .small table { width: auto; margin: .5rem 0 .2rem; }
-.small td, .small td.label { white-space: nowrap; }
+.small td { white-space: nowrap; } .small td.label { white-space: normal; min-width: 9rem; }
 .columns { columns: 2 24rem; column-gap: 3rem; } .columns .table { break-inside: avoid; margin-top: 0; }
 figure { margin: 2.5rem 0; }
 .drawing, .table { overflow-x: auto; }

@@ -26,5 +26,10 @@ def signed(value: float | None) -> str:
     return "–" if value is None else f"{value:+.4f}".replace("-", "−")
 
 
+def probability(value: float) -> str:
+    """A p-value to four places; what rounds to nothing is only said to be small."""
+    return "<0.0001" if value < 0.00005 else f"{value:.4f}"
+
+
 def _line(cells: Sequence[str]) -> str:
     return " & ".join(map(escaped, cells)) + r" \\"

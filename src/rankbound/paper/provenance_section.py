@@ -10,7 +10,7 @@ import polars as pl
 
 from rankbound.paper.blocks import Cell, Section, TableBlock
 from rankbound.paper.findings import data_set_label
-from rankbound.paper.runs_file import scan_runs
+from rankbound.paper.settings_table import settings_table
 from rankbound.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound.provenance.records import Record
 
@@ -23,7 +23,7 @@ SHORT = 12
 
 def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> Section:
     """The section for the results whose Table 5.1 is `table`; without a manifest, what is known without one."""
-    blocks = [*_runs(table), *_settings(results / "runs.parquet")]
+    blocks = [*_runs(table), *settings_table(results / "runs.parquet")]
     if manifest is None:
         text = "The steps behind these results left no records: only this report's own software is known."
         return Section("provenance", "Provenance", text, (*blocks, _own_versions()))
@@ -52,22 +52,6 @@ def _runs(table: pl.DataFrame) -> Iterator[TableBlock]:
                 for row in rows.iter_rows(named=True)
             ),
             labels=2,
-        )
-
-
-def _settings(runs: Path) -> Iterator[TableBlock]:
-    if not runs.exists():
-        return
-    key = ["protocol", "study", "dataset", "model", "options"]
-    frame = scan_runs(runs).filter(pl.col("loss") != "none").select(*key, "epoch").unique().collect()
-    rows = frame.group_by(key).agg(pl.col("epoch").min().alias("low"), pl.col("epoch").max().alias("high")).sort(key)
-    if len(rows):
-        yield TableBlock(
-            "Settings",
-            "Training options of every data set and model, and the epochs that were picked.",
-            ("protocol", "study", "data set", "model", "options", "epochs"),
-            tuple((*(Cell(str(text)) for text in row[:5]), Cell(f"{row[5]}–{row[6]}")) for row in rows.rows()),
-            labels=5,
         )
 
 

@@ -1,10 +1,11 @@
 """The report as one web page that needs nothing else: inlined figures, a light and a dark look, sortable tables."""
 
+import re
 from html import escape
 from pathlib import Path
 
 from rankbound.paper import page_assets
-from rankbound.paper.blocks import Cell, Document, FigureBlock, Section, TableBlock
+from rankbound.paper.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
 from rankbound.paper.findings import Finding
 from rankbound.paper.inline_svg import inline_svg
 from rankbound.paper.made_files import reading
@@ -53,11 +54,14 @@ def render(document: Document, figures: Path) -> str:
 """
 
 
+def _text(text: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(typeset(text)))
+
+
 def _section(section: Section, figures: Path) -> str:
-    text = f"<p>{escape(section.text)}</p>" if section.text else ""
-    blocks = "\n".join(
-        _table(block) if isinstance(block, TableBlock) else _figure(block, figures) for block in section.blocks
-    )
+    text = f"<p>{_text(section.text)}</p>" if section.text else ""
+    blocks = "\n".join(_block(block, figures) for block in section.blocks)
     columns = ' class="columns"' if section.columns > 1 else ""
     return f"""<section id="{section.anchor}" aria-labelledby="{section.anchor}-title">
 <h2 id="{section.anchor}-title">{escape(section.title)}</h2>
@@ -67,11 +71,17 @@ def _section(section: Section, figures: Path) -> str:
 </section>"""
 
 
+def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path) -> str:
+    if isinstance(block, Paragraph):
+        return f"<p><b>{escape(block.title)}.</b> {_text(block.text)}</p>"
+    return _table(block) if isinstance(block, TableBlock) else _figure(block, figures)
+
+
 def _findings(findings: tuple[Finding, ...]) -> str:
     if not findings:
         return ""
     items = "\n".join(
-        f"<li><strong>{escape(finding.headline)}</strong> {escape(finding.detail)}{_small_table(finding)}</li>"
+        f"<li><strong>{_text(finding.headline)}</strong> {_text(finding.detail)}{_small_table(finding)}</li>"
         for finding in findings
     )
     return f'<ol class="findings">\n{items}\n</ol>'
@@ -101,7 +111,7 @@ def _figure(block: FigureBlock, figures: Path) -> str:
 <div class="drawing" tabindex="0" role="group" aria-label="{escape(block.title)}">
 {drawing}
 </div>
-<figcaption><b>{escape(block.title)}.</b> {escape(block.caption)}</figcaption>
+<figcaption><b>{escape(block.title)}.</b> {_text(block.caption)}</figcaption>
 </figure>"""
 
 
@@ -116,7 +126,7 @@ def _table(block: TableBlock) -> str:
     hint = " Select a heading to sort." if block.sortable else ""
     return f"""<div class="table" tabindex="0" role="group" aria-label="{escape(block.name)}">
 <table{' class="sortable"' if block.sortable else ""}>
-<caption><b>{escape(block.name)}.</b> {escape(block.caption)}<span class="screen">{hint}</span></caption>
+<caption><b>{escape(block.name)}.</b> {_text(block.caption)}<span class="screen">{hint}</span></caption>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {rows}
@@ -126,7 +136,7 @@ def _table(block: TableBlock) -> str:
 
 
 def _heading(text: str, index: int, block: TableBlock) -> str:
-    kind = "label" if index < block.labels else "number"
+    kind = "label" if index < block.labels or index in block.prose else "number"
     content = f'<button type="button">{escape(text)}</button>' if block.sortable else escape(text)
     return f'<th scope="col" class="{kind}">{content}</th>'
 

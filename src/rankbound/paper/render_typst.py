@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.files import atomic_path
-from rankbound.paper.blocks import Document, FigureBlock, TableBlock
+from rankbound.paper.blocks import Document, FigureBlock, Paragraph, TableBlock, typeset
 from rankbound.paper.made_files import reading
 
 _TEMPLATE = r"""
 #let content = json("content.json")
 #let page-of-rows = 50
+#let page-of-prose = 15
+#let longest-name = 30
 #let muted = rgb("#5f5f5f")
 #let accent = rgb("#00629b")
 #let warn = rgb("#a8480b")
@@ -38,26 +40,27 @@ _TEMPLATE = r"""
 #show table: set text(8.3pt)
 #show table: set par(justify: false)
 
-#let cell(value, notes, prose) = {
-  let body = value.text
+#show regex("`[^`]+`"): it => text(font: "DejaVu Sans Mono", size: 0.86em, it.text.slice(1, it.text.len() - 1))
+
+#let cell(value, room, prose, name) = {
+  let body = if name and value.text.len() < longest-name { box(value.text) } else { value.text }
   if value.strong { body = strong(body) } else if value.emphasis { body = emph(body) }
   body
   if prose { if value.note != "" { linebreak() + text(0.88em, fill: muted, value.note) } }
-  else if notes { h(0.35em) + box(width: 2.3em, align(right, text(0.82em, fill: muted, value.note))) }
+  else if room > 0 { h(0.35em) + box(width: room * 0.35em, align(left, text(0.82em, fill: muted, value.note))) }
 }
 
 #let data-table(item) = {
   let columns = item.header.len()
-  let numbers = range(columns).map(index => if index < item.labels { left } else { right })
-  show figure: set block(breakable: item.rows.len() > page-of-rows)
+  let sides = range(columns).map(index => if index < item.labels or index in item.prose { left } else { right })
+  show figure: set block(breakable: item.rows.len() > (if item.prose.len() > 0 { page-of-prose } else { page-of-rows }))
   figure(
     kind: table,
     supplement: none,
     caption: figure.caption(position: top, [#strong[#item.name.] #item.caption]),
     table(
-      columns: range(columns).map(index => if index in item.prose { 1fr }
-        else if item.prose.len() == 0 and item.wide and index == columns - 2 { 1fr } else { auto }),
-      align: numbers,
+      columns: item.widths.map(width => if width == 0 { auto } else { width * 1fr }),
+      align: sides,
       stroke: none,
       inset: (x: 3.2pt, y: 2.1pt),
       table.hline(stroke: 0.8pt),
@@ -66,7 +69,7 @@ _TEMPLATE = r"""
       ..item.rows.enumerate().map(((index, row)) => (
         ..if index > 0 and index in item.rules { (table.hline(stroke: 0.3pt + luma(170)),) },
         ..row.enumerate().map(((column, value)) =>
-          cell(value, item.notes and column >= item.labels, column in item.prose)),
+          cell(value, item.room * int(column >= item.labels), column in item.prose, column < item.labels)),
       )).flatten(),
       table.hline(stroke: 0.8pt),
     ),
@@ -92,6 +95,8 @@ _TEMPLATE = r"""
 }
 
 #for section in content.sections {
+  // Columns that begin low on a page would be balanced into its last lines.
+  if section.columns > 1 { pagebreak(weak: true) }
   heading(level: 1, section.title)
   if section.text != "" { par(section.text) }
   for (index, finding) in section.findings.enumerate() {
@@ -101,7 +106,7 @@ _TEMPLATE = r"""
       [
         #strong(finding.headline) \ #text(9.5pt, fill: muted, finding.detail)
         #if finding.rows.len() > 0 {
-          table(
+          block(breakable: false, table(
             columns: finding.header.len(),
             align: (index, _) => if index == 0 { left } else { right },
             stroke: none,
@@ -109,7 +114,7 @@ _TEMPLATE = r"""
             table.header(..finding.header.map(text => strong(text))),
             table.hline(stroke: 0.4pt),
             ..finding.rows.flatten(),
-          )
+          ))
         }
       ],
     )
@@ -117,8 +122,11 @@ _TEMPLATE = r"""
   }
   let body = {
     for item in section.blocks {
-      if item.kind == "table" { data-table(item) } else { drawing(item) }
-      v(0.6em)
+      if item.kind == "paragraph" { par[#strong[#item.title.] #item.text] }
+      else {
+        if item.kind == "table" { data-table(item) } else { drawing(item) }
+        v(0.6em)
+      }
     }
   }
   if section.columns > 1 { columns(section.columns, gutter: 8mm, body) } else { body }
@@ -136,7 +144,8 @@ def write(document: Document, figures: Path, path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "main.typ").write_text(_TEMPLATE, "utf-8")
-        (folder / "content.json").write_text(json.dumps(_content(document, figures, folder)), "utf-8")
+        content = json.dumps(_content(document, figures, folder), ensure_ascii=False)
+        (folder / "content.json").write_text(typeset(content), "utf-8")
         with reading(figures):
             compiled = typst.compile(folder / "main.typ", root=folder, ignore_system_fonts=True, timestamp=0)
     with atomic_path(path) as temporary:
@@ -161,7 +170,9 @@ def _content(document: Document, figures: Path, folder: Path) -> dict[str, Any]:
     }
 
 
-def _block(block: TableBlock | FigureBlock, figures: Path, folder: Path) -> dict[str, Any]:
+def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path, folder: Path) -> dict[str, Any]:
+    if isinstance(block, Paragraph):
+        return {"kind": "paragraph", "title": block.title, "text": block.text}
     if isinstance(block, TableBlock):
         return {
             "kind": "table",
@@ -169,11 +180,10 @@ def _block(block: TableBlock | FigureBlock, figures: Path, folder: Path) -> dict
             "caption": block.caption,
             "header": block.header,
             "labels": block.labels,
-            "notes": block.notes,
+            "room": max((len(cell.note) for row in block.rows for cell in row), default=0),
             "rules": sorted(block.rules),
             "prose": sorted(block.prose),
-            # A table of settings has one column of long text, which must wrap inside the page.
-            "wide": max((len(cell.text) for row in block.rows for cell in row), default=0) > _LONG_TEXT,
+            "widths": _widths(block),
             "rows": [[vars(cell) for cell in row] for row in block.rows],
         }
     source = next(path for suffix in (".pdf", ".svg") if (path := figures / f"{block.name}{suffix}").exists())
@@ -181,4 +191,14 @@ def _block(block: TableBlock | FigureBlock, figures: Path, folder: Path) -> dict
     return {"kind": "figure", "title": block.title, "caption": block.caption, "file": source.name}
 
 
-_LONG_TEXT = 40
+def _widths(block: TableBlock) -> list[float]:
+    """Shares of the room that the columns of prose divide among them; 0 where a column is as wide as its text."""
+    lengths = {
+        column: max(1.0, sum(len(row[column].text) for row in block.rows) / len(block.rows)) for column in block.prose
+    }
+    least = min(lengths.values(), default=1.0)
+    return [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in range(len(block.header))]
+
+
+_WIDEST = 1.8
+"""A column of prose has at most so many times the room of the one with the shortest texts."""

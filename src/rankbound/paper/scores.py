@@ -30,6 +30,7 @@ _TITLES = {
     "movielens": "MovieLens",
     "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
     "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
+    "mq2008": "MQ2008",
 }
 _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", "fold", "seed", "topic")
 

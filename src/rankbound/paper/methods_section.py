@@ -1,0 +1,116 @@
+"""The report's methods: data, losses, bounds, training, protocols, statistics; numbers come from the configuration."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rankbound.paper.blocks import Cell, Paragraph, Section, TableBlock
+from rankbound.paper.neural_names import data_set_title
+from rankbound.paper.scores import DataSet
+from rankbound.paper.style import bounding_title
+
+_BOUNDED = {
+    "none": ("M", "the metric itself"),
+    "min-max": ("(M − min) / (max − min)", "the worst order of the list counts 0, its best one 1"),
+    "expectation": ("M / E", "a random order of the list counts 1"),
+    "expectation-max": ("(M − E) / (max − E)", "a random order counts 0, the largest value 1"),
+    "distribution": ("F(M)", "the share of random orders that score at most M, made smooth"),
+}
+"""What each bounding makes of a metric M of one list (thesis, chapter 3)."""
+
+_LOSSES = (
+    "A list of N items with scores s has smooth ranks Rᵢ = 1 + Σ σ((sⱼ − sᵢ) / τ), summed over all other items j, with "
+    "the logistic function σ and the temperature τ = {temperature:g}. Put in the place of ranks they make nDCG and AP "
+    "differentiable; their losses are −nDCG and −AP. The nRBP loss is Σ (Rᵢ − 1) over the P relevant items minus "
+    "P(P − 1)/2: how many irrelevant items stand above relevant ones. A loss is bounded list by list and then averaged "
+    "over the lists of a batch. nDCG and AP are bounded first and negated after; the nRBP loss is bounded as it is, "
+    "with the worst order, P(N − P), as its largest value."
+)
+_TRAINING = (
+    "All losses and boundings of a data set and a model share one learning rate, one budget of epochs, the folds, the "
+    "negatives and the random seeds: every comparison is a paired one. `docs/report.md` tells how they were chosen; "
+    "the last section has them all."
+)
+_PROTOCOLS = {
+    "published": (
+        "The published protocol picks the epoch by the test part, as the printed scores were made: it flatters every "
+        "loss, and serves the comparison with print alone."
+    ),
+    "honest": (
+        "The honest protocol picks the epoch by a validation part, which nothing else uses. Claims are decided by its "
+        "runs."
+    ),
+}
+_STATISTICS = (
+    "Units are topics: whole users, with all their folds, and queries, each in one fold. A mean's 95 % interval has "
+    "the errors over topics and, with several seeds, over trainings (a t interval of crossed or nested means). "
+    "Differences are paired topic by topic. P-values of a family, such as all bounded cells of a table, are adjusted "
+    "by Holm's method. “Alike” and “no worse” are tests against a margin (two one-sided tests, and one), never the "
+    "absence of a finding. Intervals of the second study are bootstrap intervals over queries and, for pairs of faces, "
+    "allow for faces that several pairs share."
+)
+_CONTROLS = (
+    "Three models without training stand beside all others: a random order (its exact mean), the oracle, which knows "
+    "the labels, and popularity, which counts how often an item is relevant in training."
+)
+
+
+def methods_section(config: Mapping[str, Any] | None) -> Section:
+    """The section for a configuration; without one, what holds for all."""
+    known = config or {}
+    paragraphs = [
+        *_data(known),
+        Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
+        Paragraph("Training", _TRAINING),
+        Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in known.get("protocols", _PROTOCOLS))),
+        Paragraph("Controls", _CONTROLS),
+        Paragraph("Statistics", _STATISTICS),
+    ]
+    place = next(index for index, one in enumerate(paragraphs) if one.title == "Losses") + 1
+    blocks = (*paragraphs[:place], _bounds(known.get("bounds", list(_BOUNDED))), *paragraphs[place:])
+    return Section("methods", "Methods", "", blocks)
+
+
+def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
+    told = [
+        *(_of_ratings(name, one) for name, one in config.get("interactions", {}).items()),
+        *(_of_lists(name, one) for name, one in config.get("lists", {}).items()),
+        *(_of_images(name, one) for name, one in config.get("images", {}).items() if config.get("compare")),
+    ]
+    if told:
+        yield Paragraph("Data", " ".join(told))
+
+
+def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
+    return (
+        f"{DataSet.of(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
+        f"is relevant, and users with fewer than {options['min_relevant']} relevant items are left out. Every relevant "
+        f"item comes with {_listed(options['nsr'])} negatives (the negative sampling ratio, NSR), drawn without "
+        "replacement from all items that have ratings but this user's relevant ones; parts share none of them."
+    )
+
+
+def _of_lists(name: str, options: Mapping[str, Any]) -> str:
+    readings = f"label of at least {_listed(options['thresholds'])} is relevant"
+    several = " (each reading is a data set of its own)" if len(options["thresholds"]) > 1 else ""
+    return f"{DataSet.of(name, None).label}: a topic is a query with its judged documents, and a {readings}{several}."
+
+
+def _of_images(name: str, options: Mapping[str, Any]) -> str:
+    return (
+        f"{data_set_title(name)}: pairs of faces whose ages differ by more than {options['above']} years. Exact "
+        "duplicates are dropped, near duplicates stay in one part of the split, and pairs are drawn within parts."
+    )
+
+
+def _listed(values: list[int]) -> str:
+    *most, last = map(str, sorted(values))
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _bounds(names: list[str]) -> TableBlock:
+    rows = tuple((Cell(bounding_title(name)), *map(Cell, _BOUNDED[name])) for name in names if name in _BOUNDED)
+    caption = (
+        "What a bounding makes of the value M of a metric on one list of N items with P relevant ones: min, max and E "
+        "are the least, the largest and the mean value over all orders of that list, F their cumulative distribution."
+    )
+    return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)

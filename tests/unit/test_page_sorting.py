@@ -1,0 +1,30 @@
+"""Numbers as the report prints them sort as numbers, in a real browser."""
+
+from pathlib import Path
+
+from test_page_in_browser import pytestmark as pytestmark
+from test_page_in_browser import seen
+
+from rankbound.paper import render_html
+from rankbound.paper.blocks import Cell, Document, Section, TableBlock
+
+NUMBERS = ("−0.0051", "+0.0002", "–", "1,200", "−0.4000", "0.7 – 0.9", "30", "1,200,000")
+SORTED = ["−0.4000", "−0.0051", "+0.0002", "0.7 – 0.9", "30", "1,200", "1,200,000", "–"]
+
+PROBE = """<script>
+addEventListener("load", () => {
+  const table = document.querySelector("table.sortable");
+  table.querySelector("button").click();
+  const told = document.createElement("script");
+  told.type = "application/json"; told.id = "found";
+  told.textContent = JSON.stringify({ascending: [...table.tBodies[0].rows].map(row => row.textContent.trim())});
+  document.body.append(told);
+});
+</script></head>"""
+
+
+def test_minus_signs_and_thousands(tmp_path: Path) -> None:
+    table = TableBlock("Numbers", "", ("number",), tuple((Cell(text),) for text in NUMBERS), 0, sortable=True)
+    text = render_html.render(Document("t", "s", False, (Section("a", "A", "", (table,)),)), tmp_path)
+    (tmp_path / "index.html").write_text(text.replace("</head>", PROBE, 1), "utf-8")
+    assert seen(tmp_path / "index.html", tmp_path / "profile")["ascending"] == SORTED
