@@ -44,7 +44,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         synthetic=synthetic,
         sections=(
             Section("findings", "Findings", "", findings=told),
-            methods_section(manifest and manifest.config),
+            methods_section(None if manifest is None else manifest.config),
             *claims.sections(),
             bounded.section(),
             *_figure_sections(results / "figures", synthetic=synthetic),

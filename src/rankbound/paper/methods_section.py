@@ -57,17 +57,21 @@ _CONTROLS = (
 def methods_section(config: Mapping[str, Any] | None) -> Section:
     """The section for a configuration; without one, what holds for all."""
     known = config or {}
-    paragraphs = [
-        *_data(known),
-        Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
-        Paragraph("Training", _TRAINING),
-        Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in known.get("protocols", _PROTOCOLS))),
-        Paragraph("Controls", _CONTROLS),
-        Paragraph("Statistics", _STATISTICS),
-    ]
-    place = next(index for index, one in enumerate(paragraphs) if one.title == "Losses") + 1
-    blocks = (*paragraphs[:place], _bounds(known.get("bounds", list(_BOUNDED))), *paragraphs[place:])
-    return Section("methods", "Methods", "", blocks)
+    protocols = known.get("protocols", list(_PROTOCOLS))
+    return Section(
+        "methods",
+        "Methods",
+        "",
+        (
+            *_data(known),
+            Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
+            _bounds(known.get("bounds", list(_BOUNDED))),
+            Paragraph("Training", _TRAINING),
+            Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in protocols)),
+            Paragraph("Controls", _CONTROLS),
+            Paragraph("Statistics", _STATISTICS),
+        ),
+    )
 
 
 def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:

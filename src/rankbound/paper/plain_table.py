@@ -22,8 +22,9 @@ def latex(heading: str, header: Sequence[str], rows: Rows, labels: int) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference to four places, with its sign; a dash for none."""
-    return "–" if value is None else f"{value:+.4f}".replace("-", "−")
+    """A difference to four places, with its sign (that of nothing is +); a dash for none."""
+    # Adding nothing takes the sign off a zero.
+    return "–" if value is None else f"{round(value, 4) + 0.0:+.4f}".replace("-", "−")
 
 
 def probability(value: float) -> str:

@@ -29,8 +29,8 @@ def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | 
         return Section("provenance", "Provenance", text, (*blocks, _own_versions()))
     blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
     text = (
-        "provenance.json beside the tables has every step with its options, seeds, inputs and outputs by their "
-        "checksums; rankbound verify checks a folder of results against it."
+        "`provenance.json` beside the tables has every step with its options, seeds, inputs and outputs by their "
+        "checksums; `rankbound verify` checks a folder of results against it."
     )
     return Section("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
 

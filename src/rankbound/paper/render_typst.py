@@ -14,7 +14,7 @@ _TEMPLATE = r"""
 #let content = json("content.json")
 #let page-of-rows = 50
 #let page-of-prose = 15
-#let longest-name = 30
+#let many-columns = 10
 #let muted = rgb("#5f5f5f")
 #let accent = rgb("#00629b")
 #let warn = rgb("#a8480b")
@@ -42,8 +42,8 @@ _TEMPLATE = r"""
 
 #show regex("`[^`]+`"): it => text(font: "DejaVu Sans Mono", size: 0.86em, it.text.slice(1, it.text.len() - 1))
 
-#let cell(value, room, prose, name) = {
-  let body = if name and value.text.len() < longest-name { box(value.text) } else { value.text }
+#let cell(value, room, prose) = {
+  let body = value.text
   if value.strong { body = strong(body) } else if value.emphasis { body = emph(body) }
   body
   if prose { if value.note != "" { linebreak() + text(0.88em, fill: muted, value.note) } }
@@ -53,6 +53,7 @@ _TEMPLATE = r"""
 #let data-table(item) = {
   let columns = item.header.len()
   let sides = range(columns).map(index => if index < item.labels or index in item.prose { left } else { right })
+  show table: set text(7.4pt) if columns >= many-columns
   show figure: set block(breakable: item.rows.len() > (if item.prose.len() > 0 { page-of-prose } else { page-of-rows }))
   figure(
     kind: table,
@@ -69,7 +70,7 @@ _TEMPLATE = r"""
       ..item.rows.enumerate().map(((index, row)) => (
         ..if index > 0 and index in item.rules { (table.hline(stroke: 0.3pt + luma(170)),) },
         ..row.enumerate().map(((column, value)) =>
-          cell(value, item.room * int(column >= item.labels), column in item.prose, column < item.labels)),
+          cell(value, item.room * int(column >= item.labels), column in item.prose)),
       )).flatten(),
       table.hline(stroke: 0.8pt),
     ),
@@ -100,13 +101,13 @@ _TEMPLATE = r"""
   heading(level: 1, section.title)
   if section.text != "" { par(section.text) }
   for (index, finding) in section.findings.enumerate() {
-    grid(
+    block(breakable: false, grid(
       columns: (1.6em, 1fr),
       text(fill: accent, weight: "bold", str(index + 1)),
       [
         #strong(finding.headline) \ #text(9.5pt, fill: muted, finding.detail)
         #if finding.rows.len() > 0 {
-          block(breakable: false, table(
+          table(
             columns: finding.header.len(),
             align: (index, _) => if index == 0 { left } else { right },
             stroke: none,
@@ -114,10 +115,10 @@ _TEMPLATE = r"""
             table.header(..finding.header.map(text => strong(text))),
             table.hline(stroke: 0.4pt),
             ..finding.rows.flatten(),
-          ))
+          )
         }
       ],
-    )
+    ))
     v(0.35em)
   }
   let body = {

@@ -1,0 +1,25 @@
+"""Numbers as the report writes them."""
+
+import pytest
+
+from rankbound.paper.plain_table import probability, signed
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.1234567, "+0.1235"),
+        (-0.5, "−0.5000"),
+        (-0.00004, "+0.0000"),
+        (0.0, "+0.0000"),
+        (-0.0, "+0.0000"),
+        (None, "–"),
+    ],
+)
+def test_differences_have_a_sign_and_nothing_has_no_minus(value: float | None, text: str) -> None:
+    assert signed(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "<0.0001"), (0.00005, "0.0001"), (1.0, "1.0000")])
+def test_a_p_value_is_never_zero(value: float, text: str) -> None:
+    assert probability(value) == text
