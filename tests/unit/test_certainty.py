@@ -123,5 +123,8 @@ def test_the_first_finding_counts_what_is_sure(table: pl.DataFrame) -> None:
     assert "2 seeds" in found.detail
     assert sum(int(row[1]) for row in found.rows) == 60
     assert [sum(int(row[place]) for row in found.rows) for place in (2, 3)] == [7, 2]
-    assert "bounded losses score above their unbounded loss" in found.detail
+    assert "published protocol" not in found.detail, "no table by that protocol was given"
+    other = table.with_columns(protocol=pl.lit("published"))
+    (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), other)
+    assert "By the published protocol, and without a test," in found.detail
     assert list(honest_findings(table.with_columns(protocol=pl.lit("published")), table)) == []

@@ -11,7 +11,13 @@ CONFIG: dict[str, Any] = {
     "interactions": {"movielens": {"threshold": 3, "min_relevant": 7, "nsr": [4, 1, 2]}},
     "lists": {"mq2008": {"thresholds": [2]}},
     "images": {"aaf": {"above": 6}},
-    "compare": ["faces-pixels"],
+    "compare": ["queries", "faces-pixels"],
+    "comparisons": {
+        "queries": {"datasets": ["mq2008-label1"]},
+        "faces-pixels": {"datasets": ["aaf"]},
+        "faces-vgg16": {"datasets": ["aaf-vgg16"]},
+    },
+    "datasets": ["movielens"],
     "bounds": ["none", "distribution"],
     "protocols": ["honest"],
     "temperature": 0.5,
@@ -32,13 +38,29 @@ def test_numbers_come_from_the_configuration() -> None:
     )
     assert "more than 6 years" in text["Data"]
     assert "τ = 0.5" in text["Losses"]
-    assert "published protocol" not in text["Protocols"]
+    assert "The published protocol" not in text["Protocols"]
     (table,) = (one for one in methods_section(CONFIG).blocks if isinstance(one, TableBlock))
     assert [row[0].text for row in table.rows] == ["unbounded", "distribution"]
 
 
-def test_pictures_that_no_comparison_reads_are_not_told_of() -> None:
-    assert "faces" not in told({**CONFIG, "compare": []})["Data"]
+@pytest.mark.parametrize(
+    ("changes", "called"),
+    [
+        ({}, ["MovieLens", "MQ2008", "All-Age-Faces"]),
+        ({"compare": []}, ["MovieLens"]),
+        ({"compare": ["queries"]}, ["MovieLens", "MQ2008"]),
+        ({"compare": ["faces-vgg16"]}, ["MovieLens", "All-Age-Faces"]),
+        ({"datasets": ["mq2008"], "compare": []}, ["MQ2008"]),
+    ],
+)
+def test_only_data_that_something_reads_are_told_of(changes: dict[str, Any], called: list[str]) -> None:
+    text = told({**CONFIG, **changes})["Data"]
+    assert [name for name in ("MovieLens", "MQ2008", "All-Age-Faces") if f"{name}:" in text] == called
+
+
+def test_controls_are_those_that_run() -> None:
+    assert told({**CONFIG, "controls": ["oracle"]})["Controls"].endswith("others: the oracle, which knows the labels.")
+    assert "Controls" not in told({**CONFIG, "controls": []})
 
 
 @pytest.mark.parametrize("config", [None, {}])

@@ -25,3 +25,10 @@ def test_claims_are_counted_and_those_that_do_not_hold_are_listed_with_their_dif
 
 def test_facts_alone_are_no_finding_of_the_first_lines() -> None:
     assert list(first_findings([(FACT, Finding("Table 3 has not run.", "d"))])) == []
+
+
+def test_where_all_claims_hold_none_is_listed() -> None:
+    (judged,) = first_findings([(HOLDS, Finding("Holds: convolution helps.", "d"))])
+    assert judged.headline.endswith("these runs confirm 1, contradict 0 and leave 0 open.")
+    assert judged.detail == ""
+    assert judged.rows == ()

@@ -65,7 +65,9 @@ class Bounded:
         """What Table 5.1 says beyond that."""
         printed = self.table.filter(pl.col("published").is_not_null())
         missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
-        yield from findings(self.table, self.summary, self.honest_summary if len(self.honest) else None, missed)
+        honest = self.honest_summary if len(self.honest) else None
+        tested = any(True for _ in self.first_findings())
+        yield from findings(self.table, self.summary, honest, missed, tested=tested)
 
     def section(self) -> Section:
         """All its tables."""

@@ -56,6 +56,7 @@ def _change(row: dict[str, Any]) -> str:
 
 
 def _untested(published: pl.DataFrame) -> str:
+    published = published.filter(pl.col("protocol") == "published")
     return "".join(
         f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
         for finding in above_unbounded(published)

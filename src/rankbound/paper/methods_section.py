@@ -10,7 +10,7 @@ from rankbound.paper.style import bounding_title
 
 _BOUNDED = {
     "none": ("M", "the metric itself"),
-    "min-max": ("(M − min) / (max − min)", "the worst order of the list counts 0, its best one 1"),
+    "min-max": ("(M − min) / (max − min)", "the least value over all orders counts 0, the largest 1"),
     "expectation": ("M / E", "a random order of the list counts 1"),
     "expectation-max": ("(M − E) / (max − E)", "a random order counts 0, the largest value 1"),
     "distribution": ("F(M)", "the share of random orders that score at most M, made smooth"),
@@ -26,31 +26,33 @@ _LOSSES = (
     "with the worst order, P(N − P), as its largest value."
 )
 _TRAINING = (
-    "All losses and boundings of a data set and a model share one learning rate, one budget of epochs, the folds, the "
-    "negatives and the random seeds: every comparison is a paired one. `docs/report.md` tells how they were chosen; "
-    "the last section has them all."
+    "Within a protocol all losses and boundings of a data set and a model share one learning rate, one budget of "
+    "epochs, the folds, the negatives and the random seeds: every comparison is a paired one. `docs/report.md` tells "
+    "how rates and budgets were chosen; the last section has them all."
 )
 _PROTOCOLS = {
     "published": (
         "The published protocol picks the epoch by the test part, as the printed scores were made: it flatters every "
-        "loss, and serves the comparison with print alone."
+        "loss, and is for comparing with print."
     ),
     "honest": (
-        "The honest protocol picks the epoch by a validation part, which nothing else uses. Claims are decided by its "
-        "runs."
+        "The honest protocol picks the epoch by a validation part, which is neither trained on nor scored. Claims are "
+        "decided by its runs, unless one is about the published protocol or follows from formulas."
     ),
+}
+_CONTROLS = {
+    "random": "a random order (its exact mean)",
+    "oracle": "the oracle, which knows the labels",
+    "popularity": "popularity, which counts how often an item is relevant in training, where topics share items",
 }
 _STATISTICS = (
     "Units are topics: whole users, with all their folds, and queries, each in one fold. A mean's 95 % interval has "
     "the errors over topics and, with several seeds, over trainings (a t interval of crossed or nested means). "
     "Differences are paired topic by topic. P-values of a family, such as all bounded cells of a table, are adjusted "
     "by Holm's method. “Alike” and “no worse” are tests against a margin (two one-sided tests, and one), never the "
-    "absence of a finding. Intervals of the second study are bootstrap intervals over queries and, for pairs of faces, "
-    "allow for faces that several pairs share."
-)
-_CONTROLS = (
-    "Three models without training stand beside all others: a random order (its exact mean), the oracle, which knows "
-    "the labels, and popularity, which counts how often an item is relevant in training."
+    "absence of a finding. Intervals of what a test-picked epoch flatters, of Kendall's tau and of scores over queries "
+    "in the second study are bootstrap intervals over topics; those over pairs of faces allow for faces that several "
+    "pairs share."
 )
 
 
@@ -68,20 +70,34 @@ def methods_section(config: Mapping[str, Any] | None) -> Section:
             _bounds(known.get("bounds", list(_BOUNDED))),
             Paragraph("Training", _TRAINING),
             Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in protocols)),
-            Paragraph("Controls", _CONTROLS),
+            *_controls(known.get("controls", list(_CONTROLS))),
             Paragraph("Statistics", _STATISTICS),
         ),
     )
 
 
 def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
+    trained = set(config.get("datasets", ()))
+    comparisons = config.get("comparisons", {})
+    compared = [name for one in config.get("compare", ()) for name in comparisons.get(one, {}).get("datasets", ())]
+    ratings, lists, images = (config.get(kind, {}) for kind in ("interactions", "lists", "images"))
     told = [
-        *(_of_ratings(name, one) for name, one in config.get("interactions", {}).items()),
-        *(_of_lists(name, one) for name, one in config.get("lists", {}).items()),
-        *(_of_images(name, one) for name, one in config.get("images", {}).items() if config.get("compare")),
+        *(_of_ratings(name, ratings[name]) for name in ratings if name in trained),
+        *(_of_lists(name, lists[name]) for name in lists if name in trained or _read_by(compared, name)),
+        *(_of_images(name, images[name]) for name in images if _read_by(compared, name)),
     ]
     if told:
         yield Paragraph("Data", " ".join(told))
+
+
+def _read_by(compared: list[str], name: str) -> bool:
+    """Whether a comparison reads the data set, or what is made of it: `mq2008-label1`, `aaf-vgg16`."""
+    return any(one == name or one.startswith(f"{name}-") for one in compared)
+
+
+def _controls(names: list[str]) -> Iterator[Paragraph]:
+    if told := [_CONTROLS[name] for name in names]:
+        yield Paragraph("Controls", f"Models without training stand beside the others: {'; '.join(told)}.")
 
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:

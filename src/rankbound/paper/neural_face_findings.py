@@ -189,10 +189,12 @@ def _features(faces: Sequence[Results]) -> Iterator[Item]:
     if changes:
         better = sum(change > 0 for change in changes.values())
         told = ", ".join(f"{name} {signed(value)}" for name, value in changes.items())
+        verdict = HOLDS if better == len(changes) else FAILS if better == 0 else OPEN
         yield (
-            (HOLDS if better == len(changes) else FAILS if better == 0 else OPEN),
+            verdict,
             Finding(
-                f"The features of VGG16 improve {better} of {len(changes)} methods over pixels.",
+                f"{VERDICTS[verdict]}: the features of VGG16 improve every method over pixels ({better} of "
+                f"{len(changes)} here).",
                 f"Change of the pair accuracy: {told}.",
             ),
         )

@@ -22,13 +22,16 @@ def first_findings(items: Sequence[Item]) -> Iterator[Finding]:
 
 def _judged(claims: Sequence[tuple[int, tuple[str, str]]]) -> Finding:
     counted = Counter(verdict for verdict, _ in claims)
+    rows = [(text, VERDICTS[verdict].lower(), told) for verdict, (text, told) in claims if verdict in (FAILS, OPEN)]
     return Finding(
         f"Neural ranking. Of {len(claims)} claims about its methods, these runs confirm {counted[HOLDS]}, contradict "
         f"{counted[FAILS]} and leave {counted[OPEN]} open.",
-        "Those that are not confirmed, and the differences behind them, whose intervals are in the study's section. "
-        "What is open may still be true: these data cannot tell.",
+        "The others, with the differences behind them, whose intervals are in the study's section. What is not "
+        "confirmed may still be true: these data cannot tell."
+        if rows
+        else "",
         ("claim", "outcome", "differences"),
-        tuple((text, VERDICTS[verdict].lower(), rows) for verdict, (text, rows) in claims if verdict in (FAILS, OPEN)),
+        tuple(rows),
     )
 
 

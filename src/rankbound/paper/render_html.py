@@ -100,7 +100,8 @@ def _small_table(finding: Finding) -> str:
         + "</tr>"
         for row in finding.rows
     )
-    return f'<div class="small"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="small" tabindex="0" role="group" aria-label="The numbers">{table}</div>'
 
 
 def _figure(block: FigureBlock, figures: Path) -> str:

@@ -181,7 +181,7 @@ def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path, folder: P
             "caption": block.caption,
             "header": block.header,
             "labels": block.labels,
-            "room": max((len(cell.note) for row in block.rows for cell in row), default=0),
+            "room": max((len(row[column].note) for row in block.rows for column in _numbers(block)), default=0),
             "rules": sorted(block.rules),
             "prose": sorted(block.prose),
             "widths": _widths(block),
@@ -192,10 +192,15 @@ def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path, folder: P
     return {"kind": "figure", "title": block.title, "caption": block.caption, "file": source.name}
 
 
+def _numbers(block: TableBlock) -> list[int]:
+    return [column for column in range(block.labels, len(block.header)) if column not in block.prose]
+
+
 def _widths(block: TableBlock) -> list[float]:
     """Shares of the room that the columns of prose divide among them; 0 where a column is as wide as its text."""
     lengths = {
-        column: max(1.0, sum(len(row[column].text) for row in block.rows) / len(block.rows)) for column in block.prose
+        column: max(1.0, sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)))
+        for column in block.prose
     }
     least = min(lengths.values(), default=1.0)
     return [min(_WIDEST, lengths[column] / least) if column in lengths else 0 for column in range(len(block.header))]

@@ -5,6 +5,7 @@ how many of these changes are beyond chance, and how far the order of the losses
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -25,7 +26,7 @@ from rankbound.paper.scores import PRINTED_METRIC, DataSet
 NAME = "table_sensitivity"
 TITLE = "How much unstated choices matter"
 CAPTION = (
-    "Trainings with one setting changed minus the study's own, in the same folds and under the same seeds: the mean "
+    "Other settings minus the study's own, in the same folds and under the same seeds: the mean "
     "change of the scores of the losses and boundings, the least and the largest, how many are significantly above and "
     "below zero (Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between "
     "two seeds."
@@ -184,4 +185,4 @@ def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _tau(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+    return "–" if value is None or math.isnan(value) else f"{value:.2f}".replace("-", "−")
