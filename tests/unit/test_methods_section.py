@@ -58,6 +58,11 @@ def test_only_data_that_something_reads_are_told_of(changes: dict[str, Any], cal
     assert [name for name in ("MovieLens", "MQ2008", "All-Age-Faces") if f"{name}:" in text] == called
 
 
+def test_where_no_comparison_is_named_all_run() -> None:
+    text = told({name: value for name, value in CONFIG.items() if name != "compare"})["Data"]
+    assert all(name in text for name in ("MQ2008:", "All-Age-Faces:"))
+
+
 def test_controls_are_those_that_run() -> None:
     assert told({**CONFIG, "controls": ["oracle"]})["Controls"].endswith("others: the oracle, which knows the labels.")
     assert "Controls" not in told({**CONFIG, "controls": []})

@@ -79,7 +79,9 @@ def methods_section(config: Mapping[str, Any] | None) -> Section:
 def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
     trained = set(config.get("datasets", ()))
     comparisons = config.get("comparisons", {})
-    compared = [name for one in config.get("compare", ()) for name in comparisons.get(one, {}).get("datasets", ())]
+    # All of them run where none is named.
+    run = config.get("compare", comparisons)
+    compared = [name for one in run for name in comparisons.get(one, {}).get("datasets", ())]
     ratings, lists, images = (config.get(kind, {}) for kind in ("interactions", "lists", "images"))
     told = [
         *(_of_ratings(name, ratings[name]) for name in ratings if name in trained),
