@@ -59,19 +59,22 @@ class Bounded:
 
     def first_findings(self) -> Iterator[Finding]:
         """What bounding does."""
-        return honest_findings(self.honest, self.table)
+        yield from self._tested
 
     def findings(self) -> Iterator[Finding]:
         """What Table 5.1 says beyond that."""
         printed = self.table.filter(pl.col("published").is_not_null())
         missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
         honest = self.honest_summary if len(self.honest) else None
-        tested = any(True for _ in self.first_findings())
-        yield from findings(self.table, self.summary, honest, missed, tested=tested)
+        yield from findings(self.table, self.summary, honest, missed, tested=bool(self._tested))
 
     def section(self) -> Section:
         """All its tables."""
         return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
+
+    @cached_property
+    def _tested(self) -> list[Finding]:
+        return list(honest_findings(self.honest, self.table))
 
     @cached_property
     def _not_reproduced(self) -> list[dict[str, Any]]:

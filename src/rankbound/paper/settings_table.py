@@ -86,5 +86,6 @@ def _called(methods: list[str]) -> str:
     """`RankNet`; with those that see some of the features `RankNet; of 30, 300, 3000`."""
     stem = methods[0].partition(OF_FEATURES)[0]
     counts = sorted(int(method.removeprefix(stem + OF_FEATURES)) for method in methods if method != stem)
-    told = [stem] * (stem in methods) + [f"of {', '.join(map(str, counts))}"] * bool(counts)
-    return "; ".join(told) if stem in methods else f"{stem} {told[0]}"
+    if not counts:
+        return stem
+    return f"{stem}{';' if stem in methods else ''} of {', '.join(map(str, counts))}"
