@@ -289,7 +289,7 @@ def test_malformed_qrels_are_refused_by_line_and_token(tmp_path: Path, text: str
 def test_files_that_are_not_there_or_damaged_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.txt: cannot be read \(No such file"):
         read_run(tmp_path / "nowhere.txt")
-    (tmp_path / "cut.gz").write_bytes(gzip.compress(RUN_LINE.encode() * 100)[:30])
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(RUN_LINE.encode() * 100, mtime=0)[:30])
     with pytest.raises(DataError, match=r"cut\.gz: cannot be read"):
         read_run(tmp_path / "cut.gz")
 
