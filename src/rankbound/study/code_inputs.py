@@ -100,8 +100,8 @@ def _imports(node: ast.AST, at_top: bool) -> Iterator[tuple[ast.Import | ast.Imp
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, at_top
-        elif not _is_for_types(child):
-            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        elif not (isinstance(child, ast.expr) or _is_for_types(child)):
+            inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from _imports(child, at_top and not inside)
 
 

@@ -10,7 +10,8 @@ def use_fixed_algorithms() -> None:
     (running sums of fractions are one); PyTorch warns of those that occur. cuBLAS also needs the environment variable
     CUBLAS_WORKSPACE_CONFIG, which the workflow sets. Convolutions on a GPU would round their factors to 10 bits.
     """
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # The same setting as use_deterministic_algorithms, which loads all of torch's compiler for it: over a second.
+    torch.set_deterministic_debug_mode("warn")
     # That would fill fresh memory with NaN as well, at a cost: nothing here reads it before writing.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
