@@ -29,8 +29,8 @@ from rankbound.paper import figures, style
 from rankbound.paper.neural_feature_findings import feature_findings
 from rankbound.paper.neural_features import FeatureResults, feature_results
 from rankbound.paper.neural_names import TABLES
-from rankbound.paper.neural_results import FAILS, HOLDS, OPEN
 from rankbound.paper.neural_runs import read_runs
+from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)
@@ -186,11 +186,12 @@ OPEN_AT = "neither wins nor loses for certain with"
     ],
 )
 def test_findings_follow_the_planted_gaps(gaps: tuple[float, ...], verdict: int, told: str, tmp_path: Path) -> None:
-    ((found, finding),) = feature_findings(results_of(tmp_path, gaps))
-    assert found == verdict
-    assert f"The best network {told}" in finding.detail
-    assert [row[0] for row in finding.rows] == ["5", "10", "46"]
-    assert "MQ2008" in finding.headline
+    (item,) = feature_findings(results_of(tmp_path, gaps))
+    assert item.verdict == verdict
+    assert f"The best network {told}" in item.finding.detail
+    assert [row[0] for row in item.finding.rows] == ["5", "10", "46"]
+    assert item.differences == tuple(row[2] for row in item.finding.rows)
+    assert "MQ2008" in item.finding.headline
 
 
 def test_generated_data_say_nothing(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ from rankbound.paper import neural_layout, neural_runs
 from rankbound.paper.neural_findings import neural_findings
 from rankbound.paper.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound.paper.neural_pairs import read_pairs, with_readings
-from rankbound.paper.neural_results import FAILS, HOLDS, OPEN, Results, read_results, verdict_of
+from rankbound.paper.neural_results import Results, read_results
 from rankbound.paper.neural_tables import NeuralTable, neural_table
+from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN, verdict_of
 from rankbound.statistics.randomisation import holm
 
 QUERIES, PIXELS, FEATURES = TABLES
@@ -189,7 +190,7 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
         assert table.scores["ours"].null_count() == 0
         assert "synthetic" in neural_layout.markdown(table.scores, about).lower()
         told = neural_findings([Results(about, table.scores, table.comparisons, table.gaps)])
-        assert [finding.headline for _, finding in told] == ["No claim is judged on generated data."]
+        assert [item.finding.headline for item in told] == ["No claim is judged on generated data."]
 
 
 def test_what_is_no_pair_of_different_ages_is_refused(study: Study, tmp_path: Path) -> None:
@@ -292,13 +293,15 @@ def test_findings_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) 
         Results(PIXELS, pixels.scores, pixels.comparisons, pixels.gaps),
     ]
     found = neural_findings(results)
-    assert [verdict for verdict, _ in found] == sorted(verdict for verdict, _ in found)
-    assert "“ranking methods perform worse" not in " ".join(f.headline for verdict, f in found if verdict != FAILS)
+    assert [item.verdict for item in found] == sorted(item.verdict for item in found)
     claim = "“ranking methods perform worse than classification methods” on MQ2008"
-    assert any(finding.headline.startswith(f"Does not hold: {claim}") for _, finding in found)
+    (judged,) = (item for item in found if item.claim.startswith(claim))
+    assert judged.verdict == FAILS
+    assert judged.finding.headline == f"Does not hold: {judged.claim}."
+    assert judged.differences == tuple(row[1] for row in judged.finding.rows)
 
     # RankNet and Reg-NN, RankCNN and Class-CNN, Rank-LR and Class-LR: what has run on faces in two ways.
-    (told,) = (finding for _, finding in found if "with the same model on the same features" in finding.headline)
+    (told,) = (item.finding for item in found if "with the same model on the same features" in item.claim)
     assert [row[0] for row in told.rows] == ["RankNet − Reg-NN", "RankCNN − Class-CNN", "Rank-LR − Class-LR"]
 
     # The same numbers with the signs of all differences turned round.
@@ -306,7 +309,7 @@ def test_findings_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) 
         -pl.col("difference"), (-pl.col("high")).alias("low"), (-pl.col("low")).alias("high")
     )
     found = neural_findings([Results(QUERIES, queries.scores, turned, queries.gaps)])
-    assert any(finding.headline.startswith(f"Holds: {claim}") for _, finding in found)
+    assert [item.verdict for item in found if item.claim.startswith(claim)] == [HOLDS]
 
 
 def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Path) -> None:
@@ -324,7 +327,7 @@ def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Pa
     assert [one.about for one in results] == list(TABLES)
     assert results[1].mean("RankNet") == pytest.approx(0.9, abs=1e-6)
     assert results[2].mean("RankNet") is None
-    headlines = [finding.headline for _, finding in neural_findings(results)]
+    headlines = [item.finding.headline for item in neural_findings(results)]
     assert "Table 3 has not run." in headlines
 
 

@@ -10,7 +10,7 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEv
 from rankbound.paper.neural_feature_findings import Trend, trends
 from rankbound.paper.neural_features import FeatureResults, feature_results
 from rankbound.paper.neural_names import data_set_title
-from rankbound.paper.neural_results import FAILS, HOLDS
+from rankbound.paper.neural_verdicts import FAILS, HOLDS
 from rankbound.statistics import Comparison
 from rankbound.statistics.margins import MARGIN
 from rankbound.study.data_sets import SYNTHETIC

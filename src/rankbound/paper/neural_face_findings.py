@@ -8,21 +8,9 @@ import polars as pl
 from rankbound.paper.findings import Finding
 from rankbound.paper.neural_names import FAMILIES
 from rankbound.paper.neural_pairs import READINGS
-from rankbound.paper.neural_results import (
-    FACT,
-    FAILS,
-    HOLDS,
-    OPEN,
-    VERDICTS,
-    Item,
-    Results,
-    claim,
-    data_of,
-    four,
-    tested,
-    verdict_of,
-)
+from rankbound.paper.neural_results import Results, data_of, four
 from rankbound.paper.neural_tables import R_SQUARED
+from rankbound.paper.neural_verdicts import FACT, FAILS, HOLDS, OPEN, Item, judged, judged_by, tested
 from rankbound.paper.plain_table import signed
 
 TRAINED_BOTH_WAYS = (
@@ -56,19 +44,13 @@ def _families(faces: Results) -> Iterator[Item]:
     names = [name for name in best if name is not None]
     if len(names) < len(FAMILIES):
         return
-    rows = tested(faces, list(pairwise(names)))
-    verdict = verdict_of([row["difference"] for row in rows], [row["p_holm"] for row in rows])
     means = ", ".join(f"{family} {faces.mean(name):.4f} ({name})" for family, name in zip(FAMILIES, names, strict=True))
-    yield (
-        verdict,
-        claim(
-            verdict,
-            f"“ranking methods perform the best, regression models come second, and classification methods perform "
-            f"worst” on {data_of(faces)}",
-            f"The best of each family by pair accuracy: {means}. Differences of neighbours in the claimed order:",
-            rows,
-            faces,
-        ),
+    yield judged_by(
+        tested(faces, list(pairwise(names))),
+        faces,
+        f"“ranking methods perform the best, regression models come second, and classification methods perform "
+        f"worst” on {data_of(faces)}",
+        f"The best of each family by pair accuracy: {means}. Differences of neighbours in the claimed order:",
     )
 
 
@@ -76,17 +58,12 @@ def _same_models(faces: Results) -> Iterator[Item]:
     """N07 at equal features and equal models: what the question alone changes."""
     rows = tested(faces, TRAINED_BOTH_WAYS)
     if rows:
-        verdict = verdict_of([row["difference"] for row in rows], [row["p_holm"] for row in rows])
-        yield (
-            verdict,
-            claim(
-                verdict,
-                f"ranking beats regression, and both beat classification, with the same model on the same features of "
-                f"{data_of(faces)}",
-                "Pair accuracy of the same model trained in two ways, on the same pairs:",
-                rows,
-                faces,
-            ),
+        yield judged_by(
+            rows,
+            faces,
+            f"ranking beats regression, and both beat classification, with the same model on the same features of "
+            f"{data_of(faces)}",
+            "Pair accuracy of the same model trained in two ways, on the same pairs:",
         )
 
 
@@ -103,8 +80,8 @@ def _below_guessing(faces: Results) -> Iterator[Item]:
         for name in names
         if (value := faces.printed(name)) is not None
     )
-    yield (
-        (FAILS if min(fair) > 0.5 else FACT),
+    yield Item(
+        FAILS if min(fair) > 0.5 else FACT,
         Finding(
             f"Counted like the other methods, the classifiers of {data_of(faces)} order {_span(fair)} of the pairs "
             f"rightly, not {_span(printed)} as printed.",
@@ -131,14 +108,11 @@ def _explained(faces: Results) -> Iterator[Item]:
         return
     best = found.row(-1, named=True)
     outside = not best["low"] <= PRINTED_R_SQUARED <= best["high"]
-    yield (
-        (FAILS if outside else HOLDS),
-        Finding(
-            f"{VERDICTS[FAILS if outside else HOLDS]}: “even the most effective regression model achieves an R² of "
-            f"only 28%” on {data_of(faces)}.",
-            f"{best['method']} explains {best['ours']:.1%} of the variance of age (95 % interval {best['low']:.1%} to "
-            f"{best['high']:.1%}, {best['n']} test faces).",
-        ),
+    yield judged(
+        FAILS if outside else HOLDS,
+        f"“even the most effective regression model achieves an R² of only 28%” on {data_of(faces)}",
+        f"{best['method']} explains {best['ours']:.1%} of the variance of age (95 % interval {best['low']:.1%} to "
+        f"{best['high']:.1%}, {best['n']} test faces).",
     )
 
 
@@ -150,14 +124,11 @@ def _by_gap(faces: Results) -> Iterator[Item]:
         return
     near, far = own.row(0, named=True), own.row(-1, named=True)
     apart = far["low"] > near["high"]
-    verdict = HOLDS if apart else FAILS if far["accuracy"] < near["accuracy"] else OPEN
-    yield (
-        verdict,
-        Finding(
-            f"{VERDICTS[verdict]}: pairs of about the same age are those that are ordered wrongly ({data_of(faces)}).",
-            f"{best} orders {near['accuracy']:.1%} of the pairs {near['from_years']} to {near['to_years']} years apart "
-            f"rightly, and {far['accuracy']:.1%} of those more than {far['from_years'] - 1} apart.",
-        ),
+    yield judged(
+        HOLDS if apart else FAILS if far["accuracy"] < near["accuracy"] else OPEN,
+        f"pairs of about the same age are those that are ordered wrongly ({data_of(faces)})",
+        f"{best} orders {near['accuracy']:.1%} of the pairs {near['from_years']} to {near['to_years']} years apart "
+        f"rightly, and {far['accuracy']:.1%} of those more than {far['from_years'] - 1} apart.",
     )
 
 
@@ -165,17 +136,8 @@ def _convolution(faces: Results) -> Iterator[Item]:
     """N09: convolution against fully connected layers."""
     rows = tested(faces, [("RankCNN", "RankNet")])
     if rows:
-        verdict = verdict_of([rows[0]["difference"]], [rows[0]["p_holm"]])
-        yield (
-            verdict,
-            claim(
-                verdict,
-                f"convolution improves ranking on {data_of(faces)}",
-                "Pair accuracy, on the same pairs:",
-                rows,
-                faces,
-            ),
-        )
+        text = f"convolution improves ranking on {data_of(faces)}"
+        yield judged_by(rows, faces, text, "Pair accuracy, on the same pairs:")
 
 
 def _features(faces: Sequence[Results]) -> Iterator[Item]:
@@ -189,14 +151,10 @@ def _features(faces: Sequence[Results]) -> Iterator[Item]:
     if changes:
         better = sum(change > 0 for change in changes.values())
         told = ", ".join(f"{name} {signed(value)}" for name, value in changes.items())
-        verdict = HOLDS if better == len(changes) else FAILS if better == 0 else OPEN
-        yield (
-            verdict,
-            Finding(
-                f"{VERDICTS[verdict]}: the features of VGG16 improve every method over pixels ({better} of "
-                f"{len(changes)} here).",
-                f"Change of the pair accuracy: {told}.",
-            ),
+        yield judged(
+            HOLDS if better == len(changes) else FAILS if better == 0 else OPEN,
+            f"the features of VGG16 improve every method over pixels ({better} of {len(changes)} here)",
+            f"Change of the pair accuracy: {told}.",
         )
 
 

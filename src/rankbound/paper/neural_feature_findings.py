@@ -6,10 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper.findings import Finding
 from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_names import data_set_title
-from rankbound.paper.neural_results import FAILS, HOLDS, LEVEL, OPEN, VERDICTS, Item
+from rankbound.paper.neural_verdicts import FAILS, HOLDS, LEVEL, OPEN, Item, judged
 from rankbound.paper.plain_table import probability, signed
 from rankbound.paper.scores import SYNTHETIC
 from rankbound.statistics.randomisation import holm
@@ -56,17 +55,11 @@ def trends(results: FeatureResults) -> Iterator[Trend]:
 
 
 def _of_family(one: Trend) -> Item:
-    dataset, rows, trend, adjusted, signs, verdict = (
-        one.dataset,
-        one.rows,
-        one.trend,
-        one.adjusted,
-        one.signs,
-        one.verdict,
-    )
+    rows, trend, adjusted, signs = one.rows, one.trend, one.adjusted, one.signs
     change = {1: "Its lead grows", -1: "Its lead shrinks", 0: "Its lead has no certain trend"}[signs[-1]]
-    return verdict, Finding(
-        f"{VERDICTS[verdict]}: networks are needed with many features and not with few, on {data_set_title(dataset)}.",
+    return judged(
+        one.verdict,
+        f"networks are needed with many features and not with few, on {data_set_title(one.dataset)}",
         f"{_places(rows, signs)} {change}: {signed(trend['difference'])} with ten times the features (95 % interval "
         f"{signed(trend['low'])} to {signed(trend['high'])}, p {probability(adjusted[-1])}). The best network minus "
         "the best other model of its family (best by these scores), both on the same columns, drawn at random; "
@@ -82,6 +75,7 @@ def _of_family(one: Trend) -> Item:
             )
             for row, p_value in zip(rows, adjusted, strict=False)
         ),
+        differences=[signed(row["difference"]) for row in rows],
     )
 
 

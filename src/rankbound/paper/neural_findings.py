@@ -13,17 +13,8 @@ from rankbound.paper.neural_face_findings import face_findings
 from rankbound.paper.neural_feature_findings import feature_findings
 from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_names import AS_PRINTED, CONTROL, FAMILIES, what_is_missing
-from rankbound.paper.neural_results import (
-    FACT,
-    LEVEL,
-    Item,
-    Results,
-    claim,
-    data_of,
-    four,
-    tested,
-    verdict_of,
-)
+from rankbound.paper.neural_results import Results, data_of, four
+from rankbound.paper.neural_verdicts import FACT, LEVEL, Item, judged_by, tested
 from rankbound.paper.plain_table import probability, signed
 
 NETWORKS = ("RankNet", "DirectRanker", "RankCNN", "Reg-NN", "Class-NN", "Class-CNN")
@@ -45,12 +36,13 @@ def neural_findings(results: Sequence[Results], by_features: FeatureResults | No
     found += face_findings([one for one in ran if one.about.of_faces])
     found += feature_findings(by_features)
     if any(one.synthetic for one in results):
-        found.append(
-            (FACT, Finding("No claim is judged on generated data.", "The tables and figures below are of them."))
-        )
+        told = Finding("No claim is judged on generated data.", "The tables and figures below are of them.")
+        found.append(Item(FACT, told))
     absent = [one for one in results if one not in ran and not one.synthetic]
-    found += [(FACT, Finding(f"Table {one.about.number} has not run.", what_is_missing(one.about))) for one in absent]
-    return sorted(found, key=lambda item: item[0])
+    found += [
+        Item(FACT, Finding(f"Table {one.about.number} has not run.", what_is_missing(one.about))) for one in absent
+    ]
+    return sorted(found, key=lambda item: item.verdict)
 
 
 def _ranking_against_classification(web: Results) -> Iterator[Item]:
@@ -58,21 +50,16 @@ def _ranking_against_classification(web: Results) -> Iterator[Item]:
     rows = tested(web, TRAINED_BOTH_WAYS)
     if not rows:
         return
-    # The claim is that classification ranks better: a positive difference, rank minus class, speaks against it.
-    verdict = verdict_of([-row["difference"] for row in rows], [row["p_holm"] for row in rows])
     best = {family: web.best(web.of_family(family)) for family in ("rank", "classification")}
     means = {name: web.mean(name) for name in best.values() if name}
     first = " and ".join(f"{name} with {means[name]:.4f}" for name in best.values() if name)
-    yield (
-        verdict,
-        claim(
-            verdict,
-            f"“ranking methods perform worse than classification methods” on {data_of(web)}",
-            f"The best ones of the two families are {first}. The same models trained both ways, NDCG@10 of ranking "
-            "minus that of classification:",
-            rows,
-            web,
-        ),
+    yield judged_by(
+        rows,
+        web,
+        f"“ranking methods perform worse than classification methods” on {data_of(web)}",
+        f"The best ones of the two families are {first}. The same models trained both ways, NDCG@10 of ranking "
+        "minus that of classification:",
+        sign=-1,
     )
 
 
@@ -87,7 +74,7 @@ def _above_chance(web: Results) -> Iterator[Item]:
     place = ranked.index("LambdaMART") + 1
     all_printed = neural_runs.printed_scores(web.about)["printed"].to_list()
     printed_place = 1 + sum(score > printed for score in all_printed)
-    yield (
+    yield Item(
         FACT,
         Finding(
             f"LambdaMART scores {lambdamart:.4f} on {data_of(web)}, place {place} of {len(trained)}; a random order "
@@ -112,19 +99,15 @@ def _networks(results: Results) -> Iterator[Item]:
     if not rows:
         return
     if results.about.of_faces:
-        text, sign = "networks perform better than linear models and trees", 1
+        text = "networks perform better than linear models and trees"
     else:
-        text, sign = "“neural networks perform worse than logistic regression and tree-based methods”", -1
-    verdict = verdict_of([sign * row["difference"] for row in rows], [row["p_holm"] for row in rows])
-    yield (
-        verdict,
-        claim(
-            verdict,
-            f"{text} on {data_of(results)}",
-            "The best network of each family minus the best other model of it (best by these scores):",
-            rows,
-            results,
-        ),
+        text = "“neural networks perform worse than logistic regression and tree-based methods”"
+    yield judged_by(
+        rows,
+        results,
+        f"{text} on {data_of(results)}",
+        "The best network of each family minus the best other model of it (best by these scores):",
+        sign=1 if results.about.of_faces else -1,
     )
 
 
@@ -136,7 +119,7 @@ def _as_printed(results: Results) -> Iterator[Item]:
         return
     random = 0.5 if results.about.of_faces else results.mean("random")
     worse = sum(row["difference"] < 0 and row["p_holm"] < LEVEL for row in rows)
-    yield (
+    yield Item(
         FACT,
         Finding(
             f"With the paper's optimiser, learning rate and batches, {worse} of {len(rows)} methods score less on "
@@ -161,7 +144,7 @@ def _twins(results: Results) -> Iterator[Item]:
     """N03: DirectRanker beside RankNet."""
     row = results.compared("DirectRanker", "RankNet")
     if row is not None:
-        yield (
+        yield Item(
             FACT,
             Finding(
                 f"DirectRanker differs from RankNet by {signed(row['difference'])} on {data_of(results)} (95 % "

@@ -1,10 +1,6 @@
-"""The neural-ranking study's tables read back, and how a claim is judged by them.
+"""The neural-ranking study's tables read back."""
 
-A claim that compares methods holds, or does not, if tests of the named comparisons agree on it (Holm within the claim,
-5 %); otherwise it is not confirmed.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,26 +8,13 @@ from typing import Any
 import polars as pl
 
 from rankbound.paper import neural_runs
-from rankbound.paper.findings import Finding
 from rankbound.paper.made_files import reading
 from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound.paper.neural_pairs import GAP_COLUMNS
 from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
-from rankbound.paper.plain_table import probability, signed
 from rankbound.paper.scores import SYNTHETIC
-from rankbound.statistics.randomisation import holm
-
-LEVEL = 0.05
 
 _GAP_COLUMNS = {"dataset": pl.String, **GAP_COLUMNS}
-
-FAILS, OPEN, HOLDS, FACT = range(4)
-"""What a finding says of a claim, in the order of telling; a FACT judges none."""
-
-Item = tuple[int, Finding]
-"""A finding with its verdict."""
-
-VERDICTS = ("Does not hold", "Not confirmed", "Holds")
 
 
 @dataclass(frozen=True)
@@ -104,55 +87,6 @@ def read_results(folder: Path) -> list[Results]:
 def _read(path: Path, columns: Any) -> pl.DataFrame:
     with reading(path):
         return pl.read_csv(path, schema=columns)
-
-
-def tested(results: Results, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The comparisons of a claim that can be made, with p-values adjusted within it."""
-    found = [
-        {"method": one, "other": other, **row}
-        for one, other in pairs
-        if (row := results.compared(one, other)) is not None
-    ]
-    adjusted = holm([row["p_value"] for row in found])
-    return [row | {"p_holm": p_value} for row, p_value in zip(found, adjusted, strict=True)]
-
-
-def verdict_of(claimed: Sequence[float], p_values: Sequence[float]) -> int:
-    """Holds if all differences are as claimed and significant; fails if one is significant the other way."""
-    significant = [p_value < LEVEL for p_value in p_values]
-    if any(sure and difference < 0 for difference, sure in zip(claimed, significant, strict=True)):
-        return FAILS
-    return HOLDS if all(significant) else OPEN
-
-
-def claim(verdict: int, text: str, detail: str, rows: Sequence[Mapping[str, Any]], results: Results) -> Finding:
-    """The verdict on a claim, with the comparisons behind it: ours with interval and p-value, and the printed one."""
-    printed = [_printed_difference(results, row["method"], row["other"]) for row in rows]
-    outside = [
-        not row["low"] <= value <= row["high"] for row, value in zip(rows, printed, strict=True) if value is not None
-    ]
-    if outside:
-        detail = f"{sum(outside)} of {len(outside)} printed differences lie outside our interval. {detail}"
-    return Finding(
-        f"{VERDICTS[verdict]}: {text}.",
-        detail,
-        ("methods", "ours", "95 % interval", "p (Holm)", "printed"),
-        tuple(
-            (
-                f"{row['method']} − {row['other']}",
-                signed(row["difference"]),
-                f"{signed(row['low'])} to {signed(row['high'])}",
-                probability(row["p_holm"]),
-                "–" if value is None else signed(value),
-            )
-            for row, value in zip(rows, printed, strict=True)
-        ),
-    )
-
-
-def _printed_difference(results: Results, method: str, other: str) -> float | None:
-    one, two = results.printed(method), results.printed(other)
-    return None if one is None or two is None else one - two
 
 
 def data_of(results: Results) -> str:

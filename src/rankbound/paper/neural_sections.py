@@ -17,7 +17,8 @@ from rankbound.paper.neural_first_findings import first_findings
 from rankbound.paper.neural_layout import Wide
 from rankbound.paper.neural_layout import caption as neural_caption
 from rankbound.paper.neural_layout import layout as neural_layout
-from rankbound.paper.neural_results import Item, Results, read_results
+from rankbound.paper.neural_results import Results, read_results
+from rankbound.paper.neural_verdicts import Item
 
 _TEXT = (
     "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
@@ -45,7 +46,7 @@ class Neural:
             return
         synthetic = any(one.synthetic for one in self.results)
         tables = (*map(_table, self.results), *self._feature_tables())
-        told = tuple(finding for _, finding in self._findings)
+        told = tuple(item.finding for item in self._findings)
         yield Section("neural", "Neural networks in ranking", _TEXT, tables, told)
         names = [name for name in FIGURES if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()]
         drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
