@@ -198,7 +198,7 @@ def test_a_score_that_is_not_finite_is_refused_with_its_topic() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.csv", "run.tsv", "run.parquet"])
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.csv", "run.csv.gz", "run.tsv", "run.parquet"])
 def test_a_written_run_is_read_back_with_every_score_and_its_order(tmp_path: Path, name: str, dtype: Any) -> None:
     generator = np.random.default_rng(1)
     # Neighbours in their own precision, at all magnitudes.
@@ -230,6 +230,24 @@ def test_written_qrels_are_read_back(tmp_path: Path) -> None:
         [2, 0, 1],
         [0, 2, 3],
     )
+
+
+@pytest.mark.parametrize("name", ["q.csv", "q.csv.gz", "q.tsv", "q.tsv.gz", "q.parquet", "q.txt", "q.txt.gz"])
+def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: str) -> None:
+    _, table = random_tables(0)
+    qrels = qrels_of({topic: {item: max(grade, 0) for item, grade in items.items()} for topic, items in table.items()})
+    write_qrels(tmp_path / name, qrels)
+    assert (tmp_path / name).read_bytes().startswith(b"\x1f\x8b") == name.endswith(".gz")
+    back = read_qrels(tmp_path / name)
+    assert (list(back.topics), list(back.items)) == (list(qrels.topics), list(qrels.items))
+    np.testing.assert_array_equal(back.relevance, qrels.relevance)
+    np.testing.assert_array_equal(back.offsets, qrels.offsets)
+
+
+def test_packed_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"run\.parquet\.gz: parquet is packed as it is; expected a name that ends in"):
+        write_run(tmp_path / "run.parquet.gz", run_of({"q": {"a": 1.0}}))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -76,13 +76,13 @@ def read_qrels(path: File, *, topic: str = "topic", item: str | None = None, rel
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
-    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, else TREC text (packed for `.gz`).
+    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, else TREC text; text is packed for `.gz`.
 
     A score is written with as many digits as tell it from its neighbours in its own precision; trec_eval reads single
     precision, where float64 scores may become ties. The file appears whole or not at all.
 
     Raises:
-        DataError: for a name that is empty or has white space, or a score that is not finite.
+        DataError: in TREC text, for a name that is empty or has white space, or a score that is not finite.
     """
     with needs_extra("data"):
         from rankbound.interchange import tables, trec
@@ -93,10 +93,17 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
-    """Write TREC qrels (packed for `.gz`); DataError for relevance that is no whole number, and as in `write_run`."""
+    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; text is packed for `.gz`.
+
+    Raises:
+        DataError: in TREC qrels, for relevance that is no whole number, and for names as in `write_run`.
+    """
     with needs_extra("data"):
-        from rankbound.interchange import trec
-    trec.write_qrels(path, qrels)
+        from rankbound.interchange import tables, trec
+    if _is_table(path):
+        tables.write_judged(path, qrels)
+    else:
+        trec.write_qrels(path, qrels)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Tables with a row for each item of each topic: CSV, parquet, or a data frame in memory."""
 
+import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +16,7 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.files import atomic_path
 from rankbound.interchange.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.interchange.judged import JudgedLists, Run
+from rankbound.interchange.judged import JudgedLists, Qrels, Run
 
 _SHOWN_NAMES = 8
 _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
@@ -86,11 +87,27 @@ def read_scores(path: str | os.PathLike[str]) -> Run:
 
 def write_scores(path: str | os.PathLike[str], run: Run) -> None:
     """Write a run as a table with the columns topic, item and score, rows in the run's order."""
-    topic = topic_column(run.topics, run.offsets)
-    frame = pl.DataFrame({"topic": topic, "item": name_column(run.items), "score": run.scores})
+    _write(path, run, {"score": run.scores})
+
+
+def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
+    """Write judgements as a table with the columns topic, item and relevance, rows in their order."""
+    _write(path, qrels, {"relevance": qrels.relevance})
+
+
+def _write(
+    path: str | os.PathLike[str], lists: Run | Qrels, values: Mapping[str, npt.NDArray[np.floating[Any]]]
+) -> None:
+    suffix = Path(path).suffix
+    if Path(path).name.endswith(".parquet.gz"):
+        raise DataError(f"{path}: parquet is packed as it is; expected a name that ends in .parquet")
+    topic = topic_column(lists.topics, lists.offsets)
+    frame = pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})
     with atomic_path(path) as temporary:
-        if Path(path).suffix == ".parquet":
+        if suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")
+        elif suffix == ".gz":
+            temporary.write_bytes(gzip.compress(frame.write_csv(separator=_separator(path)).encode(), mtime=0))
         else:
             frame.write_csv(temporary, separator=_separator(path))
 
