@@ -20,7 +20,7 @@ from rankbound.data.image_decoding import encode_image
 MIRROR = "mirror"
 MOVIELENS, FACES, VGG16 = (
     "ml-latest-small.zip",
-    "All-Age-Faces-128px.zip",
+    "All-Age-Faces.zip",
     "vgg16-397923af.pth",
 )
 STUDY_SEED = 20
