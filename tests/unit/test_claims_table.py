@@ -73,7 +73,7 @@ def test_missing_runs_are_named(tmp_path: Path) -> None:
 def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
     claims = Claims.read(folder)
     (finding,) = claims.findings()
-    assert finding.headline.startswith("Of 73 claims of the seeds, ")
+    assert finding.headline.startswith("Of 73 claims of the sources, ")
     (section,) = claims.sections()
     (table,) = section.blocks
     assert [row[0].text for row in table.rows] == [claim.id for claim in CLAIMS]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Models: shapes, sizes of the seeds, reproducible starts; and the controls."""
+"""Models: shapes, sizes as published, reproducible starts; and the controls."""
 
 import pytest
 import torch

@@ -47,7 +47,7 @@ def test_holds_follows_the_printed_rounding(ours: float, printed: str, expected:
 
 
 def test_an_unknown_table_is_refused_with_the_names_that_exist() -> None:
-    with pytest.raises(ConfigError, match=r"no 'table_9_9'; the tables are table_5_1, table_1_1"):
+    with pytest.raises(ConfigError, match=r"no 'table_9_9'; the tables without runs are table_1_1"):
         worked.worked_table("table_9_9")
 
 

@@ -1,4 +1,4 @@
-"""Every worked example of the seeds, by its id, through the public names of the package.
+"""Every worked example of the sources, by its id, through the public names of the package.
 
 `tests/reference/worked_examples.csv` holds the rows. A row asserts `expected`, which is the right value also where the
 printed one is wrong (status printed-wrong). Quantities that nobody has built yet stand in LATER: their rows must fail,
@@ -318,7 +318,7 @@ def mean_dcg_error(given: Inputs) -> Values:
 
 
 def strict_pair_accuracy(given: Inputs) -> Values:
-    """A list per pair, its first item the better one; seed 000 counts a tie, half right here, as wrong."""
+    """A list per pair, its first item the better one; Li and Wu counts a tie, half right here, as wrong."""
     chances = np.array(numbers(given["p"]))
     scores = np.stack([np.log(chances / (1 - chances)), np.zeros(len(chances))], 1).ravel()
     right = rb.metric("PairAccuracy")(scores, np.tile([1, 0], len(chances)), np.arange(0, len(scores) + 1, 2))

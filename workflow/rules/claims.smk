@@ -1,4 +1,4 @@
-# What the seeds claim, and what became of it: one table, of everything that was trained.
+# What the sources claim, and what became of it: one table, of everything that was trained.
 from rankbound.study.code_inputs import modules_of
 
 LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
@@ -27,7 +27,7 @@ rule claims:
             "<results>/tables/table_claims.csv",
             caption="../report/claims.rst",
             category="Tables",
-            labels={"table": "claims", "of": "verdicts on what the seeds claim"},
+            labels={"table": "claims", "of": "verdicts on what the sources claim"},
         ),
         md="<results>/tables/table_claims.md",
         tex="<results>/tables/table_claims.tex",

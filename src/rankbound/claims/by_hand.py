@@ -1,4 +1,4 @@
-"""Metrics of one order, in plain Python and as the seeds write them: what claims hold the library against.
+"""Metrics of one order, in plain Python and as the sources write them: what claims hold the library against.
 
 Nothing here comes from the rest of the package. An order is a tuple of grades from rank 1 down. Values are exact
 fractions, except where a logarithm makes them floats.
@@ -54,7 +54,7 @@ def ndcg(order: Sequence[int]) -> float:
 
 
 def wrong_pairs(order: Sequence[int]) -> int:
-    """Pairs in the wrong order, each with the difference of its grades: seed 004 eq. 4; binary: thesis eq. 2.12."""
+    """Pairs in the wrong order, each with the difference of its grades: Jin and Geng eq. 4; binary: thesis eq. 2.12."""
     return sum(below - above for above, below in combinations(order, 2) if above < below)
 
 

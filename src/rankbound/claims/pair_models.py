@@ -28,7 +28,7 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
     "RankNet": torch.sigmoid,
     "DirectRanker": lambda difference: torch.sigmoid(torch.tanh(difference)),
 }
-"""F of seed 000 eq. 1: the chance that the first item wins, of the difference of the scores."""
+"""F of Li and Wu's eq. 1: the chance that the first item wins, of the difference of the scores."""
 
 
 def _generator() -> torch.Generator:

@@ -25,7 +25,7 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFU
 from rankbound.paper.neural_names import AS_PRINTED
 
 WEB10K = "mslr-web10k-label2"
-"""The seed's data set as it reads it: labels from 2 on are relevant."""
+"""The paper's data set as it reads it: labels from 2 on are relevant."""
 
 NO_ARCHIVE = "The archive of MSLR-WEB10K cannot be had here"
 

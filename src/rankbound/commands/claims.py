@@ -1,9 +1,9 @@
-"""`rankbound claims`: a verdict on every claim of the seeds, from a study's results."""
+"""`rankbound claims`: a verdict on every claim of the sources, from a study's results."""
 
 import argparse
 from pathlib import Path
 
-SUMMARY = "Decide the claims of the seeds from a study's results: a verdict for each, with the numbers behind it"
+SUMMARY = "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it"
 EXAMPLES = """\
   rankbound claims --out-dir results/tables
   rankbound claims --runs results/runs.parquet --epochs results/epochs.parquet \\

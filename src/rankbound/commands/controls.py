@@ -6,7 +6,7 @@ from pathlib import Path
 SUMMARY = "Measure the controls random, popularity and oracle on every test part."
 
 EXAMPLES = """\
-  rankbound controls --instances data/instances/movielens-nsr1.parquet --out results/runs/published/controls.parquet \\
+  rankbound controls --instances data/instances/movielens-nsr1.parquet --out runs/movielens-nsr1/controls.parquet \\
       --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
                   "controls": ["random", "popularity", "oracle"], "folds": [1, 2, 3, 4, 5]}'
 """

@@ -11,7 +11,7 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, aaf or vgg16")
+    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf or vgg16")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="where to save the archive")
     parser.add_argument(
         "--mirror", metavar="M", help="a folder or base URL with the archives by name; after RANKBOUND_MIRROR"

@@ -13,7 +13,9 @@ EXAMPLES = """\
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "name", metavar="NAME", help="figure_1_1, figure_3_1 .. 3_7, figure_5_1 .. 5_10, figure_neural_1 .."
+        "name",
+        metavar="NAME",
+        help="figure_1_1, figure_3_1 .. 3_7, figure_5_1 .. 5_10, figure_linear_2, _3, figure_neural_1 ..",
     )
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (chapter 5, neural ranking)")
     for name, of in (("epochs", "all epochs"), ("images", "the faces")):

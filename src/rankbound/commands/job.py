@@ -8,12 +8,12 @@ from rankbound.commands._flags import positive
 SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
 
 EXAMPLES = """\
-  rankbound job --instances data/instances/movielens-nsr1.parquet --out results/runs/min-max.parquet \\
+  rankbound job --instances data/instances/movielens-nsr1.parquet --out runs/movielens-nsr1/min-max.parquet \\
       --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
                   "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
-                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "learning_rate": 0.001, "epochs": 30, "batch_size": 32,
-                  "temperature": 1.0}'
-  rankbound job --instances data/instances/aaf.parquet --images data/images/aaf.parquet --out runs/none.parquet \\
+                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "optimiser": "adam", "learning_rate": 0.001,
+                  "epochs": 30, "batch_size": 32, "temperature": 1.0, "variant": ""}'
+  rankbound job --instances data/instances/aaf.parquet --images data/images/aaf.parquet --out runs/Rank-LR.parquet \\
       --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
                   "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
                   "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,

@@ -15,7 +15,12 @@ _OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_neural_")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("name", metavar="NAME", help="table_5_1, table_neural_1, or a worked table such as table_2_2")
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="table_5_1, table_5_1_honest, table_flattery, table_sensitivity, table_neural_1 to _3, "
+        "table_neural_features, or a worked table such as table_2_2 (table_claims: see rankbound claims)",
+    )
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
     parser.add_argument("--experiments", type=Path, metavar="FILE", help="the experiments' runs (table_sensitivity)")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes")

@@ -66,7 +66,7 @@ def draw_pairs(
 ) -> Integers:
     """`count` distinct pairs of faces `(count, 2)` whose ages differ by more than `above` years, sides at random.
 
-    "Evenly selected" (seed 000 section 5) is read as: every face about equally often, so that no one person decides
+    "Evenly selected" (Li and Wu section 5) is read as: every face about equally often, so that no one person decides
     what is learnt, and ages keep the shares that they have. In rounds, the faces drawn least often so far each get a
     partner: of some random ones that are far enough in age, no near duplicates and not yet drawn together, the one
     drawn least often. Which side the older face is on is a coin's throw.

@@ -20,7 +20,7 @@ Path = str | os.PathLike[str]
 
 CHANNELS = 3
 SIDE = 100
-"""Pixels of each side (seed 000: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)."""
+"""Pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)."""
 
 IMAGES_KEY = "rankbound.images"
 """Metadata of an images file, sorted JSON: how pixels were made (`shape` is channels, height, width), what was left

@@ -8,7 +8,7 @@ from rankbound.data.reader import Split
 def pairs_of_lists(split: Split, count: int | None = None, random: np.random.Generator | None = None) -> Split:
     """All pairs of a more and a less relevant item of one list, or `count` of them, as two-item lists.
 
-    Pairs within a query, ties left out, each pair once (seed 000 section 3). A pair keeps its list's topic, its items
+    Pairs within a query, ties left out, each pair once (Li and Wu section 3). A pair keeps its list's topic, its items
     keep their indices and grades, and its sides are thrown by `random` (without it, the more relevant item stands
     first). With `count`, that many pairs are drawn by `random` without replacement, all pairs of all lists alike, so
     that long lists weigh more, as they do among all pairs; `count` above the number of pairs takes all of them.

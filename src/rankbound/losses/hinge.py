@@ -12,7 +12,7 @@ from rankbound.losses.violations import Violations
 
 
 class HingeLoss(PairLoss):
-    r"""The pairwise hinge loss (seed 001, "Pair-wise ranking"): a pair is pushed until its scores are a margin apart.
+    r"""The pairwise hinge loss (Herbrich et al. 2000): a pair is pushed until its scores are a margin apart.
 
     $$\ell(d) = \max(0, m - d), \qquad d = s_i - s_j$$
 

@@ -14,7 +14,7 @@ from rankbound.texts import text_of
 
 
 class ListMLELoss(RankingLoss):
-    r"""Negative log-likelihood of the order by relevance under Plackett and Luce's model (Xia et al. 2008; seed 001).
+    r"""Negative log-likelihood of the order by relevance under Plackett and Luce's model (Xia et al. 2008).
 
     $$L = \sum_i w_i \left( \log \sum_{j: y_j \le y_i} e^{s_j} - s_i \right)$$
 

@@ -31,8 +31,8 @@ class PairLoss(RankingLoss):
         reduction: `mean`: $Z$ is the number of the list's pairs, so that long lists count no more than short ones;
             `sum`: $Z = 1$.
         weight: `uniform`: $w_{ij} = 1$; `difference`: $w_{ij} = y_i - y_j$, which makes the loss a surrogate of the
-            multipartite error of seed 004: `mean` of its eq. 3, `sum` of its eq. 4, $R(f)$. By Theorem 1 there it is
-            the sum of the binary losses over all thresholds of relevance.
+            multipartite error of Jin and Geng: `mean` of eq. 3, `sum` of eq. 4, $R(f)$. By Theorem 1 there it is the
+            sum of the binary losses over all thresholds of relevance.
     """
 
     name: ClassVar[str]
@@ -105,7 +105,7 @@ class LinkLoss(PairLoss):
 
 
 class PairwiseLogisticLoss(LinkLoss):
-    r"""RankNet's cross-entropy (Burges et al. 2005; seed 000 eq. 2 with the sign put right, erratum N01).
+    r"""RankNet's cross-entropy (Burges et al. 2005; Li and Wu eq. 2 with the sign put right, erratum N01).
 
     $$\ell(d) = \log\left(1 + e^{-d/\tau}\right) = -\log \sigma(d/\tau), \qquad d = s_i - s_j$$
 
@@ -121,7 +121,7 @@ class PairwiseLogisticLoss(LinkLoss):
 
 
 class DirectRankerLoss(LinkLoss):
-    r"""DirectRanker's cross-entropy (seed 000 section 3.1): RankNet's, with a tanh before the sigmoid.
+    r"""DirectRanker's cross-entropy (Li and Wu section 3.1): RankNet's, with a tanh before the sigmoid.
 
     $$\ell(d) = -\log \sigma(\tanh(d/\tau)), \qquad d = s_i - s_j$$
 

@@ -62,7 +62,7 @@ class PointwiseLoss(RankingLoss):
 
 
 class SquaredLoss(PointwiseLoss):
-    r"""Squared error of the score as an estimate of the gain: $(s_i - g(y_i))^2$ (seed 000, sec. 3.2).
+    r"""Squared error of the score as an estimate of the gain: $(s_i - g(y_i))^2$ (Li and Wu, sec. 3.2).
 
     Args:
         gain: `linear` is $y$, `exp2` is $2^y - 1$.
@@ -84,7 +84,7 @@ class SquaredLoss(PointwiseLoss):
 
 
 class LogisticLoss(PointwiseLoss):
-    r"""Logistic regression of relevance (seed 000, secs. 3.2, 4.2): $\log(1 + e^{s_i}) - s_i\, t_i$.
+    r"""Logistic regression of relevance (Li and Wu, secs. 3.2, 4.2): $\log(1 + e^{s_i}) - s_i\, t_i$.
 
     The cross-entropy of $\sigma(s_i)$, the probability that item $i$ is relevant, with $t_i = 1[y_i \ge \mathrm{rel}]$.
 

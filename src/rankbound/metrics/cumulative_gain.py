@@ -66,7 +66,7 @@ class GainMetric(AdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
-    """Cumulative gain at k (seed 001): the sum of the gains of the first k ranks.
+    """Cumulative gain at k (David's Wiki): the sum of the gains of the first k ranks.
 
     `gain`: `linear` is $y$, `exp2` is $2^y - 1$, for grades up to about 1,000 (with smooth ranks in single precision
     100). Needs a cut-off: without one all orders have the same value.

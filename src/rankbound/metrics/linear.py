@@ -1,4 +1,4 @@
-r"""Metrics that are linear in the ranks: the nRBP loss, linear DCG and the multipartite error of seed 004.
+r"""Metrics that are linear in the ranks: the nRBP loss, linear DCG and the multipartite error of Jin and Geng.
 
 With ties they need no more than the mean rank of each block, and smooth ranks make them sums over pairs of sigmoids:
 $\sum_i y_i \tilde R_i$ is, up to a constant of the list, $\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$.
@@ -67,7 +67,7 @@ class RankSum(Thresholded, LinearMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDCG(LinearMetric):
-    r"""DCG with a linear discount (seed 004 eq. 1): $\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$."""
+    r"""DCG with a linear discount (Jin and Geng eq. 1): $\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$."""
 
     name: ClassVar[str] = "LinearDCG"
 
@@ -80,7 +80,7 @@ class LinearDCG(LinearMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearNDCG(LinearDCG):
-    """Linear DCG over that of the ideal order (seed 004 eq. 1); NaN where that is 0: no relevant item, or N = 1."""
+    """Linear DCG over that of the ideal order (Jin and Geng eq. 1); NaN where that is 0: no relevant item, or N = 1."""
 
     name: ClassVar[str] = "LinearNDCG"
 
@@ -97,7 +97,7 @@ class LinearNDCG(LinearDCG):
 
 @dataclass(frozen=True, kw_only=True)
 class PairError(LinearMetric):
-    r"""The multipartite error (seed 004 eqs. 3, 4): the pairs in the wrong order, each with its difference of grades.
+    r"""The multipartite error (Jin and Geng eqs. 3, 4): pairs in the wrong order, each with its difference of grades.
 
     $$R = \sum_{y_i > y_j} (y_i - y_j) \left(1[R_i > R_j] + \tfrac12\, 1[R_i = R_j]\right)
         = \sum_i y_i R_i - \min_\pi \sum_i y_i \pi_i$$

@@ -60,7 +60,7 @@ class PairAccuracy(PairMetric):
     r"""The share of the pairs of items of different grade that are ordered rightly; a tie counts half.
 
     For binary relevance this is the area under the ROC curve, $1 - U / (P(N - P))$ with Mann and Whitney's U, the nRBP
-    loss. NaN without such a pair. (The accuracy of seed 000, sec. 4.2, counts a tie as wrong.)
+    loss. NaN without such a pair. (The accuracy of Li and Wu, sec. 4.2, counts a tie as wrong.)
     """
 
     name: ClassVar[str] = "PairAccuracy"

@@ -1,4 +1,4 @@
-"""RankCNN: a network that scores pictures (seed 000 section 4.2)."""
+"""RankCNN: a network that scores pictures (Li and Wu section 4.2)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,7 +14,7 @@ POOLING = 2
 class RankCNN(nn.Module):
     """Convolutions, each with ReLU and 2 x 2 maximum pooling, then fully connected layers down to one score.
 
-    The defaults are the seed's: 3 to 6 and 6 to 16 channels with filters of 17 x 17, layers of 300 and 60. It names
+    The defaults are the paper's: 3 to 6 and 6 to 16 channels with filters of 17 x 17, layers of 300 and 60. It names
     neither padding nor stride; without padding, at stride 1, a side goes 100, 84, 42, 26, 13, so that 16 * 13 * 13 =
     2704 values enter the layer of 300, and there are 862,589 parameters.
 

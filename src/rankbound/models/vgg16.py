@@ -1,4 +1,4 @@
-"""VGG16 up to its second fully connected layer: 4096 features of a picture (seed 000 section 4.2).
+"""VGG16 up to its second fully connected layer: 4096 features of a picture (Li and Wu section 4.2).
 
 Simonyan and Zisserman, "Very Deep Convolutional Networks for Large-Scale Image Recognition" (2015), configuration D.
 The parameters have the names of torchvision's published weights: `features.0.weight` .. `classifier.6.bias`.
@@ -31,7 +31,7 @@ _FIRST, _LAST = "classifier.0", "classifier.6"
 class VGG16(nn.Module):
     """The features of pictures: what leaves the second fully connected layer, after its ReLU ("fc7").
 
-    The seed says "4096 features extracted by the pretrained VGG", which fits two layers; it is the second one here,
+    The paper says "4096 features extracted by the pretrained VGG", which fits two layers; it is the second one here,
     the last before the 1000 classes, as is usual. Dropout, which only training has, is left out, and so are the
     weights of the classes.
 

@@ -14,7 +14,7 @@ from rankbound.paper.findings import Finding
 from rankbound.paper.plain_table import probability
 
 _TEXT = (
-    "Claims of the seeds, decided by these runs: those of the honest protocol, unless a claim is about the other one. "
+    "Claims of the sources, decided by these runs: those of the honest protocol, unless a claim is about the other. "
     "Confirmed and refuted are what a test says at 5 % (after Holm's correction where a claim takes several), or what "
     "counting says of a claim about all cases; inconclusive is what these runs leave open."
 )
@@ -37,22 +37,22 @@ class Claims:
         return cls(claims_table.read(path) if path.exists() else None)
 
     def findings(self) -> Iterator[Finding]:
-        """How many claims have which verdict, by the seed that makes them."""
+        """How many claims have which verdict, by the source that makes them."""
         if self.table is None:
             return
         verdicts = list(claims_table.counts(self.table))
-        by_seed = {
-            title: claims_table.counts(of_seed)
-            for letter, title in claims_table.SEEDS.items()
-            if len(of_seed := self.table.filter(pl.col("id").str.starts_with(letter)))
+        by_source = {
+            title: claims_table.counts(of_source)
+            for letter, title in claims_table.SOURCES.items()
+            if len(of_source := self.table.filter(pl.col("id").str.starts_with(letter)))
         }
         every = claims_table.counts(self.table)
         told = [f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every]
         yield Finding(
-            f"Of {len(self.table)} claims of the seeds, {', '.join(told)}.",
-            "By seed; the section Claims has each with the numbers that decide.",
-            ("seed", *verdicts),
-            tuple((title, *(str(of_seed.get(one, 0)) for one in verdicts)) for title, of_seed in by_seed.items()),
+            f"Of {len(self.table)} claims of the sources, {', '.join(told)}.",
+            "By source; the section Claims has each with the numbers that decide.",
+            ("source", *verdicts),
+            tuple((title, *(str(of_source.get(one, 0)) for one in verdicts)) for title, of_source in by_source.items()),
         )
 
     def sections(self) -> Iterator[Section]:

@@ -22,11 +22,11 @@ COLUMNS: dict[str, pl.DataType] = {
     "printed_evidence": pl.String(),
 }
 
-SEEDS = {
+SOURCES = {
     "T": "user/query-wise metric bounding",
     "N": "neural networks in ranking",
     "M": "a textbook's chapter on ranking",
-    "W": "a page on learning to rank",
+    "W": "a wiki page on ranking",
     "L": "linear NDCG and pair-wise error",
 }
 """What a claim's first letter stands for."""
@@ -79,7 +79,7 @@ def number(value: float) -> str:
 
 def markdown(table: pl.DataFrame) -> str:
     """A pipe table below a line that counts the verdicts."""
-    lines = [f"Claims of the seeds and what became of them. {summary(table)}.", ""]
+    lines = [f"Claims of the sources and what became of them. {summary(table)}.", ""]
     lines += ["| claim | | verdict | why | statistic |", "|---|---|---|---|---|"]
     for row in table.iter_rows(named=True):
         told = f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""

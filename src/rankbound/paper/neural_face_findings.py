@@ -1,4 +1,4 @@
-"""What the face tables say of the seed's claims: families of methods, readings of a classifier, variance explained."""
+"""What the face tables say of the paper's claims: families of methods, readings of a classifier, variance explained."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -23,7 +23,7 @@ TRAINED_BOTH_WAYS = (
 """The same model on the same features, trained in two of the three ways, in the claimed order."""
 
 PRINTED_R_SQUARED = 0.28
-"""Of the best age regression (seed 000 section 5)."""
+"""Of the best age regression (Li and Wu section 5)."""
 
 
 def face_findings(faces: Sequence[Results]) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""What the neural-ranking study's tables say about the seed's headline claims, in sentences computed from them.
+"""What the neural-ranking study's tables say about the paper's headline claims, in sentences computed from them.
 
 Claims that do not hold come first, what has not run comes last.
 """
@@ -79,7 +79,7 @@ def _above_chance(web: Results) -> Iterator[Item]:
         Finding(
             f"LambdaMART scores {lambdamart:.4f} on {data_of(web)}, place {place} of {len(trained)}; a random order "
             f"scores {random:.4f}.",
-            f"{above} of {len(trained)} methods are above random order. The seed prints {printed:.4f} for it on "
+            f"{above} of {len(trained)} methods are above random order. The paper prints {printed:.4f} for it on "
             f"{web.about.dataset}, place {printed_place} of {len(all_printed)}, without a random order beside it. "
             f"{_skipped(web)}",
         ),

@@ -1,4 +1,4 @@
-"""What belongs to the neural-ranking study (seed 000), by name: its tables, their data sets and families of methods.
+"""What belongs to the neural-ranking study (Li and Wu), by name: its tables, their data sets and families of methods.
 
 Which table a data set belongs to follows from its name: web queries are Table 1, faces by their pixels Table 2, faces
 by VGG16's features Table 3. Importing this module is light: the workflow's rules read it.
@@ -22,14 +22,14 @@ FEATURES_TABLE = "table_neural_features"
 PAIR_ACCURACY = "PairAccuracy"
 
 _PRINTED_LABEL = 2
-"""The least label of a web query's documents that the seed takes for relevant."""
+"""The least label of a web query's documents that the paper takes for relevant."""
 
 _FACES, _FEATURES, _SYNTHETIC, _GRADED = "aaf", "vgg16", "synthetic-", "-graded"
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What one of the three tables is about, as the seed prints it."""
+    """What one of the three tables is about, as the paper prints it."""
 
     number: int
     title: str
@@ -43,7 +43,7 @@ class Printed:
         return f"table_neural_{self.number}"
 
     def is_on(self, dataset: str) -> bool:
-        """Whether a data set is the one that the printed scores are on, read as the seed reads it."""
+        """Whether a data set is the one that the printed scores are on, read as the paper reads it."""
         return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
 
     @property
@@ -57,7 +57,7 @@ TABLES = (
     Printed(2, "faces by age, 3 x 100 x 100 pixels", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
     Printed(3, "faces by age, features of VGG16", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
 )
-"""The seed's three tables: the printed metric first among ours, and the data set that the printed scores are on."""
+"""The paper's three tables: the printed metric first among ours, and the data set that the printed scores are on."""
 
 
 def table_named(name: str) -> Printed:

@@ -37,7 +37,7 @@ class Results:
         return None if row is None else row["ours"]
 
     def printed(self, method: str) -> float | None:
-        """What the seed prints for a method, whatever the data set."""
+        """What the paper prints for a method, whatever the data set."""
         base = method.removesuffix(AS_PRINTED)
         found = neural_runs.printed_scores(self.about).filter(pl.col("method") == base)["printed"].to_list()
         return found[0] if found else None
@@ -68,7 +68,7 @@ class Results:
 
 
 def read_results(folder: Path) -> list[Results]:
-    """The tables of the study among a folder's files, one per data set, in the seed's order."""
+    """The tables of the study among a folder's files, one per data set, in the paper's order."""
     found = []
     for about in TABLES:
         if not (folder / f"{about.name}.csv").exists():
@@ -97,5 +97,5 @@ def data_of(results: Results) -> str:
 
 
 def four(value: float | None) -> str:
-    """A score as the seed prints it."""
+    """A score as the paper prints it."""
     return "–" if value is None else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""What the tables and figures of the neural-ranking study (seed 000) read: its runs, its epochs, its printed scores.
+"""What the tables and figures of the neural-ranking study (Li and Wu) read: its runs, its epochs, its printed scores.
 
 Its methods are trained under the honest protocol alone: a validation part picks the epoch.
 """
@@ -126,7 +126,7 @@ def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
 
 
 def in_print_order(methods: Sequence[str], families: Sequence[str], table: Printed) -> list[int]:
-    """Positions of the methods: by family, as the seed prints them, then the others by name; controls last."""
+    """Positions of the methods: by family, as the paper prints them, then the others by name; controls last."""
     printed = printed_scores(table)["method"].to_list()
     order = [*FAMILIES, CONTROL]
 

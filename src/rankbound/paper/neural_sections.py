@@ -1,4 +1,4 @@
-"""The neural-ranking study in the report: what its tables say of the seed's claims, the tables, the figures."""
+"""The neural-ranking study in the report: what its tables say of the paper's claims, the tables, the figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from rankbound.paper.neural_results import Results, read_results
 from rankbound.paper.neural_verdicts import Item
 
 _TEXT = (
-    "The seed Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
+    "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
     "its claims, those first that do not hold in these runs; then its tables and figures. Every method's epoch was "
     "picked on a validation part. Who is on a picture of a face is not known: near duplicates share a part of the "
     "split, but one person may stand in two."

@@ -4,7 +4,7 @@ Long form, a row per data set, method and metric. Folds are pooled: every test l
 first; lists on which a metric is undefined are left out and counted. Every method is compared with the best trained one
 of its table on the same lists; p-values are adjusted by Holm over these comparisons.
 
-The seed's Table 1 is on MSLR-WEB10K, and its printed scores stand beside ours on other data for orientation only.
+The paper's Table 1 is on MSLR-WEB10K, and its printed scores stand beside ours on other data for orientation only.
 """
 
 import math
@@ -75,7 +75,7 @@ def neural_table(
 ) -> NeuralTable:
     """Compute a table; those of faces need the predictions of their methods and the images file for the ages.
 
-    Methods that the seed prints and that have not run have a row without scores of ours.
+    Methods that the paper prints and that have not run have a row without scores of ours.
 
     Raises:
         ConfigError: predictions without the images file that holds the ages.
@@ -189,7 +189,7 @@ def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
 def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataFrame:
     """The rows with the printed score of their method, and a row of print alone for methods that have not run.
 
-    The printed column stands beside the metric that the seed names; synthetic data never meet it.
+    The printed column stands beside the metric that the paper names; synthetic data never meet it.
     """
     printed = {row["method"]: row for row in neural_runs.printed_scores(table).iter_rows(named=True)}
     found = pl.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], schema=COLUMNS, orient="row")

@@ -43,7 +43,10 @@ def worked_table(name: str) -> pl.DataFrame:
         ConfigError: no worked table has that name.
     """
     if name not in WORKED_TABLES:
-        raise ConfigError(f"there is no {name!r}; the tables are table_5_1, {', '.join(WORKED_TABLES)}")
+        raise ConfigError(
+            f"there is no {name!r}; the tables without runs are {', '.join(WORKED_TABLES)}; `rankbound table --help` "
+            "names the others"
+        )
     printed = _printed(name)
     rows = []
     for part, row, quantity, ours in WORKED_TABLES[name]():

@@ -26,7 +26,7 @@ _BATCH = 16
 def extract_features(images: Path, weights: Path, out: Path, *, side: int = INPUT_SIDE, device: str = "auto") -> None:
     """Write the features of all faces of `images` to `out`, one row group per chunk, resuming from finished chunks.
 
-    Pictures are enlarged to `side`: the published weights expect 224, and the seed does not say what it did.
+    Pictures are enlarged to `side`: the published weights expect 224, and the paper does not say what it did.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     model = read_weights(weights).to(where)

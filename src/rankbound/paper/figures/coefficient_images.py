@@ -15,7 +15,7 @@ from rankbound.paper.remark import remark
 from rankbound.seals import check_seal
 
 LOGISTIC_FACTOR = 2000
-"""The seed multiplies the coefficients of its two logistic regressions by this."""
+"""The paper multiplies the coefficients of its two logistic regressions by this."""
 
 _CLIPPED = 0.995
 """Quantile of the absolute coefficients at which the colours end: a few pixels must not fade all others."""

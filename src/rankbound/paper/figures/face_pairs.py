@@ -22,7 +22,7 @@ ACROSS = 3
 def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     """`order`: "any" draws from all test pairs, "right" and "wrong" from those that Rank-LR orders so.
 
-    Rank-LR reads the features of VGG16 where it was trained on them (as the seed's did), else pixels; the title says
+    Rank-LR reads the features of VGG16 where it was trained on them (as the paper's did), else pixels; the title says
     which. The older face stands on the right.
     """
     pairs = _candidates(files, order)

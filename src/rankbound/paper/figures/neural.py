@@ -1,4 +1,4 @@
-"""The figures of the neural-ranking study (seed 000): its eight, and five more."""
+"""The figures of the neural-ranking study (Li and Wu): its eight, and five more."""
 
 from dataclasses import replace
 from typing import Any
@@ -46,7 +46,7 @@ NEURAL_FIGURES: dict[str, FigureSpec] = {
             "coefficient_images",
             "Coefficients of four linear models as pictures: the mean of a pixel's red, green and blue one. Red: the "
             "brighter the pixel, the older the face. Those of the logistic regressions are multiplied by 2000, as in "
-            "the seed. Every picture has its own scale, which ends at the 99.5 % quantile of the absolute values.",
+            "the paper. Every picture has its own scale, which ends at the 99.5 % quantile of the absolute values.",
             "weights",
             "images",
             data=(2,),
