@@ -1,11 +1,12 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
-# make paper   the real thing: fetches three data sets, trains some 500 models, draws every table and figure
+# make paper   the real thing: fetches three data sets, trains some 3,000 models, draws every table and figure
 # make test    format, types, and all tests but the next two
 # make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages where it is root)
 # make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
 #              BENCH="--quick" and the like are handed on: docs/benchmarks.md
-# Each sets up what it needs in .venv first. Needs make and Python 3.11 or newer, nothing else.
+# Each sets up what it needs first (.venv, if nothing else is said). Needs make and Python 3.11 or newer; MQ2008 as a
+# .rar also libarchive or unar.
 #
 # PYTHON=python3.12                     another interpreter
 # CORES=4                               how many steps run at once (default: all cores)

@@ -98,7 +98,7 @@ class Step:
 def main() -> None:
     """Generate, run the steps, print what they took."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mslr_size", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("benchmarks/results/mslr-size"), help="scratch, about 3 GB")
+    parser.add_argument("--folder", type=Path, default=Path("benchmarks/results/mslr-size"), help="scratch, about 4 GB")
     parser.add_argument("--share", type=float, default=1.0, help="of the queries and rows; 1 is the full size")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help="train these for one epoch")
     parser.add_argument("--keep", action="store_true", help="leave the files there")
