@@ -3,8 +3,8 @@
 import errno
 import os
 import re
+import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -63,18 +63,24 @@ def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
     Its process holds a lock on it: a file of the same target that nobody has locked was left by a process that was
     killed, and is removed first.
     """
-    prefix = f".{target.stem}."
-    with _explained(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_left_behind(target.parent, prefix, suffix)
-        handle, temporary = _locked_temporary(target.parent, prefix, suffix)
+    # Named before it exists, so that a signal at any moment finds what has to be removed.
+    temporary, handle = _temporary_name(target, suffix), -1
     try:
+        with _explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_left_behind(target, suffix)
+            handle = _made_and_locked(temporary)
+            # Between the two, another writer may have taken it for a dead one's.
+            while not is_at(handle, temporary):
+                os.close(handle)
+                handle = _made_and_locked(temporary)
         yield temporary
     finally:
         # Where even this fails, the error on its way says why.
         with suppress(OSError):
             temporary.unlink()
-        os.close(handle)
+        with suppress(OSError):
+            os.close(handle)
 
 
 def lock(handle: int, *, wait: bool) -> bool:
@@ -99,22 +105,19 @@ def is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _locked_temporary(folder: Path, prefix: str, suffix: str) -> tuple[int, Path]:
-    while True:
-        handle, name = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
-        # By its handle: its name may be gone, as below.
-        os.chmod(handle if os.chmod in os.supports_fd else name, 0o666 & ~_current_umask())  # noqa: PTH101
-        lock(handle, wait=True)
-        # Between its making and its locking, another writer may have taken it for a dead one's.
-        if is_at(handle, Path(name)):
-            return handle, Path(name)
-        os.close(handle)
+def _temporary_name(target: Path, suffix: str) -> Path:
+    return target.parent / f".{target.stem}.{secrets.token_hex(8)}{suffix}"
 
 
-def _remove_left_behind(folder: Path, prefix: str, suffix: str) -> None:
-    # Names as tempfile makes them: eight letters, digits or underscores.
-    name = re.compile(rf"{re.escape(prefix)}[a-z0-9_]{{8}}{re.escape(suffix)}")
-    for path in [entry for entry in folder.iterdir() if name.fullmatch(entry.name)]:
+def _made_and_locked(path: Path) -> int:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    lock(handle, wait=True)
+    return handle
+
+
+def _remove_left_behind(target: Path, suffix: str) -> None:
+    name = re.compile(rf"\.{re.escape(target.stem)}\.[0-9a-f]{{16}}{re.escape(suffix)}")
+    for path in [entry for entry in target.parent.iterdir() if name.fullmatch(entry.name)]:
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR)
             try:
@@ -163,9 +166,3 @@ def _what_to_do(code: int) -> str:
 def _flush_to_disk(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
-
-
-def _current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

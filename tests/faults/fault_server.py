@@ -31,7 +31,6 @@ _OF_FILES = {
     "os.mkdir",
     "os.rmdir",
     "os.truncate",
-    "tempfile.mkstemp",
 }
 
 

@@ -1,21 +1,27 @@
 """Files that appear whole or not at all, and what becomes of the traces of killed writers."""
 
 import errno
+import itertools
 import os
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
+from rankbound import files
 from rankbound.errors import OutputError, RankboundError
 from rankbound.files import atomic_path, is_at, lock
 from rankbound.study.shards import Shards
 
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
 WRITER = """
 import sys
-import tempfile
 from rankbound.files import atomic_path
 with atomic_path(sys.argv[1]) as temporary:
     temporary.write_text("half")
@@ -145,7 +151,6 @@ def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-import tempfile
 from rankbound.study.shards import Shards
 with Shards(sys.argv[1], "", []) as shards:
     print("working", flush=True)
@@ -174,6 +179,38 @@ def test_a_second_job_waits_for_the_first_however_that_ends(tmp_path: Path, end:
     assert names(tmp_path) == []
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+def test_an_interruption_at_any_instruction_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    """As a signal's handler raises it: before, between and after the making, the locking and the renaming."""
+    target = tmp_path / "x.txt"
+    for last in itertools.count(1):
+        target.write_text("old")
+        left = itertools.count(last, -1)
+
+        def interrupt(frame: FrameType, event: str, _: object, left: Iterator[int] = left) -> "TraceFunction | None":
+            if frame.f_code.co_filename != files.__file__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode" and next(left) == 0:
+                raise KeyboardInterrupt
+            return interrupt
+
+        sys.settrace(interrupt)
+        try:
+            with atomic_path(target) as temporary:
+                temporary.write_text("new")
+        except KeyboardInterrupt:
+            pass
+        else:
+            break
+        finally:
+            sys.settrace(None)
+        assert names(tmp_path) == ["x.txt"], last
+        assert target.read_text() in ("old", "new")
+    assert last > 200
+    assert target.read_text() == "new"
+
+
 def test_shards_of_a_finished_job_are_gone(tmp_path: Path) -> None:
     with Shards(tmp_path / "x.parquet", "options", []) as shards:
         with atomic_path(shards.path("one")) as temporary:
@@ -188,16 +225,16 @@ def test_shards_of_a_finished_job_are_gone(tmp_path: Path) -> None:
 def test_a_file_that_is_taken_for_a_dead_writers_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer may look at the folder between the making of a temporary file and its locking."""
     made = []
-    make = tempfile.mkstemp
+    lock = files.lock
 
-    def seen_by_another_writer(**options: object) -> tuple[int, str]:
-        handle, name = make(**options)  # type: ignore[call-overload]
-        made.append(name)
+    def seen_by_another_writer(handle: int, *, wait: bool) -> bool:
+        made.append(handle)
         if len(made) == 1:
-            Path(name).unlink()
-        return handle, name
+            (temporary,) = tmp_path.iterdir()
+            temporary.unlink()
+        return lock(handle, wait=wait)
 
-    monkeypatch.setattr(tempfile, "mkstemp", seen_by_another_writer)
+    monkeypatch.setattr(files, "lock", seen_by_another_writer)
     with atomic_path(tmp_path / "a.txt") as temporary:
         temporary.write_text("whole")
     assert len(made) == 2
