@@ -46,9 +46,10 @@ test-faults: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc
 
+APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600
 SLURM := slurmctld slurmd slurm-client munge slurmdbd mariadb-server
 test-cluster: $(READY)
-	@[ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $(SLURM); }
+	@[ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null || { $(APT) update && $(APT) install -y --no-install-recommends $(SLURM); }
 	RANKBOUND_CLUSTER=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/cluster -p no:xdist
 
 bench: $(PEERS)/ready

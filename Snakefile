@@ -3,6 +3,7 @@
 # `rankbound`, what it may depend on is in its rule, and what to run is in config.yaml.
 import os
 import sys
+import threading
 from pathlib import Path
 
 from snakemake.utils import min_version
@@ -39,6 +40,8 @@ onstart:
     # With its limit of jobs per second snakemake looks for jobs again a second after each time that it looked for jobs:
     # after 200 of them 200 times a second, which takes a core. Starting them takes longer than the limit allows anyway.
     workflow.scheduler.job_rate_limiter = None
+    # The handler of SIGTERM takes this lock in the thread that may be holding it: with a plain one that waits for ever.
+    workflow.scheduler._lock = threading.RLock()
     for reason in study.left_out.values():
         print(reason, file=sys.stderr)
 

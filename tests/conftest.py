@@ -1,4 +1,7 @@
-"""Settings for all tests: the same examples on every run, no time limits, the same names for every worker."""
+"""Settings for all tests: examples without chance, no time limits, the same names for every worker.
+
+A few examples come from the constants of the modules that are loaded by then, which depends on the tests before.
+"""
 
 import pytest
 from hypothesis import HealthCheck, settings

@@ -91,9 +91,10 @@ def _ended_by_signals() -> Iterator[None]:
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
-    except Exception as error:
-        # Compiled code that a signal reaches (an import of pandas, for one) may turn it into an error of its own.
-        if received:
+    except BaseException as error:
+        # Compiled code that a signal reaches may turn it into an error of its own (an import of pandas), or into a
+        # panic (polars, whose panics are no `Exception`).
+        if received and not isinstance(error, _Signal):
             raise _Signal(received[0]) from error
         raise
     finally:

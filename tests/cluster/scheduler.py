@@ -31,7 +31,7 @@ PROGRAMS = {
 ACCOUNTING = ("slurmdbd", "mariadbd")
 _PRIVATE = ("unshare", "--mount", "--propagation", "private")
 _NODE = ("--pid", "--fork", "--kill-child", "--mount-proc")
-_PATIENCE = 60.0
+_PATIENCE = 600.0
 
 
 def missing(accounting: bool = True) -> str:
@@ -106,7 +106,12 @@ class Scheduler:
     def ask(self, *arguments: str) -> str:
         """What a command of SLURM's prints."""
         result = subprocess.run(
-            self.command(arguments), capture_output=True, text=True, check=False, env=clean(os.environ), timeout=60
+            self.command(arguments),
+            capture_output=True,
+            text=True,
+            check=False,
+            env=clean(os.environ),
+            timeout=_PATIENCE,
         )
         if result.returncode != 0:
             raise RuntimeError(f"{' '.join(arguments)}: {result.stderr.strip()}")

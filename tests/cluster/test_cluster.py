@@ -1,14 +1,13 @@
 """The workflow on a real SLURM: the same results as without it, whatever nodes and time limits do."""
 
-import fcntl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster_study import ClusterStudy, differences, results, small
-from project import Project
+from project import Project, held
 from scheduler import Scheduler
 
 Start = Callable[..., Scheduler]
@@ -55,7 +54,7 @@ def test_a_dead_node_and_a_job_over_its_time_limit(start: Start, tmp_path: Path,
     first_fold: set[int] = set()
     with study.running("runs") as run, held(slow) as release:
         # A node dies when the training on it has finished a fold and is at another one.
-        run.wait_until(lambda: bool(shards(dying)))
+        run.wait_until(lambda: bool(shards(dying)) and set(_running(scheduler)) == {"nDCG", "nRBP"})
         first_fold.add(shards(dying)[0].stat().st_ino)
         assert not dying.exists()
         died = node_of(scheduler, "nDCG")
@@ -126,13 +125,3 @@ def _running(scheduler: Scheduler) -> dict[str, tuple[str, str]]:
     lines = scheduler.ask("squeue", "-h", "-t", "R", "-o", "%i|%N|%k").splitlines()
     jobs = [line.split("|") for line in lines]
     return {loss: (number, node) for number, node, comment in jobs for loss in ("nDCG", "nRBP") if loss in comment}
-
-
-@contextmanager
-def held(out: Path) -> Iterator[Callable[[], None]]:
-    """Keep the training that writes `out` waiting, as if another process made that file, until the given is called."""
-    path = Path(f"{out}.shards/lock")
-    path.parent.mkdir(parents=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield file.close

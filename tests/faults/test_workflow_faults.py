@@ -13,10 +13,10 @@ import pytest
 from fault_kinds import ENDED, REFUSED, UNHARMED, Case
 from fault_steps import SEALED, Step, digest
 from fault_study import MIRROR
-from project import Project
+from project import Project, held
 from test_step_faults import RULES, WITHOUT_INPUTS
 
-LONGEST = 300
+LONGEST = 900
 """Seconds until a run that hangs is given up."""
 
 Record = Callable[[str, object], None]
@@ -113,10 +113,12 @@ def test_second_run_in_the_same_folder(case_of: Callable[..., Case], record_prop
     record_property("fault", record)
     case = case_of("train", "two runs")
     step, project = _without_outputs(case)
-    first = _start(project, step.outputs[0])
-    _until(lambda: project.path(step.log).exists() or first.poll() is not None)
-    second = _start(project, step.outputs[0], said="second")
-    assert second.wait(LONGEST) == 1
+    with held(project.path(step.arguments[step.arguments.index("--out") + 1])) as release:
+        first = _start(project, step.outputs[0])
+        _until(lambda: project.path(step.log).exists() or first.poll() is not None)
+        second = _start(project, step.outputs[0], said="second")
+        assert second.wait(LONGEST) == 1
+        release()
     output = _said(project, "second")
     assert "cannot be locked" in output
     assert "--unlock" in output

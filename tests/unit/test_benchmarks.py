@@ -168,7 +168,9 @@ def test_every_goal_is_measured_by_its_question() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_question_runs(name: str) -> None:
+def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Who is slow on a busy machine is measured all the same.
+    monkeypatch.setattr(memory, "_PATIENCE", 600.0)
     rows = question(name).measure(Run(quick=True, peers=False))
     assert rows[0].contender == OURS
     assert all(row.value > 0 for row in rows)

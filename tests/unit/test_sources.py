@@ -17,7 +17,7 @@ from rankbound.data.sources import SOURCES, Source, check_content, find_source
 from rankbound.errors import ConfigError, SourceError
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
-HASTE = Patience(connect=2, silence=2, attempts=2, pause=0.01)
+HASTE = Patience(connect=60, silence=60, attempts=2, pause=0.01)
 SOURCE = Source(
     name="toy",
     title="Toy set",

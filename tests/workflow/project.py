@@ -1,18 +1,22 @@
 """A copy of the workflow and its package in a folder of its own, with a configuration small enough for a test."""
 
+import fcntl
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+LONGEST = 3600
+"""Seconds until what hangs is given up; a busy machine may take its time."""
 COPIED = ("Snakefile", "workflow", "profiles", "src", "dvc.yaml", ".dvcignore", ".dvc", ".gitignore")
 
 GENERATED: dict[str, Any] = {
@@ -100,7 +104,7 @@ class Project:
     def run(self, *arguments: str, status: int = 0, **variables: str) -> str:
         """Run a module (`snakemake`, `dvc`, `rankbound.cli`); what it printed, if it ended as expected."""
         result = subprocess.run(
-            **self.command(*arguments, **variables), capture_output=True, text=True, check=False, timeout=600
+            **self.command(*arguments, **variables), capture_output=True, text=True, check=False, timeout=LONGEST
         )
         output = result.stdout + result.stderr
         assert result.returncode == status, output[-6000:]
@@ -120,7 +124,7 @@ class Project:
         path = os.pathsep.join([str(watcher), str(self.folder / "src")])
         process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at)
         result = subprocess.run(
-            **process, capture_output=True, text=True, check=False, start_new_session=True, timeout=600
+            **process, capture_output=True, text=True, check=False, start_new_session=True, timeout=LONGEST
         )
         assert result.returncode == (-signal.SIGKILL if kill_at else 0), (result.stdout + result.stderr)[-6000:]
         return renames
@@ -157,3 +161,13 @@ def report():
 sys.addaudithook(watch)
 atexit.register(report)
 """
+
+
+@contextmanager
+def held(out: Path) -> Iterator[Callable[[], None]]:
+    """Keep the training that writes `out` waiting, as if another process made that file, until the given is called."""
+    path = Path(f"{out}.shards/lock")
+    path.parent.mkdir(parents=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.close
