@@ -205,3 +205,12 @@ def test_a_table_that_is_not_what_was_recorded_is_refused(tmp_path: Path) -> Non
     table.write_text(whole[: whole.rindex("\n", 0, -1) + 1], "utf-8")
     with pytest.raises(DataError, match=r"table_2_4\.csv: its content is not what provenance\.json recorded"):
         document.build(folder, folder / "provenance.json")
+
+
+def test_a_configuration_that_no_step_recorded_is_named(tmp_path: Path) -> None:
+    folder = results_folder(tmp_path / "results")
+    write_manifest(make_manifest(folder, {"datasets": ["mq2008"], "lists": {"mq2008": {}}}), folder / "provenance.json")
+    with pytest.raises(
+        DataError, match=r"provenance\.json: not as the step wrote it that makes it \('.*'\); delete it"
+    ):
+        document.build(folder, folder / "provenance.json")

@@ -16,7 +16,7 @@ from rankbound.paper.made_files import reading
 from rankbound.paper.methods_section import methods_section
 from rankbound.paper.neural_sections import Neural
 from rankbound.paper.provenance_section import provenance_section
-from rankbound.provenance.manifest import check_recorded, read_manifest
+from rankbound.provenance.manifest import Manifest, check_recorded, read_manifest
 
 
 def build(results: Path, provenance: Path | None = None) -> Document:
@@ -44,7 +44,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         synthetic=synthetic,
         sections=(
             Section("findings", "Findings", "", findings=told),
-            methods_section(None if manifest is None else manifest.config),
+            _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),
             *_figure_sections(results / "figures", synthetic=synthetic),
@@ -53,6 +53,13 @@ def build(results: Path, provenance: Path | None = None) -> Document:
             provenance_section(results, bounded.table, manifest),
         ),
     )
+
+
+def _methods(provenance: Path | None, manifest: Manifest | None) -> Section:
+    if provenance is None or manifest is None:
+        return methods_section(None)
+    with reading(provenance):
+        return methods_section(manifest.config)
 
 
 def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:

@@ -8,6 +8,11 @@ import polars as pl
 
 from rankbound.errors import DataError
 
+_DAMAGE = (
+    *(ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    pl.exceptions.PolarsError,
+)
+
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
@@ -16,7 +21,7 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
-    except (pl.exceptions.PolarsError, ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise DataError(
             f"{path}: not as the step wrote it that makes it ({reason}); delete it and run that step again"
