@@ -63,7 +63,7 @@ lint: $(READY)
 
 # One thread a process: the two test processes share the cores, and so do the steps that they start.
 check: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 format: $(READY)
 	$(BIN)/ruff check --fix $(CODE)
