@@ -5,8 +5,8 @@
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages where it is root)
 # make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
 #              BENCH="--quick" and the like are handed on: docs/benchmarks.md
-# Each sets up what it needs first (.venv, if nothing else is said). Needs make and Python 3.11 or newer; MQ2008 as a
-# .rar also libarchive or unar.
+# Each sets up what it needs first (.venv, if nothing else is said). Needs make and Python 3.11 or newer; `make paper`
+# also libarchive or unar, for MQ2008's .rar.
 #
 # PYTHON=python3.12                     another interpreter
 # CORES=4                               how many steps run at once (default: all cores)
