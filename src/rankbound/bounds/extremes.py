@@ -49,8 +49,8 @@ def expectation(
     """The mean over all orders (thesis eqs. 3.8 with P/N, 3.9, 3.10; eq. 3.5 for grades).
 
     Either of `n` items of which `p` are relevant (as `minimum`), or of each list of `relevance` with `offsets`. A
-    metric without a formula is averaged over all orders of a list that has at most 200,000 (of 20
-    million items in all), else over 20,000 random ones, whose error is about 1/141 of the standard deviation.
+    metric without a formula is averaged over all orders of a list that has at most 200,000 (of 20 million items in
+    all), else over 20,000 random ones: with a standard error of 1/141 of a random order's standard deviation.
     """
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
