@@ -166,7 +166,8 @@ def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
             "“older” above 0.5. Pair accuracy orders the two faces by score, as for every other method: the fair "
             "reading. “Both right” asks for the right label of both: a face in the middle of all ages is older in one "
             "pair and younger in the next, so that both faces often get one label, and that counts as a failure. Only "
-            "that reading gives numbers such as the printed ones, which lie below the 0.5 of guessing (erratum N18)."
+            "that reading gives numbers such as the printed ones, which lie below the 0.5 of guessing (N18 in "
+            "docs/errata.md)."
         )
     if ran["method"].str.ends_with(AS_PRINTED).any():
         notes.append(_AS_PRINTED)
