@@ -17,6 +17,7 @@ from rankbound.bounds._tilted_fourier import binned_tilted
 from rankbound.bounds.kinds import Distribution, bound
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.tables import DistributionTables
+from rankbound.data.distribution_files import read_distributions, write_distributions
 from rankbound.losses.smooth import SmoothLoss
 
 SUMS = ("nDCG", "AP", "nRBP", "DCG", "RBP(p=0.8)")
@@ -154,8 +155,8 @@ def test_the_number_of_distinct_scores_is_that_of_drawn_orders() -> None:
 def test_tables_know_their_tilt(tmp_path) -> None:  # type: ignore[no-untyped-def]
     made = [rb.score_distribution("AP", n=n, p=3, tilt=2.5) for n in (8, 9)]
     tables = DistributionTables.collect(made)
-    tables.save(tmp_path / "AP.parquet")
-    read = DistributionTables.load(tmp_path / "AP.parquet")
+    write_distributions(tables, tmp_path / "AP.parquet")
+    read = read_distributions(tmp_path / "AP.parquet")
     assert read.tilt == read.of(8, 3).tilt == 2.5
     np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
     with pytest.raises(ValueError, match="one tilt"):
@@ -163,9 +164,9 @@ def test_tables_know_their_tilt(tmp_path) -> None:  # type: ignore[no-untyped-de
 
 
 def test_plain_tables_are_written_as_if_there_were_no_tilts(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    DistributionTables.collect([rb.score_distribution("AP", n=8, p=3)]).save(tmp_path / "AP.parquet")
+    write_distributions(DistributionTables.collect([rb.score_distribution("AP", n=8, p=3)]), tmp_path / "AP.parquet")
     assert b"rankbound.tilt" not in (tmp_path / "AP.parquet").read_bytes()
-    assert DistributionTables.load(tmp_path / "AP.parquet").tilt == 1
+    assert read_distributions(tmp_path / "AP.parquet").tilt == 1
 
 
 @pytest.mark.parametrize("text", ["distribution", "distribution(tilt=4)", "distribution(gain=sd,tilt=0.5)"])

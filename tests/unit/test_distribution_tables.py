@@ -12,6 +12,7 @@ from rankbound import cli
 from rankbound.bounds.distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.contracts import write_table
+from rankbound.data.distribution_files import read_distributions, write_distributions
 from rankbound.data.sampling import ITEM_COUNT_KEY
 from rankbound.errors import ConfigError, DataError
 
@@ -107,7 +108,7 @@ def test_cuda_agrees(tables: DistributionTables) -> None:
 
 def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> None:
     two = torch.tensor([0.5, 0.5])
-    with pytest.raises(ConfigError, match=r"7 items with 3 relevant .* rankbound distributions"):
+    with pytest.raises(ConfigError, match=r"7 items with 3 relevant .* tabulate it as well"):
         tables.smooth_cdf(two, torch.tensor([8, 7]), torch.tensor([4, 3]))
     with pytest.raises(ValueError, match="6 items with 6 relevant"):
         tables.smooth_cdf(two, torch.tensor([8, 6]), torch.tensor([4, 6]))
@@ -116,9 +117,9 @@ def test_missing_and_undefined_lists_are_named(tables: DistributionTables) -> No
 
 
 def test_tables_survive_the_file_byte_for_byte(tables: DistributionTables, tmp_path: Path) -> None:
-    tables.save(tmp_path / "a.parquet")
-    read = DistributionTables.load(tmp_path / "a.parquet")
-    read.save(tmp_path / "b.parquet")
+    write_distributions(tables, tmp_path / "a.parquet")
+    read = read_distributions(tmp_path / "a.parquet")
+    write_distributions(read, tmp_path / "b.parquet")
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
     for n, p in PAIRS:
         before, after = tables.of(n, p), read.of(n, p)
@@ -146,7 +147,7 @@ def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) ->
     fewer = score_distribution("nDCG", 5, 2, samples=10)
     for ones in ([binary, graded], [binary, fewer]):
         with pytest.raises(ValueError, match="expected binary lists and one number of samples in a file"):
-            DistributionTables.collect(ones).save(tmp_path / "t.parquet")
+            write_distributions(DistributionTables.collect(ones), tmp_path / "t.parquet")
     assert not (tmp_path / "t.parquet").exists()
 
 
@@ -178,7 +179,7 @@ def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path
     for path in out:
         assert cli.main(["distributions", "AP", "--instances", str(tmp_path / "i.parquet"), "--out", str(path)]) == 0
     assert out[0].read_bytes() == out[1].read_bytes()
-    tables = DistributionTables.load(out[0])
+    tables = read_distributions(out[0])
     assert list(zip(tables.n, tables.p, strict=True)) == [(2, 1), (3, 1), (5, 2), (8, 3)]
     assert tables.metric == "AP"
 
@@ -188,7 +189,7 @@ def test_the_command_samples_on_request(tmp_path: Path) -> None:
     options = json.dumps({"method": "sampled", "samples": 500, "seed": 3})
     arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet"), "--options", options]
     assert cli.main(["distributions", "nDCG", *arguments]) == 0
-    tables = DistributionTables.load(tmp_path / "t.parquet")
+    tables = read_distributions(tmp_path / "t.parquet")
     assert tables.samples.tolist() == [500] * 4
     expected = score_distribution("nDCG", 8, 3, method="sampled", samples=500, seed=3)
     np.testing.assert_array_equal(tables.of(8, 3).probability, expected.probability)
@@ -216,4 +217,4 @@ def test_the_command_names_what_is_wrong(
 def test_loading_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     write_instances(tmp_path / "i.parquet")
     with pytest.raises(DataError, match="distributions/1"):
-        DistributionTables.load(tmp_path / "i.parquet")
+        read_distributions(tmp_path / "i.parquet")

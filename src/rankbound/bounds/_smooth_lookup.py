@@ -6,26 +6,51 @@ array. Entries much closer to each other than 1 / a are merged beforehand.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.bounds._score_distribution import counts_pairs
+from rankbound.bounds._score_distribution import Gain, ScoreDistribution, counts_pairs
 from rankbound.bounds._scores import Floats
 from rankbound.bounds._smoothing import FINE_GAIN
 from rankbound.errors import ConfigError
 from rankbound.kernels import sigmoid_curvature, sigmoid_slope
 
-if TYPE_CHECKING:
-    from rankbound.bounds.tables import DistributionTables
-
 REACH = 30.0
 """Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""
 MERGED = 0.2
 """Entries inside a cell of this size, in units of 1 / gain, become one of the same mean and variance (error 1e-6)."""
+
+
+class Tables(Protocol):
+    """What is looked up: `rankbound.bounds.tables.DistributionTables`, by the parts of it that this takes."""
+
+    @property
+    def metric(self) -> str: ...
+
+    @property
+    def offsets(self) -> NDArray[np.int64]: ...
+
+    @property
+    def support(self) -> Floats: ...
+
+    @property
+    def probability(self) -> Floats: ...
+
+    @property
+    def columns(self) -> dict[str, Floats]: ...
+
+    @property
+    def keys(self) -> NDArray[np.int64]: ...
+
+    def __len__(self) -> int: ...
+
+    def gains(self, kind: Gain) -> Floats: ...
+
+    def of_key(self, key: int) -> ScoreDistribution: ...
 
 
 class SmoothLookup:
@@ -36,7 +61,7 @@ class SmoothLookup:
     a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
     """
 
-    def __init__(self, tables: "DistributionTables", gain: Any, device: torch.device) -> None:
+    def __init__(self, tables: Tables, gain: Gain, device: torch.device) -> None:
         def put(array: NDArray[Any]) -> Tensor:
             return torch.from_numpy(np.array(array)).to(device)
 
@@ -201,7 +226,7 @@ class _Entries:
     offsets: NDArray[np.int64]
 
 
-def _merge_near(tables: "DistributionTables", gains: Floats) -> _Entries:
+def _merge_near(tables: Tables, gains: Floats) -> _Entries:
     """Entries of one table in one cell of `MERGED` / gain become one, spread evenly, of their mean and variance."""
     size = np.diff(tables.offsets)
     owner = np.repeat(np.arange(len(tables)), size)

@@ -1,6 +1,5 @@
-"""Score distributions of one metric for many lists, in one file, and their smooth CDF for a batch of lists."""
+"""Score distributions of one metric for many lists, and their smooth CDF for a batch of lists."""
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,15 +11,15 @@ from numpy.typing import NDArray
 from rankbound.bounds._score_distribution import Gain, ScoreDistribution
 from rankbound.bounds._scores import Floats
 from rankbound.bounds.profiles import Profile, Profiles, binary_keys
-from rankbound.errors import ConfigError, DataError
+from rankbound.errors import ConfigError
 
 if TYPE_CHECKING:
     import torch
 
     from rankbound.bounds._smooth_lookup import SmoothLookup
 
-SAMPLES_KEY, TILT_KEY = "rankbound.samples", "rankbound.tilt"
-_COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
+COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
+"""The numbers of `ScoreDistribution` that tables hold beside the scores."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +65,7 @@ class DistributionTables:
             offsets=np.concatenate([[0], np.cumsum([len(one.support) for one in ordered])]),
             support=np.concatenate([one.support for one in ordered]),
             probability=np.concatenate([one.probability for one in ordered]),
-            columns={name: np.array([getattr(one, name) for one in ordered], dtype=np.float64) for name in _COLUMNS},
+            columns={name: np.array([getattr(one, name) for one in ordered], dtype=np.float64) for name in COLUMNS},
             samples=np.array([one.samples for one in ordered]),
             grades={table: one.grades for table, one in enumerate(ordered) if one.grades is not None},
             tilt=ordered[0].tilt,
@@ -140,67 +139,6 @@ class DistributionTables:
             lookup = self._lookups[gain, values.device] = SmoothLookup(self, gain, values.device)
         return lookup(values, keys)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a parquet file of the contract `distributions`: by rename, the same bytes for the same tables.
-
-        The contract knows (N, P) and one number of samples: ValueError for graded lists, or several numbers.
-        """
-        samples = np.unique(self.samples).tolist()
-        if self.grades or len(samples) != 1:
-            raise ValueError(
-                f"found {len(self.grades)} tables of graded lists and the numbers of samples {samples}, expected "
-                "binary lists and one number of samples in a file"
-            )
-        import pyarrow as pa
-
-        from rankbound.data.arrow import to_arrow
-        from rankbound.data.contracts import write_table
-
-        def lists(values: Floats) -> pa.ListArray:
-            return pa.ListArray.from_arrays(to_arrow(self.offsets.astype(np.int32)), to_arrow(values))
-
-        table = pa.table(
-            {
-                "metric": pa.array([self.metric] * len(self), pa.string()),
-                "n": to_arrow(self.n.astype(np.int32)),
-                "p": to_arrow(self.p.astype(np.int32)),
-                **{name: to_arrow(column) for name, column in self.columns.items()},
-                "support": lists(self.support),
-                "probability": lists(self.probability),
-            }
-        )
-        tilt = {} if self.tilt == 1 else {TILT_KEY: repr(self.tilt)}
-        write_table(table, path, "distributions", metadata={SAMPLES_KEY: str(samples[0]), **tilt})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "DistributionTables":
-        """Read what `save` wrote; raises DataError for a file of another kind."""
-        from rankbound.data.arrow import to_numpy
-        from rankbound.data.contracts import read_metadata, read_table
-
-        metadata = read_metadata(path, "distributions")
-        samples, tilt = metadata.get(SAMPLES_KEY, ""), metadata.get(TILT_KEY, "1.0")
-        table = read_table(path, "distributions").combine_chunks()
-        metrics = table.column("metric").unique().to_pylist()
-        if len(metrics) != 1 or not samples.isdigit():
-            raise DataError(
-                f"{path}: found the metrics {metrics} and {SAMPLES_KEY} {samples!r}, expected one metric and a number; "
-                "make the file again with `rankbound distributions`"
-            )
-        columns = {name: to_numpy(table.column(name)) for name in ("n", "p", *_COLUMNS)}
-        support, probability = (table.column(name).combine_chunks() for name in ("support", "probability"))
-        return cls(
-            metric=metrics[0],
-            n=columns.pop("n").astype(np.int64),
-            p=columns.pop("p").astype(np.int64),
-            offsets=to_numpy(support.offsets).astype(np.int64),
-            support=to_numpy(support.values),
-            probability=to_numpy(probability.values),
-            columns=columns,
-            samples=np.full(len(table), int(samples)),
-            tilt=float(tilt),
-        )
-
     def _missing(self, key: int) -> ConfigError:
         """The error for a list that has no table."""
         if key < 0:
@@ -210,8 +148,7 @@ class DistributionTables:
             )
         return ConfigError(
             f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the {len(self)} "
-            "tables; name the instances file that holds such lists: rankbound distributions METRIC --instances FILE "
-            "--out FILE"
+            "tables; tabulate it as well, or let the loss make its own (without tables)"
         )
 
     @cached_property

@@ -29,6 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from rankbound.bounds.distribution import score_distributions
     from rankbound.bounds.tables import DistributionTables
+    from rankbound.data.distribution_files import write_distributions
     from rankbound.data.reader import list_sizes
     from rankbound.errors import ConfigError, DataError
     from rankbound.options import read_options
@@ -47,4 +48,4 @@ def run(arguments: argparse.Namespace) -> None:
             tables = DistributionTables.collect(one.binned() for one in distributions)
         except ValueError as error:
             raise ConfigError(str(error)) from error
-    tables.save(arguments.out)
+    write_distributions(tables, arguments.out)

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.contracts import read_table, write_table
+from rankbound.data.distribution_files import read_distributions
 from rankbound.errors import ConfigError
 from rankbound.options import parse_options
 from rankbound.study.code_inputs import code_inputs
@@ -60,7 +61,7 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
     waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
         data = _read(job, inputs, device)
-        tables = DistributionTables.load(inputs.distributions) if inputs.distributions else None
+        tables = read_distributions(inputs.distributions) if inputs.distributions else None
         name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
         with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
             for group in waiting:
