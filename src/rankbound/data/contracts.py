@@ -17,13 +17,9 @@ import pyarrow.parquet as pq
 from rankbound.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
 from rankbound.errors import DataError
 from rankbound.files import atomic_path
+from rankbound.interchange.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 from rankbound.seals import KEY as SEAL_KEY
-from rankbound.seals import UNSEALED, check_seal, seal
-
-# ValueError: names and texts that are not UTF-8, and sizes that are none.
-_DAMAGE = (pa.ArrowException, OSError, ValueError, MemoryError)
-
-_PLACE_BYTES = 4
+from rankbound.seals import UNSEALED, seal
 
 
 def write_table(
@@ -111,15 +107,15 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
     Raises DataError that names the file and the column, what was found and what was expected.
     """
     expected = CONTRACTS[contract]
-    file = _open(path)
+    file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, expected, path)
         _check_columns(file.schema_arrow, expected, str(path))
-        _check_memory(file, path)
+        check_memory(file, path)
         table = file.read(columns=None if columns is None else list(columns))
         table.validate(full=True)
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
     finally:
         file.close()
     for name in columns or ():
@@ -132,25 +128,25 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
 def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """The columns named, a row group at a time, for what should not be held twice; checked as by `read_table`."""
     expected = CONTRACTS[contract]
-    file = _open(path)
+    file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, expected, path)
         _check_columns(file.schema_arrow, expected, str(path))
-        _check_memory(file, path)
+        check_memory(file, path)
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=list(columns)).select(list(columns))
             table.validate(full=True)
             _check_nulls(table, expected, str(path))
             yield table
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
     finally:
         file.close()
 
 
 def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]:
     """The text metadata of a file of that contract (its version is checked)."""
-    file = _open(path)
+    file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, CONTRACTS[contract], path)
         found = file.metadata.metadata or {}
@@ -160,12 +156,12 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
     try:
         return {key.decode(): value.decode() for key, value in found.items() if key not in of_file}
     except UnicodeDecodeError as error:
-        raise _unreadable(path, error) from error
+        raise unreadable(path, error) from error
 
 
 def count_rows(path: str | os.PathLike[str], contract: str) -> int:
     """How many rows a file of that contract has."""
-    file = _open(path)
+    file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, CONTRACTS[contract], path)
         return int(file.metadata.num_rows)
@@ -175,7 +171,7 @@ def count_rows(path: str | os.PathLike[str], contract: str) -> int:
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
     """Which of the `allowed` contracts a file has, by its metadata; DataError if it has none of them."""
-    file = _open(path)
+    file = open_parquet(path)
     found = (file.metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
     file.close()
     for name in allowed:
@@ -183,45 +179,6 @@ def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
             return name
     expected = " or ".join(str(CONTRACTS[name]) for name in allowed)
     raise DataError(f"{path}: the metadata key {SCHEMA_KEY!r} should be {expected}, found {found!r}")
-
-
-def _open(path: str | os.PathLike[str]) -> pq.ParquetFile:
-    try:
-        check_seal(path)
-        return pq.ParquetFile(path, memory_map=False)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
-    except _DAMAGE as error:
-        raise _unreadable(path, error) from error
-
-
-def _check_memory(file: pq.ParquetFile, path: str | os.PathLike[str]) -> None:
-    """Refuse what no memory of this machine holds: a column of one value takes no space in a file, however long."""
-    # By the rows and types alone: a damaged footer makes Arrow end the process where it is asked about its columns.
-    width = sum(_least_bytes(column.type) for column in file.schema_arrow)
-    size = file.metadata.num_rows * width
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if not 0 <= size <= memory:
-        raise DataError(
-            f"{path}: its {file.metadata.num_rows} rows take {size / 2**30:.0f} GiB at least, and this machine has "
-            f"{memory / 2**30:.0f}: if that cannot be, it is damaged: delete it and run the step that makes it again"
-        )
-
-
-def _least_bytes(column: pa.DataType) -> int:
-    """The least bytes of a value in memory: of texts and lists that of its place."""
-    try:
-        return int(column.byte_width)
-    except ValueError:
-        return _PLACE_BYTES
-
-
-def _unreadable(path: str | os.PathLike[str], error: Exception) -> DataError:
-    reason = str(error).split(". ")[0]
-    return DataError(
-        f"{path}: not a readable parquet file ({reason}); it may be cut off or damaged: "
-        "delete it and run the step that makes it again"
-    )
 
 
 def _check_version(schema: pa.Schema, contract: Contract, path: str | os.PathLike[str]) -> None:
@@ -258,12 +215,7 @@ def _check_nulls(table: pa.Table, contract: Contract, where: str) -> None:
     for name in table.column_names:
         if name in contract.nullable:
             continue
-        column = table.column(name)
-        nulls = column.null_count
-        while nulls == 0 and (pa.types.is_list(column.type) or pa.types.is_fixed_size_list(column.type)):
-            column = pa.chunked_array([chunk.flatten() for chunk in column.chunks], column.type.value_type)
-            nulls = column.null_count
-        if nulls:
+        if nulls := count_nulls(table.column(name)):
             raise DataError(f"{where}: column {name!r} holds {nulls} nulls; {contract} allows none there")
 
 

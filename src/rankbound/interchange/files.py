@@ -2,7 +2,7 @@
 
 | | `.csv`, `.tsv` | `.parquet` | anything else (text; `.gz` too) |
 |---|---|---|---|
-| judged lists | a row per item | a row per item, or the judged-lists contract | LETOR |
+| judged lists | a row per item | a row per item, or packed: a row per topic | LETOR |
 | runs | columns topic, item, score | the same | TREC run |
 | qrels | as judged lists, features are ignored | the same | TREC qrels, or LETOR |
 """
@@ -46,12 +46,12 @@ def read_lists(
             it names file, line, column and what stood there.
     """
     with needs_extra("data"):
-        from rankbound.interchange import letor_files, tables
+        from rankbound.interchange import letor_files, packed, tables
     if isinstance(source, str | os.PathLike):
         if not _is_table(source):
             return letor_files.read_letor(source, features)
-        if Path(source).suffix == ".parquet" and letor_files.has_contract(source):
-            return letor_files.read_contract(source, features)
+        if Path(source).suffix == ".parquet" and packed.is_packed(source):
+            return packed.read_packed(source, features)
     return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
 
 
@@ -65,11 +65,11 @@ def read_run(path: File) -> Run:
 def read_qrels(path: File, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
     """Judgements: TREC qrels, where negative relevance counts as 0, or any file that `read_lists` reads."""
     with needs_extra("data"):
-        from rankbound.interchange import letor_files, tables, trec
+        from rankbound.interchange import letor_files, packed, tables, trec
     if not _is_table(path) and not letor_files.is_letor(path):
         return trec.read_qrels(path)
-    if Path(path).suffix == ".parquet" and letor_files.has_contract(path):
-        return letor_files.read_contract(path)
+    if Path(path).suffix == ".parquet" and packed.is_packed(path):
+        return packed.read_packed(path)
     if _is_table(path):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
     return letor_files.read_letor(path)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rankbound.errors import DataError
 from rankbound.lists import Lists, as_tensor
 
 if TYPE_CHECKING:
@@ -68,6 +69,23 @@ class JudgedLists(Qrels):
 
     def __len__(self) -> int:
         return len(self.topics)
+
+
+def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> JudgedLists:
+    """The same lists with the features of `names` alone, in that order."""
+    place = {name: index for index, name in enumerate(lists.feature_names)}
+    missing = [name for name in names if name not in place]
+    if missing:
+        raise DataError(f"{where}: there is no feature {missing[0]!r}; it has {', '.join(lists.feature_names[:8])} ...")
+    picked = np.ascontiguousarray(lists.features[:, [place[name] for name in names]])
+    return JudgedLists(
+        topics=lists.topics,
+        items=lists.items,
+        relevance=lists.relevance,
+        offsets=lists.offsets,
+        features=picked,
+        feature_names=list(names),
+    )
 
 
 def _settle(lists: Any, column: str) -> None:
