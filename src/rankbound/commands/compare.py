@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> "Report":
-    from rankbound.statistics import compare_files
+    from rankbound.statistics import compare_files, compare_runs
 
     settings = _settings(arguments)
     a_file, b_file = arguments.a_file, arguments.b_file
@@ -106,10 +106,10 @@ def _report(arguments: argparse.Namespace) -> "Report":
             arguments.missing,
         )
         return compare_files.compare_trec(_both(a_file, b_file), qrels, arguments.metrics, arguments.names, settings)
-    if compare_files.holds_runs(a_file):
+    if compare_runs.holds_runs(a_file):
         choice = given_selection(arguments)
-        given = compare_files.Choice.of(choice, arguments.a, arguments.b)
-        return compare_files.compare_runs((a_file, b_file or a_file), given, arguments.metrics, settings)
+        given = compare_runs.Choice.of(choice, arguments.a, arguments.b)
+        return compare_runs.compare_runs((a_file, b_file or a_file), given, arguments.metrics, settings)
     _refuse_choices(arguments, "files of scores by topic")
     return compare_files.compare_scores(_both(a_file, b_file), arguments.metrics, settings)
 
