@@ -15,23 +15,14 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.metrics import (
-    CG,
-    DCG,
-    ERR,
-    NDCG,
-    RBP,
-    AveragePrecision,
-    Hit,
-    Kendall,
-    Metric,
-    NormalizedRBP,
-    PairError,
-    Precision,
-    RankSum,
-    Recall,
-    ReciprocalRank,
-)
+from rankbound.metrics import Metric
+from rankbound.metrics.average_precision import AveragePrecision
+from rankbound.metrics.cascade import ERR
+from rankbound.metrics.cumulative_gain import CG, DCG, NDCG
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.linear import PairError, RankSum
+from rankbound.metrics.pairs import Kendall
+from rankbound.metrics.shares import RBP, NormalizedRBP, Precision, Recall
 from rankbound.ranks import Ranks
 
 Row = list[tuple[int, int]]

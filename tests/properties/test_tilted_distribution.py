@@ -14,7 +14,8 @@ from rankbound.bounds._rank_sums import rank_sums
 from rankbound.bounds._scores import score
 from rankbound.bounds._tilted import TiltedOrders, TiltedScore
 from rankbound.bounds._tilted_fourier import binned_tilted
-from rankbound.bounds.kinds import Distribution, bound
+from rankbound.bounds.kinds import bound
+from rankbound.bounds.kinds.distribution import Distribution
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.tables import DistributionTables
 from rankbound.data.distribution_files import read_distributions, write_distributions

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import rankbound as rb
-from rankbound.losses import KINDS, LambdaLoss, LambdaRankLoss, RankingLoss, SmoothLoss
+from rankbound.losses import KINDS, RankingLoss, SmoothLoss
+from rankbound.losses.lambda_loss import LambdaLoss, LambdaRankLoss
 from rankbound.metrics import metric
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 from rankbound.bounds._rank_sums import rank_sums
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
-from rankbound.metrics import Hit, Metric, ReciprocalRank
+from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
 from rankbound.metrics.linear import LinearMetric
 from rankbound.metrics.pairs import PairMetric
 

@@ -21,8 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.metrics import NDCG, AveragePrecision, Metric, RankSum
+from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.average_precision import AveragePrecision
+from rankbound.metrics.cumulative_gain import NDCG
+from rankbound.metrics.linear import RankSum
 
 Floats = NDArray[np.float64]
 

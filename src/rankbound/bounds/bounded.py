@@ -10,7 +10,8 @@ from torch import Tensor
 
 from rankbound.bounds._score_distribution import Gain
 from rankbound.bounds.extremes import Counts
-from rankbound.bounds.kinds import Bound, Facts, bound, tilt_of
+from rankbound.bounds.kinds import Bound, Facts, bound
+from rankbound.bounds.kinds.distribution import tilt_of
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import ArrayLike, Lists, as_tensor

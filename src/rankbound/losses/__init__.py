@@ -1,26 +1,17 @@
 """Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
-from rankbound.bounds.kinds import Bound, Unbounded
+from rankbound.bounds.kinds import Bound
 from rankbound.bounds.kinds import bound as parse_bound
+from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.hinge import HingeLoss
-from rankbound.losses.lambda_loss import LambdaLoss, LambdaRankLoss
-from rankbound.losses.list_mle import ListMLELoss
-from rankbound.losses.listnet import ListNetLoss
-from rankbound.losses.listwise import MultinomialLoss, SoftmaxLoss
-from rankbound.losses.pairwise import DirectRankerLoss, PairwiseLogisticLoss
-from rankbound.losses.pointwise import LogisticLoss, OrdinalLoss, SquaredLoss
 from rankbound.losses.smooth import SmoothLoss
-from rankbound.losses.warp import WARPLoss
 from rankbound.metrics import KINDS as METRICS
 from rankbound.metrics import Metric, metric
+from rankbound.registry import named_kinds
 from rankbound.texts import build, split_text, unknown_name
 
-POINTWISE = (SquaredLoss, LogisticLoss, OrdinalLoss)
-PAIRWISE = (HingeLoss, PairwiseLogisticLoss, DirectRankerLoss, WARPLoss)
-LISTWISE = (ListNetLoss, ListMLELoss, SoftmaxLoss, MultinomialLoss, LambdaRankLoss, LambdaLoss)
-
-KINDS: dict[str, type[RankingLoss]] = {kind.name: kind for kind in (*POINTWISE, *PAIRWISE, *LISTWISE)}
+KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
+"""The losses that are not smooth metrics: a new one is a class in a module of this package."""
 
 
 def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:

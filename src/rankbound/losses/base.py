@@ -60,7 +60,7 @@ class RankingLoss(nn.Module, ABC):
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():
             # Sums over ragged lists take other shapes with every batch, so a graph of them would never be used twice.
-            from rankbound.losses.untraced import untraced
+            from rankbound.losses._untraced import untraced
 
             return untraced(super().__call__, *arguments, **keywords)
         loss: Tensor = super().__call__(*arguments, **keywords)

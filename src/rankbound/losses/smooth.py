@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Distribution, Facts, tilt_of
+from rankbound.bounds.kinds import Bound, Facts
 from rankbound.bounds.kinds import bound as parse_bound
+from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import Lists, Weights
 from rankbound.losses.base import RankingLoss

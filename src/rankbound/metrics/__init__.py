@@ -1,37 +1,15 @@
 """Ranking metrics as values: `metric("nDCG@10")` reads a text, `str` writes it back, and a call evaluates lists."""
 
-from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.base import Metric, evaluate
-from rankbound.metrics.cascade import ERR
-from rankbound.metrics.cumulative_gain import CG, DCG, NDCG
-from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.ir_measures_names import metric_of_ir_measures
-from rankbound.metrics.linear import LinearDCG, LinearNDCG, PairError, RankSum
-from rankbound.metrics.pairs import Kendall, PairAccuracy
-from rankbound.metrics.shares import RBP, NormalizedRBP, Precision, Recall
+from rankbound.metrics.linear import RankSum
+from rankbound.metrics.shares import NormalizedRBP
+from rankbound.registry import named_kinds
 from rankbound.texts import build, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
-    kind.name: kind
-    for kind in (
-        NDCG,
-        DCG,
-        CG,
-        AveragePrecision,
-        ReciprocalRank,
-        Precision,
-        Recall,
-        Hit,
-        RBP,
-        ERR,
-        LinearNDCG,
-        LinearDCG,
-        PairAccuracy,
-        PairError,
-        Kendall,
-    )
+    name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)
 }
-
+"""By name; a new metric is a class in a module of this package. nRBP names two, told apart by their parameters."""
 
 HINTS = {
     "MAP": "AP, whose mean over lists is MAP",
@@ -71,6 +49,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     if isinstance(text, Metric):
         return text
     if names == "ir_measures":
+        from rankbound.metrics.ir_measures_names import metric_of_ir_measures
+
         return metric_of_ir_measures(text)
     name, parameters, cutoff = split_text(text)
     if name == NormalizedRBP.name:
@@ -87,25 +67,4 @@ def _unknown(text: str, name: str) -> ValueError:
     return unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name])
 
 
-__all__ = [
-    "CG",
-    "DCG",
-    "ERR",
-    "NDCG",
-    "RBP",
-    "AveragePrecision",
-    "Hit",
-    "Kendall",
-    "LinearDCG",
-    "LinearNDCG",
-    "Metric",
-    "NormalizedRBP",
-    "PairAccuracy",
-    "PairError",
-    "Precision",
-    "RankSum",
-    "Recall",
-    "ReciprocalRank",
-    "evaluate",
-    "metric",
-]
+__all__ = ["Metric", "evaluate", "metric"]

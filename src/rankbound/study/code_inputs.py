@@ -88,6 +88,9 @@ def _read(file: Path, module: str) -> tuple[list[tuple[str, bool]], list[str]]:
         for statement, at_top in _imports(tree, at_top=True)
         for target in _targets(statement, package, tree)
     ]
+    if any(name == f"{PACKAGE}.registry" for name, _ in imported):
+        # What a registry finds at run time: every module of its package.
+        imported += [(name, True) for name in modules_of(module) if not name.rpartition(".")[2].startswith("_")]
     return imported, sorted(_reference_files(tree))
 
 
