@@ -25,7 +25,7 @@ from rankbound.data.folds import fold_lists
 from rankbound.data.instances import SPLITS, split_of_part
 from rankbound.data.letor_sets import convert
 from rankbound.data.reader import read_features
-from rankbound.data.sources import SOURCES
+from rankbound.data.sources import SOURCES, RawFile
 
 Array = npt.NDArray[Any]
 Part = tuple[Array, Array, Array]
@@ -102,7 +102,8 @@ def _folds(folder: Path) -> list[dict[str, Part]]:
     """The parts of each of the five folds; the archive comes from the mirror, or is downloaded."""
     lists, folds = folder / "lists.parquet", folder / "folds.parquet"
     if not folds.exists():
-        convert("mq2008", fetch(SOURCES["mq2008"], folder / "MQ2008.zip"), lists)
+        source = SOURCES["mq2008"]
+        convert(RawFile(source, fetch(source, folder / "MQ2008.zip")), lists)
         fold_lists(lists, folds)
     features = read_features(lists).astype(np.float64)
     labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.generated_source import generated_source
+
 DATASET = "mslr-web10k"
 TOPICS, ROWS, WIDTH, PARTS = 10_000, 1_200_192, 136, 5
 LABELS = (624_263, 386_280, 159_451, 21_317, 8_881)
@@ -43,6 +45,15 @@ status = main(sys.argv[2:])
 with open("/proc/self/status") as own, open(sys.argv[1], "w") as out:
     out.write(re.search(r"VmHWM:\\s*(\\d+)", own.read())[1])
 sys.exit(status)
+"""
+
+# Before it: the generated archive's checksums are those of the source.
+_REGISTER = """\
+import json, sys
+from dataclasses import replace
+from rankbound.data import sources
+name, members = json.loads(sys.argv.pop(2))
+sources.SOURCES = {name: replace(sources.SOURCES[name], members=members)}
 """
 
 METHODS: Mapping[str, Mapping[str, Any]] = {
@@ -169,7 +180,8 @@ def _text_bytes(archive: Path) -> int:
 
 def _run_all(folder: Path, methods: list[str]) -> None:
     archive, lists, folds = folder / ARCHIVE, folder / "lists.parquet", folder / "folds.parquet"
-    step = _step(folder, "convert", DATASET, "--raw", archive, "--out", lists)
+    arguments = ("convert", DATASET, "--raw", archive, "--out", lists)
+    step = _step(folder, *arguments, checksums=generated_source(DATASET, archive).members)
     megabytes = _text_bytes(archive) / 1e6
     rates = f"{megabytes / step.seconds:.0f} MB/s, {megabytes / step.processor_seconds:.0f} of processor"
     print(f"{step}   {rates}", flush=True)
@@ -189,10 +201,13 @@ def _run_all(folder: Path, methods: list[str]) -> None:
         print(_step(folder, "job", *arguments, "--options", json.dumps(options), name=f"job {method}"), flush=True)
 
 
-def _step(folder: Path, *arguments: object, name: str | None = None) -> Step:
+def _step(
+    folder: Path, *arguments: object, name: str | None = None, checksums: Mapping[str, str] | None = None
+) -> Step:
     peak = folder / "peak.txt"
+    code, told = (_PROBE, []) if checksums is None else (_REGISTER + _PROBE, [json.dumps([DATASET, dict(checksums)])])
     start, used = time.perf_counter(), _processor_seconds()
-    subprocess.run([sys.executable, "-c", _PROBE, str(peak), *map(str, arguments)], check=True)
+    subprocess.run([sys.executable, "-c", code, str(peak), *told, *map(str, arguments)], check=True)
     seconds, spent = time.perf_counter() - start, _processor_seconds() - used
     return Step(name or str(arguments[0]), seconds, spent, float(peak.read_text()) * 1024)
 

@@ -19,6 +19,7 @@ from rankbound.interchange.files import read_lists, read_qrels, read_run
 from rankbound.options import read_options
 from rankbound.study.config import check_config
 from rankbound.study.config_lines import LARGEST_CONFIG, merged
+from tests.raw_files import raw_file
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "150"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,7 +107,7 @@ def test_ratings_are_converted_or_refused_and_nothing_is_left(tmp_path: Path, da
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("ratings.csv", damaged(RATINGS, damage))
     try:
-        movielens.convert(raw, out)
+        movielens.convert(raw_file("movielens", raw), out)
     except DataError as error:
         message = str(error)
     else:

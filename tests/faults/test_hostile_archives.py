@@ -15,8 +15,10 @@ import pytest
 
 from rankbound.data import faces, movielens
 from rankbound.data.archives import Limits, list_members, read_members
-from rankbound.errors import DataError
+from rankbound.data.sources import SOURCES, RawFile, Source
+from rankbound.errors import DataError, SourceError
 from tests.faults.hostile_files import files_below, with_little_memory
+from tests.raw_files import raw_file, source_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 from rar4_fixture import LINK, make_rar
@@ -37,6 +39,17 @@ def written(folder: Path, content: bytes, name: str = "x.zip") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
+
+
+def conversion(module: str, source: Source) -> str:
+    """Code of `run(raw, out)`: what `rankbound convert` does with a raw file of this source."""
+    return (
+        f"from rankbound.data.{module} import convert\n"
+        "from rankbound.data.archives import Limits\n"
+        "from rankbound.data.folders import Folder\n"
+        "from rankbound.data.sources import RawFile, Source\n"
+        f"run = lambda raw, out: convert(RawFile({source!r}, raw), out)\n"
+    )
 
 
 def read_all(path: Path, limits: Limits | None = None) -> list[bytes]:
@@ -69,8 +82,8 @@ ABSURD = [
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path, name: str) -> None:
     raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), (name, b"evil")]))
-    with pytest.raises(DataError, match=r"x\.zip: archive refused: member '.*' points outside"):
-        movielens.convert(raw, tmp_path / "out" / "x.parquet")
+    with pytest.raises(SourceError, match=r"x\.zip: archive refused: member '.*' points outside"):
+        movielens.convert(RawFile(SOURCES["movielens"], raw), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) == {"x.zip"}
     assert not (tmp_path.parent / "evil").exists()
     assert not Path("/tmp/evil").exists()
@@ -158,7 +171,7 @@ def test_a_tar_is_no_archive_of_ours_whatever_it_links_to(tmp_path: Path) -> Non
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
     path = written(tmp_path, zipped([("ml/ratings.csv", bytes(80 * 2**20))]))
     assert path.stat().st_size < 100_000
-    code = "from rankbound.data.movielens import convert as run"
+    code = conversion("movielens", SOURCES["movielens"])
     said = with_little_memory(code, path, tmp_path / "out.parquet", megabytes=256)
     assert "member 'ml/ratings.csv' has 83886080 bytes, more than 67108864" in said
     assert files_below(tmp_path) == {"x.zip"}
@@ -169,7 +182,7 @@ def test_a_bomb_that_declares_little_gives_no_more(tmp_path: Path) -> None:
     small = bytes(content).replace(struct.pack("<I", 300 * 2**20), struct.pack("<I", 1000))
     path = written(tmp_path, small)
     assert list_members(path)[0].size == 1000
-    code = "from rankbound.data.movielens import convert as run"
+    code = conversion("movielens", SOURCES["movielens"])
     said = with_little_memory(code, path, tmp_path / "out.parquet", megabytes=256)
     assert "refused" in said
     assert "ml/ratings.csv" in said
@@ -300,7 +313,7 @@ def test_a_face_that_unpacks_to_gigapixels_is_refused_by_its_header(tmp_path: Pa
     stream = io.BytesIO()
     Image.new("L", (20_000, 20_000)).save(stream, "JPEG", quality=1)
     raw = written(tmp_path, zipped([("AAF/original images/00000A20.jpg", stream.getvalue())]))
-    code = "from rankbound.data.faces import convert as run; import PIL.JpegImagePlugin"
+    code = conversion("faces", source_of("aaf", raw)) + "import PIL.JpegImagePlugin\n"
     said = with_little_memory(code, raw, tmp_path / "out.parquet", megabytes=300)
     assert "refused" in said
     assert "original images/00000A20.jpg" in said
@@ -350,5 +363,5 @@ def test_stored_bytes_beyond_the_declared_ones_are_refused(tmp_path: Path) -> No
 def test_a_bad_archive_of_faces_leaves_nothing(tmp_path: Path) -> None:
     raw = written(tmp_path, zipped([("AAF/original images/00000A20.jpg", b"\xff\xd8 no picture")]))
     with pytest.raises(DataError, match=r"x\.zip: member '.*00000A20\.jpg': not a readable JPEG"):
-        faces.convert(raw, tmp_path / "out" / "x.parquet")
+        faces.convert(raw_file("aaf", raw), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) <= {"x.zip", "out"}

@@ -1,6 +1,5 @@
 """The data steps from the command line, on archives made here."""
 
-import hashlib
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +10,12 @@ import pytest
 from rar4_fixture import make_rar
 
 from rankbound import cli
-from rankbound.data import letor_sets, sources
+from rankbound.data import sources
 from rankbound.data.reader import read_features, read_instances, read_item_names
+from tests.raw_files import source_of
 
 Run = Callable[..., str]
+Place = Callable[[str, dict[str, bytes]], None]
 
 
 @pytest.fixture
@@ -52,12 +53,20 @@ def pack(path: Path, members: dict[str, bytes]) -> None:
             archive.writestr(name, data)
 
 
-def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, members: dict[str, bytes]) -> None:
-    """Let the source expect this content, and know no address."""
-    source = sources.SOURCES[name]
-    contents = {member: members[f"MQ2008/{member}"].replace(b"\r\n", b"\n") for member in source.members}
-    expected = {member: hashlib.sha256(content).hexdigest() for member, content in contents.items()}
-    monkeypatch.setattr(sources, "SOURCES", {name: replace(source, members=expected, addresses=())})
+def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, archive: Path) -> None:
+    """Let the source expect this archive's content, and know no address."""
+    monkeypatch.setattr(sources, "SOURCES", {name: replace(source_of(name, archive), addresses=())})
+
+
+@pytest.fixture
+def place(run: Run, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """`place("mq2008", members)` packs raw.zip, which the source then expects."""
+
+    def call(name: str, members: dict[str, bytes]) -> None:
+        pack(Path("raw.zip"), members)
+        stand_in(monkeypatch, name, Path("raw.zip"))
+
+    return call
 
 
 @pytest.mark.parametrize("packing", ["zip", "rar"])
@@ -66,7 +75,7 @@ def test_judged_lists_from_archive_to_instances(run: Run, monkeypatch: pytest.Mo
     Path("mirror").mkdir()
     archive = Path("mirror") / f"MQ2008.{packing}"
     pack(archive, members) if packing == "zip" else make_rar(archive, members)
-    stand_in(monkeypatch, "mq2008", members)
+    stand_in(monkeypatch, "mq2008", archive)
     printed = run("download", "mq2008", "--out", "data/raw/MQ2008.zip", "--mirror", "mirror")
     assert "no redistribution" in printed
     assert "Introducing LETOR 4.0" in printed
@@ -116,9 +125,9 @@ def topics_and_labels(text: bytes) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("options", "dataset"), [('{"threshold": 2}', "mslr-web10k-label2"), ('{"graded": true}', "mslr-web10k-graded")]
 )
-def test_every_fold_of_the_archive_comes_out_as_it_went_in(run: Run, options: str, dataset: str) -> None:
+def test_every_fold_of_the_archive_comes_out_as_it_went_in(run: Run, place: Place, options: str, dataset: str) -> None:
     members = mslr_members()
-    pack(Path("raw.zip"), members)
+    place("mslr-web10k", members)
     run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")
     run("split", "mslr-web10k", "--in", "lists.parquet", "--out", "folds.parquet")
     arguments = ("--in", "lists.parquet", "--folds", "folds.parquet", "--out", "x.parquet")
@@ -139,20 +148,20 @@ def test_every_fold_of_the_archive_comes_out_as_it_went_in(run: Run, options: st
             assert (features[lists.items, 0] // 1000).astype(int).tolist() == [int(topic[0]) for topic in topics]
 
 
-def test_a_label_above_the_data_sets_range_is_named(run: Run) -> None:
+def test_a_label_above_the_data_sets_range_is_named(run: Run, place: Place) -> None:
     members = mslr_members()
     members["Fold2/test.txt"] = members["Fold2/test.txt"].replace(b"\n3 qid:1", b"\n5 qid:1", 1)
-    pack(Path("raw.zip"), members)
+    place("mslr-web10k", members)
     message = run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     expected = "raw.zip: Fold2/test.txt, line 3: found '5', expected a label: a whole number 0 .. 4"
     assert message.startswith(f"rankbound convert: {expected}")
     assert not Path("lists.parquet").exists()
 
 
-def test_folds_that_contradict_one_another_are_named(run: Run) -> None:
+def test_folds_that_contradict_one_another_are_named(run: Run, place: Place) -> None:
     members = mslr_members()
     members["Fold3/vali.txt"] += mslr_part(7)
-    pack(Path("raw.zip"), members)
+    place("mslr-web10k", members)
     message = run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     assert "'Fold2/test.txt' and 'Fold3/vali.txt' should be the same part, but have" in message
 
@@ -166,39 +175,33 @@ def test_graded_labels_have_no_threshold(run: Run) -> None:
     assert "has both a threshold and graded labels" in message
 
 
-def test_another_number_of_rows_than_published_is_noted(
-    run: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_without_a_terminal_there_is_no_progress_bar(
+    run: Run, place: Place, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pack(Path("raw.zip"), mslr_members())
-    assert cli.main(("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")) == 0
-    noted = capsys.readouterr().err
-    assert "raw.zip has 10 queries and 30 rows; 10000 and 1200192 were published" in noted
-    assert noted.count("\n") == 1  # and no progress bar where there is no terminal
-    described = letor_sets.LETOR_SETS["mslr-web10k"]
-    monkeypatch.setattr(letor_sets, "LETOR_SETS", {"mslr-web10k": replace(described, topics=10, rows=30)})
+    place("mslr-web10k", mslr_members())
     assert cli.main(("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet")) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_malformed_line_in_the_archive_is_named(run: Run) -> None:
+def test_a_malformed_line_in_the_archive_is_named(run: Run, place: Place) -> None:
     members = mq2008_members()
     members["MQ2008/S3.txt"] = members["MQ2008/S3.txt"].replace(b" 7:", b" 7;", 1)
-    pack(Path("raw.zip"), members)
+    place("mq2008", members)
     message = run("convert", "mq2008", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     assert message.startswith("rankbound convert: raw.zip: MQ2008/S3.txt, line 1: found '7;0.070000', expected a pair")
     assert not Path("lists.parquet").exists()
 
 
-def test_a_query_in_two_parts_is_named(run: Run) -> None:
-    pack(Path("raw.zip"), {**mq2008_members(), "MQ2008/S4.txt": letor_part(2)})
+def test_a_query_in_two_parts_is_named(run: Run, place: Place) -> None:
+    place("mq2008", {**mq2008_members(), "MQ2008/S4.txt": letor_part(2)})
     message = run("convert", "mq2008", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     assert "MQ2008/S4.txt, line 1: query 20 occurs again" in message
 
 
-def test_a_missing_part_is_named(run: Run) -> None:
+def test_a_missing_part_is_named(run: Run, place: Place) -> None:
     members = mq2008_members()
     del members["MQ2008/S5.txt"]
-    pack(Path("raw.zip"), members)
+    place("mq2008", members)
     message = run("convert", "mq2008", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     assert "expected exactly one member 'S5.txt', found 0" in message
 

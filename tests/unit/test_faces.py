@@ -24,8 +24,9 @@ from rankbound.data.folders import file_name, folder_members, sum_of
 from rankbound.data.image_decoding import decode_image, encode_image
 from rankbound.data.image_hash import BITS, THRESHOLD, close_pairs, connect, example_pairs, perceptual_hashes
 from rankbound.data.images import IMAGES_KEY, SIDE, read_faces, read_pixels
-from rankbound.data.sources import SOURCES, check_content
+from rankbound.data.sources import SOURCES, RawFile, check_content
 from rankbound.errors import DataError, SourceError
+from tests.raw_files import raw_file, source_of
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -180,7 +181,8 @@ def test_an_archive_becomes_pixels_ages_and_groups(tmp_path: Path) -> None:
     twice, near = encode_image(picture(7)), encode_image((picture(3) * 0.9).astype(np.uint8), 70)
     files = {f"{seed:05}A{20 + seed}.jpg": encode_image(picture(seed)) for seed in (5, 3, 4)}
     files |= {"00009A31.jpg": twice, "00001A30.jpg": twice, "00002A66.jpg": near}
-    convert(archive(tmp_path / "x.zip", files), tmp_path / "x.parquet")
+    raw = raw_file("aaf", archive(tmp_path / "x.zip", files))
+    convert(raw, tmp_path / "x.parquet")
     table = read_table(tmp_path / "x.parquet", "images")
     assert table.column("face").to_pylist() == ["00002A66", "00003A23", "00004A24", "00005A25"]
     assert table.column("number").to_pylist() == [2, 3, 4, 5]
@@ -192,7 +194,7 @@ def test_an_archive_becomes_pixels_ages_and_groups(tmp_path: Path) -> None:
     assert faces.shape == (3, SIDE, SIDE)
     notes = json.loads(read_metadata(tmp_path / "x.parquet", "images")[IMAGES_KEY])
     assert (notes["exact_duplicates"], notes["exact_duplicate_groups"], notes["hash_bits"]) == (2, 1, BITS)
-    convert(tmp_path / "x.zip", tmp_path / "again.parquet")
+    convert(raw, tmp_path / "again.parquet")
     assert (tmp_path / "again.parquet").read_bytes() == (tmp_path / "x.parquet").read_bytes()
 
 
@@ -223,19 +225,19 @@ BAD_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
 def test_a_bad_archive_names_the_file_and_leaves_nothing(tmp_path: Path, files: dict[str, bytes], message: str) -> None:
     raw = archive(tmp_path / "x.zip", files)
     with pytest.raises(DataError, match=message):
-        convert(raw, tmp_path / "out" / "x.parquet")
+        convert(raw_file("aaf", raw), tmp_path / "out" / "x.parquet")
     assert not list(tmp_path.glob("out/*"))
 
 
 def test_a_damaged_member_is_named(tmp_path: Path) -> None:
     raw = archive(tmp_path / "x.zip", GOOD)
+    source = source_of("aaf", raw)
     content = bytearray(raw.read_bytes())
     place = bytes(content).index(GOOD["00002A21.jpg"]) + 500
     content[place] ^= 0xFF
     raw.write_bytes(content)
-    with pytest.raises(DataError, match=r"00002A21.jpg'.*cannot be unpacked"):
-        convert(raw, tmp_path / "x.parquet")
-    assert not (tmp_path / "x.parquet").exists()
+    with pytest.raises(SourceError, match=r"00002A21.jpg'.*cannot be unpacked"):
+        RawFile(source, raw)
 
 
 # The source's check

@@ -1,8 +1,6 @@
 """Networks for pictures: written-out arithmetic, published sizes and names, and weights that are checked."""
 
-import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rankbound import cli
-from rankbound.data import sources
 from rankbound.data.contracts import read_table
 from rankbound.data.images import Faces, read_faces, read_image_features, read_pixels
+from rankbound.data.sources import SOURCES, RawFile
 from rankbound.data.synthetic import generate
 from rankbound.errors import DataError, SourceError
 from rankbound.models.cnn import FrequencyConv2d, RankCNN
@@ -25,6 +23,7 @@ from rankbound.models.vgg16 import VGG16, check_published, imagenet_images
 from rankbound.study import image_features, vgg16_weights
 from rankbound.study.image_features import extract_features
 from rankbound.study.vgg16_weights import convert_weights, generate_weights, read_pickled_tensors, read_weights
+from tests.raw_files import raw_file
 
 SMALL = ((2, 2), (3, 2), (4, 3), (5, 3), (6, 3))
 TORCHVISION_CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
@@ -299,16 +298,15 @@ def test_weights_become_safetensors_once_their_sum_and_shapes_are_right(
     raw, out = tmp_path / "x.pth", tmp_path / "x.safetensors"
     torch.save(small_weights(), raw)
     with pytest.raises(SourceError, match=r"expected the SHA-256 397923af.*, found"):
-        convert_weights(raw, out)
-    known = replace(sources.SOURCES["vgg16"], checksum=hashlib.sha256(raw.read_bytes()).hexdigest())
-    monkeypatch.setattr(vgg16_weights, "SOURCES", {"vgg16": known})
+        RawFile(SOURCES["vgg16"], raw)
+    known = raw_file("vgg16", raw)
     with pytest.raises(
         DataError, match=r"x.pth: weights: 'features.0.weight' is torch.float32 of shape \(2, 3, 3, 3\)"
     ):
-        convert_weights(raw, out)
+        convert_weights(known, out)
     assert not out.exists()
     monkeypatch.setattr(vgg16_weights, "check_published", lambda weights: None)
-    convert_weights(raw, out)
+    convert_weights(known, out)
     assert all(torch.equal(load_file(out)[name], tensor) for name, tensor in small_weights().items())
     images = torch.randn(1, 3, 32, 32, generator=generator())
     torch.testing.assert_close(read_weights(out)(images), VGG16.of_weights(small_weights())(images))

@@ -8,6 +8,7 @@ import pytest
 from rankbound.data import movielens
 from rankbound.data.contracts import read_metadata, read_table
 from rankbound.errors import DataError
+from tests.raw_files import raw_file
 
 HEADER = "userId,movieId,rating,timestamp\r\n"
 
@@ -15,7 +16,7 @@ HEADER = "userId,movieId,rating,timestamp\r\n"
 def convert(folder: Path, text: str) -> Path:
     with zipfile.ZipFile(folder / "raw.zip", "w") as archive:
         archive.writestr("ml-latest-small/ratings.csv", text)
-    movielens.convert(folder / "raw.zip", folder / "x.parquet")
+    movielens.convert(raw_file("movielens", folder / "raw.zip"), folder / "x.parquet")
     return folder / "x.parquet"
 
 

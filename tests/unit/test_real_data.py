@@ -15,7 +15,7 @@ from rankbound.data.folds import fold_interactions, fold_lists
 from rankbound.data.negatives import Drawing
 from rankbound.data.reader import Split, merge, read_features, read_instances
 from rankbound.data.sampling import sample_interactions, sample_lists
-from rankbound.data.sources import SOURCES
+from rankbound.data.sources import SOURCES, RawFile
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get(MIRROR_VARIABLE),
@@ -31,13 +31,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
-    letor_sets.convert("mq2008", fetch(SOURCES["mq2008"], folder / "MQ2008.zip"), folder / "lists.parquet")
+    raw = fetch(SOURCES["mq2008"], folder / "MQ2008.zip")
+    letor_sets.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
-    movielens.convert(fetch(SOURCES["movielens"], folder / "ml-latest-small.zip"), folder / "ratings.parquet")
+    raw = fetch(SOURCES["movielens"], folder / "ml-latest-small.zip")
+    movielens.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 
 

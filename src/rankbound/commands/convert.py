@@ -20,19 +20,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Convert the archive."""
-    from functools import partial
-
+    """Convert the archive, if its content is that of its source."""
     from rankbound.data import faces, letor_sets, movielens
-    from rankbound.data.sources import find_source
+    from rankbound.data.sources import RawFile, find_source
     from rankbound.errors import ConfigError
 
-    converters: dict[str, Callable[[Path, Path], None]] = {
+    converters: dict[str, Callable[[RawFile, Path], None]] = {
         "movielens": movielens.convert,
-        **{name: partial(letor_sets.convert, name) for name in letor_sets.LETOR_SETS},
+        **dict.fromkeys(letor_sets.LETOR_SETS, letor_sets.convert),
         "aaf": faces.convert,
     }
-    name = find_source(arguments.source).name
-    if name not in converters:
-        raise ConfigError(f"{name} is not converted; these are: {', '.join(converters)}")
-    converters[name](arguments.raw, arguments.out)
+    source = find_source(arguments.source)
+    if source.name not in converters:
+        raise ConfigError(f"{source.name} is not converted; these are: {', '.join(converters)}")
+    raw = RawFile(source, arguments.raw)
+    if source.remark:
+        print(f"note: {source.remark}")
+    converters[source.name](raw, arguments.out)

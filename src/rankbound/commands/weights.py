@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Convert or generate the weights."""
+    from rankbound.data.sources import RawFile, find_source
     from rankbound.errors import ConfigError
     from rankbound.study.vgg16_weights import SYNTHETIC, convert_weights, generate_weights
 
@@ -29,4 +30,4 @@ def run(arguments: argparse.Namespace) -> None:
         return
     if arguments.raw is None:
         raise ConfigError("vgg16 needs --raw: the file that `rankbound download vgg16` saved")
-    convert_weights(arguments.raw, arguments.out)
+    convert_weights(RawFile(find_source("vgg16"), arguments.raw), arguments.out)

@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from rankbound.data.archives import list_members, read_members
 from rankbound.data.contracts import open_writer
 from rankbound.data.folders import file_name, folder_members
 from rankbound.data.image_decoding import FILTER, FIT, decode_image
 from rankbound.data.image_hash import BITS, THRESHOLD, Bits, close_pairs, connect, perceptual_hashes
 from rankbound.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
 from rankbound.data.schemas import DATASET_KEY
-from rankbound.data.sources import SOURCES
+from rankbound.data.sources import RawFile
 from rankbound.errors import DataError
 
 FOLDER = "original images"
@@ -47,22 +46,21 @@ class Face:
     age: int
 
 
-def convert(raw: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     """Write the images of the archive `raw` to `out`, by number, some hundred to a row group.
 
-    The archive is read twice, to find duplicates and to write the rest, and never held whole. Raises DataError for an
-    unreadable archive, a name that is not `00012A34.jpg`, a number that occurs twice, an age outside 2 .. 80, or a
-    file that `decode_image` refuses; nothing is written then.
+    The archive is read twice, to find duplicates and to write the rest, and never held whole. Raises DataError for a
+    name that is not `00012A34.jpg`, a number that occurs twice, an age outside 2 .. 80, or a file that `decode_image`
+    refuses; nothing is written then.
     """
-    limits = SOURCES["aaf"].limits
-    members = folder_members(list_members(raw, limits), FOLDER, raw)
-    faces = parse_names([member.name for member in members], str(raw))
+    members = folder_members(raw.members, FOLDER, raw.path)
+    faces = parse_names([member.name for member in members], str(raw.path))
     with tqdm(total=2 * len(faces), unit="image", desc="faces", disable=None) as progress:
         digests, hashes = _fingerprints(_pictures(raw, faces, progress))
         kept = ~is_repeated(digests)
         chosen = [face for face, keep in zip(faces, kept.tolist(), strict=True) if keep]
         if not chosen:
-            raise DataError(f"{raw}: every image in {FOLDER!r} occurs more than once: nothing is left")
+            raise DataError(f"{raw.path}: every image in {FOLDER!r} occurs more than once: nothing is left")
         groups = connect(len(chosen), close_pairs(hashes[kept])[0])
         numbers = np.array([face.number for face in chosen])
         notes = {DATASET_KEY: "aaf", IMAGES_KEY: describe(np.asarray(digests)[~kept])}
@@ -124,9 +122,9 @@ def _parse(member: str, where: str) -> Face:
     return Face(member, name.removesuffix(".jpg"), number, age)
 
 
-def _pictures(raw: str | os.PathLike[str], faces: Sequence[Face], progress: tqdm) -> Iterator[Picture]:
-    for member, content in read_members(raw, [face.member for face in faces], SOURCES["aaf"].limits):
-        yield hashlib.sha256(content).hexdigest(), decode_image(content, f"{raw}: member {member!r}")
+def _pictures(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[Picture]:
+    for member, content in raw.read([face.member for face in faces]):
+        yield hashlib.sha256(content).hexdigest(), decode_image(content, f"{raw.path}: member {member!r}")
         progress.update()
 
 

@@ -5,10 +5,9 @@ import os
 import pyarrow as pa
 import pyarrow.csv
 
-from rankbound.data.archives import find_member, list_members, open_member
 from rankbound.data.contracts import write_table
 from rankbound.data.schemas import DATASET_KEY
-from rankbound.data.sources import SOURCES
+from rankbound.data.sources import RawFile
 from rankbound.errors import DataError
 
 _COLUMNS = {"userId": pa.int32(), "movieId": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()}
@@ -16,16 +15,15 @@ _NAMES = {"userId": "topic", "movieId": "item", "rating": "rating", "timestamp":
 _LOWEST, _HIGHEST = 0.5, 5.0
 
 
-def convert(raw: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     """Write the interactions of the archive `raw` to `out`, sorted by user and movie.
 
-    Raises DataError for an unreadable archive, a malformed row, a rating that is not 0.5, 1, .. 5, or a pair of
-    user and movie that is rated twice.
+    Raises DataError for a malformed row, a rating that is not 0.5, 1, .. 5, or a pair of user and movie that is rated
+    twice.
     """
-    limits = SOURCES["movielens"].limits
-    name = find_member(list_members(raw, limits), "ratings.csv", raw)
-    where = f"{raw}: {name}"
-    with open_member(raw, name, limits) as stream:
+    name = raw.find("ratings.csv")
+    where = f"{raw.path}: {name}"
+    with raw.open(name) as stream:
         table = _read_csv(stream.read(), where)
     table = table.sort_by([("topic", "ascending"), ("item", "ascending")]).combine_chunks()
     _check(table, where)

@@ -3,16 +3,22 @@
 An archive may be packed anew (the publisher ships MQ2008 as .rar, mirrors as .zip), so what counts is the content:
 every member named here must have its checksum, after CRLF line ends became LF where `normalise` says so, and a folder
 named here must hold its files. What is no archive has a checksum of its own.
+
+A step reads a raw file through `RawFile` alone, which makes this comparison first.
 """
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import BinaryIO
 
-from rankbound.data.archives import Limits, find_member, list_members, open_member
+from rankbound.data.archives import Limits, find_member, list_members, open_member, read_members
 from rankbound.data.folders import Folder, check_folder
+from rankbound.data.rar import Member
 from rankbound.errors import ConfigError, DataError, SourceError
 
 _MEGABYTE = 2**20
@@ -177,6 +183,47 @@ def find_source(name: str) -> Source:
     return SOURCES[name]
 
 
+@dataclass(frozen=True)
+class RawFile:
+    """A raw file whose content has been compared with its source: what every step that reads raw data is given.
+
+    The comparison is made here, however the file came to its place, so that no step can leave it out. The file stays
+    as it is, right or wrong.
+
+    Raises SourceError that says what was expected, what was found, and how to get the right file.
+    """
+
+    source: Source
+    path: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        try:
+            check_content(self.source, self.path)
+        except SourceError as error:
+            raise SourceError(
+                f"{error}. To get the right file, run `rankbound download {self.source.name} --out {self.path}`, which "
+                f"sets a wrong one aside, or save {' or '.join(self.source.file_names)} from {self.source.homepage} "
+                f"as {self.path}"
+            ) from error
+
+    @cached_property
+    def members(self) -> Sequence[Member]:
+        """The regular files of an archive, in its order."""
+        return list_members(self.path, self.source.limits)
+
+    def find(self, wanted: str) -> str:
+        """The name of the one member whose path ends in `wanted`; DataError if there is none or several."""
+        return find_member(self.members, wanted, self.path)
+
+    def open(self, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open the member of that exact name as a stream of bytes."""
+        return open_member(self.path, name, self.source.limits)
+
+    def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Each of these members with its whole content, in that order."""
+        return read_members(self.path, names, self.source.limits)
+
+
 def check_content(source: Source, path: str | os.PathLike[str]) -> None:
     """Compare everything that the source says about the file: its own checksum, or its members' and folder's.
 
@@ -189,7 +236,7 @@ def check_content(source: Source, path: str | os.PathLike[str]) -> None:
             return
         if source.folder is not None:
             check_folder(source.folder, path, source.limits)
-        members = list_members(path, source.limits)
+        members = list_members(path, source.limits) if source.members else []
         for wanted, expected in source.members.items():
             name = find_member(members, wanted, path)
             found = member_checksum(path, name, source)

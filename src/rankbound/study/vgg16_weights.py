@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rankbound.data.sources import SOURCES, check_content
+from rankbound.data.sources import SOURCES, RawFile
 from rankbound.errors import DataError, SourceError
 from rankbound.models.vgg16 import VGG16, check_published
 from rankbound.seeds import derive_seed
@@ -23,23 +23,22 @@ WHAT_IS_MISSING = (
 )
 
 
-def convert_weights(raw: Path, out: Path) -> None:
+def convert_weights(raw: RawFile, out: Path) -> None:
     """Write the weights of torchvision's `vgg16-397923af.pth` to the safetensors file `out`.
 
-    The publisher ships a pickle, and a pickle can run any code while it is read. So the file's SHA-256 is compared
-    first, and then it goes through torch's restricted reader (`weights_only=True`), which builds nothing but tensors
-    and plain containers, and refuses everything else. What is left, names and shapes compared, is written in a format
-    that holds numbers only; nothing reads the pickle again.
+    The publisher ships a pickle, and a pickle can run any code while it is read. So its SHA-256 is compared first (by
+    `RawFile`), and then it goes through torch's restricted reader (`weights_only=True`), which builds nothing but
+    tensors and plain containers, and refuses everything else. What is left, names and shapes compared, is written in a
+    format that holds numbers only; nothing reads the pickle again.
 
-    Raises SourceError for a wrong checksum, DataError for a content that is not VGG16's.
+    Raises DataError for a content that is not VGG16's.
     """
-    check_content(SOURCES["vgg16"], raw)
-    weights = read_pickled_tensors(raw)
+    weights = read_pickled_tensors(Path(raw.path))
     try:
         check_published(weights)
     except ValueError as error:
-        raise DataError(f"{raw}: {error}") from error
-    write_tensors(weights, out, SOURCES["vgg16"].checksum)
+        raise DataError(f"{raw.path}: {error}") from error
+    write_tensors(weights, out, raw.source.checksum)
 
 
 def read_pickled_tensors(path: Path) -> dict[str, Tensor]:

@@ -1,0 +1,42 @@
+"""Raw files made for a test: their sources, told the sums of what the test put into them."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+from rankbound.data.archives import find_member, list_members, read_members
+from rankbound.data.folders import Folder, file_name, folder_members, sum_of
+from rankbound.data.sources import SOURCES, RawFile, Source, member_checksum
+from rankbound.errors import DataError
+
+
+def raw_file(name: str, path: Path) -> RawFile:
+    """The file at `path` as that of the source `name`, whatever it holds."""
+    return RawFile(source_of(name, path), path)
+
+
+def source_of(name: str, path: Path) -> Source:
+    """The source of that name with the sums of this file's content; members that the archive lacks are left out."""
+    source = SOURCES[name]
+    if source.checksum:
+        return replace(source, checksum=hashlib.sha256(path.read_bytes()).hexdigest())
+    if source.folder is not None:
+        return replace(source, folder=_folder_of(source, source.folder, path))
+    members = list_members(path, source.limits)
+    sums = {}
+    for wanted in source.members:
+        try:
+            found = find_member(members, wanted, path)
+        except DataError:
+            continue
+        sums[wanted] = member_checksum(path, found, source)
+    return replace(source, members=sums)
+
+
+def _folder_of(source: Source, folder: Folder, path: Path) -> Folder:
+    members = folder_members(list_members(path, source.limits), folder.path, path)
+    contents = read_members(path, [member.name for member in members], source.limits)
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents]
+    names = sum_of(file_name(member.name) for member in members)
+    size = sum(member.size for member in members)
+    return replace(folder, count=len(members), names=names, editions={size: sum_of(lines)}, unknown_from=None)
