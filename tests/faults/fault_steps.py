@@ -17,6 +17,9 @@ from fault_study import MIRROR
 from project import Project
 
 SEALED = (".parquet", ".safetensors")
+RAW = "data/raw/"
+"""Files whose content every step that reads them compares with known checksums."""
+
 SOURCE_CODE = "src/"
 
 RECORDS = "results/provenance"
