@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
+from rankbound.claims.certainty import certainty
 from rankbound.paper import table_layout, tables
-from rankbound.paper.certainty import certainty
 from rankbound.paper.honest_findings import honest_findings
-from rankbound.paper.scores import RunsChoice
+from rankbound.results.scores import RunsChoice
 
 HONEST = RunsChoice("honest")
 

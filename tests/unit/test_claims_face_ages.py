@@ -16,7 +16,7 @@ from rankbound.claims.face_ages import (
 )
 from rankbound.claims.face_weights import energy_inside, face_mask, pairs_teach_logistic_regression_more_and_clearer
 from rankbound.claims.verdict import MissingEvidence
-from rankbound.paper.neural_pairs import read_pairs, with_readings
+from rankbound.results.neural_pairs import read_pairs, with_readings
 
 
 def explaining(ages: np.ndarray, share: float, noise: float = 0.0) -> np.ndarray:

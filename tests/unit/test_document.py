@@ -9,15 +9,15 @@ import polars as pl
 import pytest
 from synthetic_runs import write_runs
 
+from rankbound.claims.worked import CAPTIONS, worked_table
 from rankbound.errors import DataError
 from rankbound.paper import document, figures, render_html, render_typst, style, summary, tables
 from rankbound.paper.blocks import TableBlock
 from rankbound.paper.findings import findings
 from rankbound.paper.inline_svg import inline_svg
 from rankbound.paper.output import write_json, write_text
-from rankbound.paper.scores import RunsChoice
-from rankbound.paper.worked import CAPTIONS, worked_table
 from rankbound.provenance.manifest import make_manifest, write_manifest
+from rankbound.results.scores import RunsChoice
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from rankbound.paper.method_means import MethodMeans
+from rankbound.results.method_means import MethodMeans
 from rankbound.statistics import PairedScores, compare
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")

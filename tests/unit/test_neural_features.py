@@ -27,10 +27,10 @@ from rankbound.data.contracts import write_table
 from rankbound.errors import ConfigError
 from rankbound.paper import figures, style
 from rankbound.paper.neural_feature_findings import feature_findings
-from rankbound.paper.neural_features import FeatureResults, feature_results
-from rankbound.paper.neural_names import TABLES
-from rankbound.paper.neural_runs import read_runs
 from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN
+from rankbound.results.neural_features import FeatureResults, feature_results
+from rankbound.results.neural_names import TABLES
+from rankbound.results.neural_runs import read_runs
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)

@@ -13,13 +13,14 @@ from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, w
 
 from rankbound.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper import neural_layout, neural_runs
+from rankbound.paper import neural_layout
 from rankbound.paper.neural_findings import neural_findings
-from rankbound.paper.neural_names import TABLES, data_set_title, table_named, table_of
-from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.neural_results import Results, read_results
 from rankbound.paper.neural_tables import NeuralTable, neural_table
 from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN, verdict_of
+from rankbound.results import neural_runs
+from rankbound.results.neural_names import TABLES, data_set_title, table_named, table_of
+from rankbound.results.neural_pairs import read_pairs, with_readings
 from rankbound.statistics.randomisation import holm
 
 QUERIES, PIXELS, FEATURES = TABLES

@@ -2,7 +2,8 @@
 
 import pytest
 
-from rankbound.paper.plain_table import probability, signed
+from rankbound.paper.plain_table import signed
+from rankbound.results.number_texts import probability
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 
 from rankbound.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
 from rankbound.errors import DataError
-from rankbound.paper.runs_file import scan_runs
+from rankbound.results.runs_file import scan_runs
 from rankbound.seals import UNSEALED, check_seal, seal
 from rankbound.tensor_files import read_tensors, write_tensors
 

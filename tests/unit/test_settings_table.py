@@ -11,8 +11,8 @@ from synthetic_runs import write_runs
 
 from rankbound.data.contracts import write_table
 from rankbound.paper.blocks import TableBlock
-from rankbound.paper.scores import DataSet
 from rankbound.paper.settings_table import settings_table
+from rankbound.results.scores import DataSet
 
 RUNS: list[tuple[str, str, dict[str, Any], int]] = [
     ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 3),

@@ -12,7 +12,7 @@ from synthetic_runs import BOUNDINGS, SETS, write_runs
 from rankbound.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
 from rankbound.paper import summary, table_layout, tables
-from rankbound.paper.scores import DataSet, RunsChoice
+from rankbound.results.scores import DataSet, RunsChoice
 
 PUBLISHED = RunsChoice()
 

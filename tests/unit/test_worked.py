@@ -5,8 +5,8 @@ from math import log2
 import polars as pl
 import pytest
 
+from rankbound.claims import worked
 from rankbound.errors import ConfigError
-from rankbound.paper import worked
 
 MISPRINTED = {"table_murphy_9_3": {"1.887", "0.772", "8.09", "0.9306"}}
 """Table 9.3 rounds log2(i) to two decimals first; 3 / 1.59 = 1.887, where 3 / log2(3) = 1.893."""

@@ -87,7 +87,7 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
         ("models/mlp.py", {"train": 8, **AFTER_RUNS}),
         ("study/controls_job.py", {"controls": 2, **AFTER_RUNS}),
         ("study/collect.py", AFTER_RUNS),
-        ("paper/worked.py", {"worked_table": 1, "table_5_1": 1, **PAPER}),
+        ("claims/worked.py", {"worked_table": 1, "table_5_1": 1, **PAPER}),
         ("provenance/manifest.py", PAPER),
         ("commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
         ("cli.py", {}),

@@ -3,7 +3,7 @@
 from shlex import quote
 
 from rankbound.paper.figures import FIGURES, title
-from rankbound.paper.neural_names import FEATURES_TABLE, table_named, table_of
+from rankbound.results.neural_names import FEATURES_TABLE, table_named, table_of
 
 COMPARISON_TABLE = "table_neural_"
 OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_claims", COMPARISON_TABLE)

@@ -8,8 +8,9 @@ from rankbound.claims.cells import LOSSES, UNBOUNDED, cells, columns, judge, pai
 from rankbound.claims.correlations import PEARSON, SPEARMAN, correlation
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, Verdict
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound.claims.words import numbered, span
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.randomisation import holm
 
 STRONG = 0.7

@@ -9,8 +9,9 @@ from rankbound.claims.orders import order_kept
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import together
 from rankbound.claims.varied import USUAL, column_of, paired, per_topic, trainings, variants
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, Verdict
-from rankbound.claims.words import signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound.results.number_texts import signed
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.margins import MARGIN, against_margin
 from rankbound.statistics.randomisation import holm
 

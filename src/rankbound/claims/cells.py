@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from rankbound.claims.evidence import KEY, Evidence
-from rankbound.claims.verdict import LEVEL, MissingEvidence
+from rankbound.claims.verdict import MissingEvidence
 from rankbound.statistics import Pair, PairedScores
-from rankbound.statistics.effects import TIE
+from rankbound.statistics.effects import LEVEL, TIE
 from rankbound.statistics.estimates import Estimate, over_trainings, over_units
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.intervals import CONFIDENCE

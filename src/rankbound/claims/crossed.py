@@ -23,9 +23,11 @@ from rankbound.claims.ratios import on_same_users
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import Key, together
 from rankbound.claims.varied import Training, column_of, trainings, usual_beside
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import numbered, signed, span
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.words import numbered, span
+from rankbound.results.number_texts import signed
 from rankbound.statistics import Pair
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.randomisation import holm
 

@@ -27,9 +27,11 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.resampled import shares_above_zero
 from rankbound.claims.rules import Family, by_interval, together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import numbered, signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.words import numbered
+from rankbound.results.number_texts import signed
 from rankbound.statistics import PairedScores
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.scores import Floats, per_unit
 
 HALF = 0.5

@@ -28,8 +28,9 @@ from rankbound.claims.cells import (
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family, together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound.claims.words import numbered
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.estimates import Estimate
 from rankbound.statistics.randomisation import holm
 from rankbound.statistics.scores import Floats

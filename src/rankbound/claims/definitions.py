@@ -15,7 +15,7 @@ from rankbound.claims.by_hand import Order
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import Verdict, holds
-from rankbound.paper.worked import GRADES, RELEVANCE, worked_table
+from rankbound.claims.worked import GRADES, RELEVANCE, worked_table
 
 RANDOM_LISTS = 100
 LONGEST, BEST_GRADE = 15, 3

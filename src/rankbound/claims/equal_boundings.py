@@ -23,7 +23,8 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import all_alike, together
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
-from rankbound.claims.words import no_noise, numbered, signed
+from rankbound.claims.words import no_noise, numbered
+from rankbound.results.number_texts import signed
 
 AFFINE = ("min-max", "expectation", "expectation-max")
 """Boundings that multiply a list's nRBP loss by a constant: 1, 2 and 2 over the worst order's."""

@@ -11,15 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.claims.verdict import MissingEvidence
-from rankbound.paper.runs_file import scan_runs
+from rankbound.results.runs_file import scan_runs
+from rankbound.results.scores import SELECTIONS
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.scores import PairedScores
 from rankbound.study.data_sets import SYNTHETIC
 from rankbound.study.experiments import VARIANT
-from rankbound.study.job import HONEST, PUBLISHED
-
-SELECTIONS = {PUBLISHED: "test", HONEST: "validation"}
-"""The part that picks the epoch, by protocol."""
+from rankbound.study.job import HONEST
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "n", "p", "epoch")
 

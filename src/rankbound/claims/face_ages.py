@@ -9,12 +9,15 @@ import polars as pl
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.methods import PIXELS, REGRESSION, Methods, read_methods
 from rankbound.claims.registry import decides
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.paper.neural_face_findings import PRINTED_R_SQUARED
-from rankbound.paper.neural_names import FAMILIES
-from rankbound.paper.neural_pairs import GAPS, explained, read_pairs, with_readings
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.results.neural_names import FAMILIES
+from rankbound.results.neural_pairs import GAPS, explained, read_pairs, with_readings
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.estimates import Estimate, over_members
 from rankbound.statistics.scores import Floats, Integers
+
+PRINTED_R_SQUARED = 0.28
+"""The share of variance that the best age regression explains (Li and Wu section 5)."""
 
 WIDEST = 0.2
 """An interval of R^2 that is wider than this says neither yes nor no."""

@@ -19,7 +19,7 @@ from rankbound.claims.methods import (
 )
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
-from rankbound.paper.neural_names import CONTROL, FAMILIES
+from rankbound.results.neural_names import CONTROL, FAMILIES
 from rankbound.statistics import Settings, compare
 from rankbound.statistics.frames import names_pairs, scores_of_runs
 from rankbound.statistics.margins import MARGIN

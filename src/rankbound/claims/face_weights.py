@@ -7,7 +7,7 @@ from rankbound.claims.methods import PIXELS, Gap, Methods, deciding, gaps, read_
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound.data.images import read_faces
-from rankbound.paper.figures.coefficient_images import coefficients
+from rankbound.results.coefficients import coefficients
 from rankbound.statistics.scores import Floats, Mask
 
 ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"

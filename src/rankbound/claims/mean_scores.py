@@ -15,8 +15,10 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.resampled import shares_above_zero
 from rankbound.claims.rules import Family, by_interval, together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, Verdict
-from rankbound.claims.words import no_noise, numbered, signed, span
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound.claims.words import no_noise, numbered, span
+from rankbound.results.number_texts import signed
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.margins import MARGIN
 from rankbound.statistics.randomisation import holm
 

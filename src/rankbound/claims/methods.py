@@ -12,11 +12,13 @@ import numpy as np
 import polars as pl
 
 from rankbound.claims.evidence import KEY, Evidence
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence
-from rankbound.paper.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
-from rankbound.paper.neural_runs import FAMILY_NAMES, NETWORKS
-from rankbound.paper.runs_file import scan_runs
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
+from rankbound.results.neural_runs import FAMILY_NAMES, NETWORKS
+from rankbound.results.number_texts import signed
+from rankbound.results.runs_file import scan_runs
 from rankbound.statistics import Comparison, PairedScores, Settings, adjust, compare
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import names_pairs, scores_of_runs
 from rankbound.statistics.margins import MARGIN
 from rankbound.statistics.randomisation import holm
@@ -219,11 +221,6 @@ def listed(found: Sequence[Any]) -> str:
 def difference_text(comparison: Comparison) -> str:
     """A difference with its interval: `+0.0242 (+0.0040 to +0.0444)`."""
     return f"{signed(comparison.difference)} ({signed(comparison.low)} to {signed(comparison.high)})"
-
-
-def signed(value: float) -> str:
-    """With its sign and four digits."""
-    return f"{value:+.4f}"
 
 
 def _is_asked_for(options: Mapping[str, Any], width: int | None, shifted: bool) -> bool:

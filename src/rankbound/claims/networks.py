@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from rankbound.claims.evidence import Evidence
-from rankbound.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods, signed
+from rankbound.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound.paper.neural_feature_findings import Trend, trends
-from rankbound.paper.neural_features import FeatureResults, feature_results
-from rankbound.paper.neural_names import data_set_title
 from rankbound.paper.neural_verdicts import FAILS, HOLDS
+from rankbound.results.neural_features import FeatureResults, feature_results
+from rankbound.results.neural_names import data_set_title
+from rankbound.results.number_texts import signed
 from rankbound.statistics import Comparison
 from rankbound.statistics.margins import MARGIN
 from rankbound.study.data_sets import SYNTHETIC

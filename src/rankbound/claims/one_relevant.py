@@ -4,8 +4,9 @@ from rankbound.claims.cells import UNBOUNDED, Contrast, contrast
 from rankbound.claims.evidence import KEY, Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.varied import column_of, picked_by_validation, picked_rows
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.results.number_texts import signed
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.margins import MARGIN
 from rankbound.statistics.randomisation import holm

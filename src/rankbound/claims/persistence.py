@@ -21,8 +21,10 @@ from rankbound.claims.cells import (
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import numbered, signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.words import numbered
+from rankbound.results.number_texts import signed
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.estimates import Estimate
 from rankbound.statistics.intervals import CONFIDENCE
 from rankbound.statistics.randomisation import holm

@@ -26,10 +26,12 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.resampled import RESAMPLES
 from rankbound.claims.rules import Family
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import numbered, signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.words import numbered
+from rankbound.results.number_texts import signed
 from rankbound.statistics import Pair, PairedScores
 from rankbound.statistics.draws import draws
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.estimates import Estimate
 from rankbound.statistics.randomisation import holm
 from rankbound.statistics.scores import Floats

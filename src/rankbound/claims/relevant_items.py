@@ -10,9 +10,11 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.ratios import several_ratios
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import numbered, signed, span
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.words import numbered, span
+from rankbound.results.number_texts import signed
 from rankbound.statistics import Pair
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.randomisation import holm
 from rankbound.statistics.scores import Floats, per_unit
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rankbound.claims.cells import Contrast
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.randomisation import holm
 
 Key = TypeVar("Key", bound=Hashable)

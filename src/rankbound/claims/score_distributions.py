@@ -28,9 +28,10 @@ from rankbound.claims.evidence import Evidence
 from rankbound.claims.ratios import several_ratios, slope_over_ratios
 from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family, together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound.claims.words import numbered
 from rankbound.statistics import Pair
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.randomisation import holm
 from rankbound.statistics.scores import any_over, mean_of_known
 

@@ -10,7 +10,8 @@ from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family
 from rankbound.claims.varied import paired, trainings, usual_beside, variants
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.words import no_noise, numbered, signed
+from rankbound.claims.words import no_noise, numbered
+from rankbound.results.number_texts import signed
 
 EXPERIMENT, BOUNDING, TILTED = "tilts", "distribution", "distribution(tilt="
 

@@ -8,8 +8,9 @@ from rankbound.claims.cells import UNBOUNDED, Cell, Column, Contrast, contrast, 
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.varied import column_of, variants
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, LEVEL, REFUTED, Verdict
-from rankbound.claims.words import signed
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound.results.number_texts import signed
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import scores_of_frame
 from rankbound.statistics.margins import MARGIN
 

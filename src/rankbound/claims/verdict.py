@@ -11,9 +11,6 @@ NOT_RUN = "not run"
 
 VERDICTS = (CONFIRMED, REFUTED, INCONCLUSIVE, NOT_TESTABLE, NOT_RUN)
 
-LEVEL = 0.05
-"""Of all tests that decide a claim, after Holm's correction where there are several."""
-
 
 class MissingEvidence(Exception):
     """The results hold nothing that could decide a claim: the text says what is missing."""

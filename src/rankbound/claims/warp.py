@@ -11,8 +11,8 @@ from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family, together
 from rankbound.claims.varied import column_of
 from rankbound.claims.verdict import MissingEvidence, Verdict, holds
-from rankbound.claims.words import signed
 from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound.results.number_texts import signed
 from rankbound.statistics.frames import scores_of_runs
 
 EXPERIMENT = "warp"

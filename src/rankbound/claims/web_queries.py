@@ -22,7 +22,7 @@ from rankbound.claims.methods import (
 )
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
-from rankbound.paper.neural_names import AS_PRINTED
+from rankbound.results.neural_names import AS_PRINTED
 
 WEB10K = "mslr-web10k-label2"
 """The paper's data set as it reads it: labels from 2 on are relevant."""

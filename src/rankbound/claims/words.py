@@ -7,11 +7,6 @@ from rankbound.claims.cells import Contrast
 _SHOWN = 3
 
 
-def signed(value: float) -> str:
-    """A difference of scores."""
-    return f"{round(value, 4) + 0.0:+.4f}"
-
-
 def numbered(count: int, of: int) -> str:
     """`3 of 48`."""
     return f"{count} of {of}"

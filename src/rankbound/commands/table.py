@@ -56,8 +56,8 @@ def run(arguments: argparse.Namespace) -> None:
     elif arguments.name.startswith("table_neural_"):
         _write_neural_table(arguments)
     else:
+        from rankbound.claims.worked import worked_table
         from rankbound.paper.output import write_text
-        from rankbound.paper.worked import worked_table
 
         write_text(arguments.out_dir / f"{arguments.name}.csv", worked_table(arguments.name).write_csv())
 
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _write_table_5_1(name: str, runs: Path, folder: Path, metrics: Path | None, options: dict[str, str]) -> None:
     from rankbound.paper import summary, table_layout, tables
     from rankbound.paper.output import write_json, write_text
-    from rankbound.paper.scores import RunsChoice
+    from rankbound.results.scores import RunsChoice
 
     table = tables.table_5_1(runs, RunsChoice.from_options(options))
     write_text(folder / f"{name}.csv", table.write_csv(float_precision=6))
@@ -108,8 +108,8 @@ def _write_sensitivity(runs: Path, experiments: Path | None, folder: Path, optio
 
 def _write_neural_table(arguments: argparse.Namespace) -> None:
     from rankbound.paper import neural_layout, neural_tables
-    from rankbound.paper.neural_names import table_named
     from rankbound.paper.output import write_text
+    from rankbound.results.neural_names import table_named
 
     about = table_named(arguments.name)
     made = neural_tables.neural_table(about, arguments.runs, arguments.predictions, arguments.images)
@@ -123,8 +123,9 @@ def _write_neural_table(arguments: argparse.Namespace) -> None:
 
 
 def _write_feature_table(arguments: argparse.Namespace) -> None:
-    from rankbound.paper import neural_feature_layout, neural_features
+    from rankbound.paper import neural_feature_layout
     from rankbound.paper.output import write_text
+    from rankbound.results import neural_features
 
     made = neural_features.feature_results(arguments.runs, arguments.predictions, arguments.images)
     stem = arguments.out_dir / arguments.name

@@ -10,9 +10,9 @@ import polars as pl
 
 from rankbound.paper.findings import Finding
 from rankbound.paper.plain_table import signed
-from rankbound.paper.scores import DataSet
 from rankbound.paper.style import bounding_title
 from rankbound.paper.tables import TOLERANCE
+from rankbound.results.scores import DataSet
 
 NAME = "Printed scores that are not reproduced"
 HEADER = ("data set", "loss", "bounding", "printed", "random order", "attempts", "nearest", "distance", "by")

@@ -10,14 +10,15 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.claims.certainty import SURE
 from rankbound.errors import DataError
-from rankbound.paper import attempts, flattery, scores, sensitivity, table_layout, tables
+from rankbound.paper import attempts, flattery, sensitivity, table_layout, tables
 from rankbound.paper.blocks import Cell, Section, TableBlock
-from rankbound.paper.certainty import SURE
 from rankbound.paper.findings import Finding, findings
 from rankbound.paper.honest_findings import honest_findings
-from rankbound.paper.made_files import reading
 from rankbound.paper.style import bounding_title
+from rankbound.results import scores
+from rankbound.results.made_files import reading
 
 HONEST = "table_5_1_honest"
 

@@ -11,7 +11,7 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound.paper import claims_table
 from rankbound.paper.blocks import Cell, Section, TableBlock
 from rankbound.paper.findings import Finding
-from rankbound.paper.plain_table import probability
+from rankbound.results.number_texts import probability
 
 _TEXT = (
     "Claims of the sources, decided by these runs: those of the honest protocol, unless a claim is about the other. "

@@ -10,7 +10,7 @@ import polars as pl
 from rankbound.claims.registry import Claim
 from rankbound.claims.verdict import VERDICTS, Verdict
 from rankbound.paper.latex_text import escaped
-from rankbound.paper.made_files import reading
+from rankbound.results.made_files import reading
 
 NAME = "table_claims"
 

@@ -12,11 +12,11 @@ from rankbound.paper.blocks import Cell, Document, Section, TableBlock, figure_b
 from rankbound.paper.bounded_section import Bounded
 from rankbound.paper.claims_section import Claims
 from rankbound.paper.figures import FIGURES
-from rankbound.paper.made_files import reading
 from rankbound.paper.methods_section import methods_section
 from rankbound.paper.neural_sections import Neural
 from rankbound.paper.provenance_section import provenance_section
 from rankbound.provenance.manifest import Manifest, check_recorded, read_manifest
+from rankbound.results.made_files import reading
 
 
 def build(results: Path, provenance: Path | None = None) -> Document:
@@ -77,7 +77,7 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
 
 
 def _worked_section(folder: Path) -> Section:
-    from rankbound.paper.worked import CAPTIONS, title
+    from rankbound.claims.worked import CAPTIONS, title
 
     blocks, held, printed = [], 0, 0
     for name, caption in CAPTIONS.items():

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.paper.plain_table import signed
-from rankbound.paper.scores import DataSet
+from rankbound.results.scores import DataSet
 
 COLLAPSE = 0.02
 """A fall of the mean that is called ruin: 25 times what the thesis prints between losses that are equal."""

@@ -10,9 +10,9 @@ import polars as pl
 
 from rankbound.paper import plain_table
 from rankbound.paper.plain_table import signed
-from rankbound.paper.runs_file import scan_runs
-from rankbound.paper.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
 from rankbound.paper.style import bounding_title
+from rankbound.results.runs_file import scan_runs
+from rankbound.results.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
 from rankbound.statistics import Settings, compare
 from rankbound.statistics.frames import scores_of_runs
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.claims.verdict import LEVEL
 from rankbound.paper.findings import Finding, above_unbounded, data_set_label
 from rankbound.paper.plain_table import signed
-from rankbound.paper.scores import LOSSES
 from rankbound.paper.summary import cell_name
+from rankbound.results.scores import LOSSES
+from rankbound.statistics.effects import LEVEL
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rankbound.paper.blocks import Cell, Paragraph, Section, TableBlock
-from rankbound.paper.neural_names import data_set_title
-from rankbound.paper.scores import DataSet
 from rankbound.paper.style import bounding_title
+from rankbound.results.neural_names import data_set_title
+from rankbound.results.scores import DataSet
 
 _BOUNDED = {
     "none": ("M", "the metric itself"),

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import polars as pl
 
+from rankbound.claims.face_ages import PRINTED_R_SQUARED
 from rankbound.paper.findings import Finding
-from rankbound.paper.neural_names import FAMILIES
-from rankbound.paper.neural_pairs import READINGS
 from rankbound.paper.neural_results import Results, data_of, four
 from rankbound.paper.neural_tables import R_SQUARED
 from rankbound.paper.neural_verdicts import FACT, FAILS, HOLDS, OPEN, Item, judged, judged_by, tested
 from rankbound.paper.plain_table import signed
+from rankbound.results.neural_names import FAMILIES
+from rankbound.results.neural_pairs import READINGS
 
 TRAINED_BOTH_WAYS = (
     ("RankNet", "Reg-NN"),
@@ -21,9 +22,6 @@ TRAINED_BOTH_WAYS = (
     ("Rank-LR", "Class-LR"),
 )
 """The same model on the same features, trained in two of the three ways, in the claimed order."""
-
-PRINTED_R_SQUARED = 0.28
-"""Of the best age regression (Li and Wu section 5)."""
 
 
 def face_findings(faces: Sequence[Results]) -> Iterator[Item]:

@@ -6,12 +6,13 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper.neural_features import FeatureResults
-from rankbound.paper.neural_names import data_set_title
 from rankbound.paper.neural_verdicts import FAILS, HOLDS, LEVEL, OPEN, Item, judged
-from rankbound.paper.plain_table import probability, signed
-from rankbound.paper.scores import SYNTHETIC
+from rankbound.paper.plain_table import signed
+from rankbound.results.neural_features import FeatureResults
+from rankbound.results.neural_names import data_set_title
+from rankbound.results.number_texts import probability
 from rankbound.statistics.randomisation import holm
+from rankbound.study.data_sets import SYNTHETIC
 
 
 def feature_findings(results: FeatureResults | None) -> Iterator[Item]:

@@ -2,9 +2,9 @@
 
 import polars as pl
 
-from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_layout import Row, Wide, latex_of, markdown_of
-from rankbound.paper.neural_names import data_set_title
+from rankbound.results.neural_features import FeatureResults
+from rankbound.results.neural_names import data_set_title
 
 TITLE = "Scores by the number of features"
 NOT_RUN = (

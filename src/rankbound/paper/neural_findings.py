@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from rankbound.paper import neural_runs
 from rankbound.paper.findings import Finding
 from rankbound.paper.neural_face_findings import face_findings
 from rankbound.paper.neural_feature_findings import feature_findings
-from rankbound.paper.neural_features import FeatureResults
-from rankbound.paper.neural_names import AS_PRINTED, CONTROL, FAMILIES, what_is_missing
 from rankbound.paper.neural_results import Results, data_of, four
 from rankbound.paper.neural_verdicts import FACT, LEVEL, Item, judged_by, tested
-from rankbound.paper.plain_table import probability, signed
+from rankbound.paper.plain_table import signed
+from rankbound.results import neural_runs
+from rankbound.results.neural_features import FeatureResults
+from rankbound.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, what_is_missing
+from rankbound.results.number_texts import probability
 
 NETWORKS = ("RankNet", "DirectRanker", "RankCNN", "Reg-NN", "Class-NN", "Class-CNN")
 TRAINED_BOTH_WAYS = (("RankNet", "Class-NN"), ("Rank-LR", "Class-LR"), ("LambdaMART", "Class-Boost"))

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from rankbound.paper.latex_text import escaped
-from rankbound.paper.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
-from rankbound.paper.neural_pairs import READINGS
 from rankbound.paper.neural_tables import R_SQUARED
-from rankbound.paper.scores import SYNTHETIC
+from rankbound.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
+from rankbound.results.neural_pairs import READINGS
+from rankbound.study.data_sets import SYNTHETIC
 
 DIGITS = 4
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper import neural_runs
-from rankbound.paper.made_files import reading
-from rankbound.paper.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
-from rankbound.paper.neural_pairs import GAP_COLUMNS
 from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
-from rankbound.paper.scores import SYNTHETIC
+from rankbound.results import neural_runs
+from rankbound.results.made_files import reading
+from rankbound.results.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
+from rankbound.results.neural_pairs import GAP_COLUMNS
+from rankbound.study.data_sets import SYNTHETIC
 
 _GAP_COLUMNS = {"dataset": pl.String, **GAP_COLUMNS}
 

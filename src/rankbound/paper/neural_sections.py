@@ -11,7 +11,6 @@ from rankbound.paper.findings import Finding
 from rankbound.paper.neural_feature_layout import CAPTION as FEATURES_CAPTION
 from rankbound.paper.neural_feature_layout import TITLE as FEATURES_TITLE
 from rankbound.paper.neural_feature_layout import layout as features_layout
-from rankbound.paper.neural_features import FeatureResults
 from rankbound.paper.neural_findings import neural_findings
 from rankbound.paper.neural_first_findings import first_findings
 from rankbound.paper.neural_layout import Wide
@@ -19,6 +18,7 @@ from rankbound.paper.neural_layout import caption as neural_caption
 from rankbound.paper.neural_layout import layout as neural_layout
 from rankbound.paper.neural_results import Results, read_results
 from rankbound.paper.neural_verdicts import Item
+from rankbound.results.neural_features import FeatureResults
 
 _TEXT = (
     "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "

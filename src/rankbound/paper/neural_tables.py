@@ -18,12 +18,13 @@ import numpy as np
 import polars as pl
 
 from rankbound.errors import ConfigError
-from rankbound.paper import neural_runs
-from rankbound.paper.method_means import MethodMeans
-from rankbound.paper.neural_names import AS_PRINTED, CONTROL, PAIR_ACCURACY, Printed
-from rankbound.paper.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
-from rankbound.paper.scores import SYNTHETIC
+from rankbound.results import neural_runs
+from rankbound.results.method_means import MethodMeans
+from rankbound.results.neural_names import AS_PRINTED, CONTROL, Printed
+from rankbound.results.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
+from rankbound.results.side_by_side import method_means
 from rankbound.statistics.randomisation import holm
+from rankbound.study.data_sets import SYNTHETIC
 
 COLUMNS: Mapping[str, Any] = {
     "dataset": pl.String,
@@ -99,18 +100,6 @@ def neural_table(
     scores = _in_order(_beside_print(rows, table), table)
     gaps = _gaps(pairs)
     return NeuralTable(scores, pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row"), gaps)
-
-
-def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], MethodMeans]:
-    """Per-list scores of all methods side by side; those of faces know which pairs share a face."""
-    averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
-    wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")
-    methods = tuple(sorted(set(wide.columns) - {"fold", "topic"}))
-    values = wide.select(pl.col(methods).cast(pl.Float64).fill_null(math.nan)).to_numpy().T
-    if metric != PAIR_ACCURACY or pairs is None:
-        return methods, MethodMeans(values)
-    found = compared(pairs, PAIR_ACCURACY)
-    return found.methods, found.means
 
 
 def _trained(frame: pl.DataFrame, methods: Sequence[str]) -> list[int]:

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from rankbound.paper.findings import Finding
 from rankbound.paper.neural_results import Results
-from rankbound.paper.plain_table import probability, signed
+from rankbound.paper.plain_table import signed
+from rankbound.results.number_texts import probability
 from rankbound.statistics.randomisation import holm
 
 LEVEL = 0.05

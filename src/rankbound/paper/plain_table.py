@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from rankbound.paper.latex_text import escaped
+from rankbound.results import number_texts
 
 Rows = Iterable[Sequence[str]]
 
@@ -22,14 +23,8 @@ def latex(heading: str, header: Sequence[str], rows: Rows, labels: int) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference to four places, with its sign (that of nothing is +); a dash for none."""
-    # Adding nothing takes the sign off a zero.
-    return "–" if value is None else f"{round(value, 4) + 0.0:+.4f}".replace("-", "−")
-
-
-def probability(value: float) -> str:
-    """A p-value to four places; what rounds to nothing is only said to be small."""
-    return "<0.0001" if value < 0.00005 else f"{value:.4f}"
+    """A difference to four places with its sign, a true minus; a dash for none."""
+    return "–" if value is None else number_texts.signed(value).replace("-", "−")
 
 
 def _line(cells: Sequence[str]) -> str:

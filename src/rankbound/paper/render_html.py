@@ -8,8 +8,8 @@ from rankbound.paper import page_assets
 from rankbound.paper.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
 from rankbound.paper.findings import Finding
 from rankbound.paper.inline_svg import inline_svg
-from rankbound.paper.made_files import reading
 from rankbound.paper.output import write_text
+from rankbound.results.made_files import reading
 
 
 def write(document: Document, figures: Path, path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rankbound.files import atomic_path
 from rankbound.paper.blocks import Document, FigureBlock, Paragraph, TableBlock, typeset
-from rankbound.paper.made_files import reading
+from rankbound.results.made_files import reading
 
 _TEMPLATE = r"""
 #let content = json("content.json")

@@ -21,7 +21,7 @@ from rankbound.claims.verdict import MissingEvidence
 from rankbound.paper import plain_table
 from rankbound.paper.options_text import differing, option_text
 from rankbound.paper.plain_table import signed
-from rankbound.paper.scores import PRINTED_METRIC, DataSet
+from rankbound.results.scores import PRINTED_METRIC, DataSet
 
 NAME = "table_sensitivity"
 TITLE = "How much unstated choices matter"

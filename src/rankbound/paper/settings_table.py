@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 
 from rankbound.paper.blocks import Cell, TableBlock
-from rankbound.paper.neural_names import data_set_title
 from rankbound.paper.options_text import option_text
-from rankbound.paper.runs_file import scan_runs
-from rankbound.paper.scores import DataSet
+from rankbound.results.neural_names import data_set_title
+from rankbound.results.runs_file import scan_runs
+from rankbound.results.scores import DataSet
 from rankbound.study.comparisons import OF_FEATURES, STUDY
 
 _GROUP = ("protocol", "study", "dataset")

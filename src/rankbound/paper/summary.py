@@ -4,8 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper.scores import SYNTHETIC
 from rankbound.paper.tables import TOLERANCE
+from rankbound.study.data_sets import SYNTHETIC
 
 EQUAL_ON_NRBP = ("min-max", "expectation", "expectation-max")
 """Boundings that weigh every list by one factor over P(N - P) for the nRBP loss: the same training up to noise."""

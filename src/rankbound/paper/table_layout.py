@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from rankbound.claims.verdict import LEVEL
-from rankbound.paper import scores, tables
+from rankbound.paper import tables
 from rankbound.paper.latex_text import escaped
-from rankbound.paper.scores import DataSet
 from rankbound.paper.style import bounding_title
+from rankbound.results import scores
+from rankbound.results.scores import DataSet
+from rankbound.statistics.effects import LEVEL
 
 DIGITS = 4
 """As many decimals as the thesis prints."""

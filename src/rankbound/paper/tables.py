@@ -15,9 +15,9 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper import scores
-from rankbound.paper.certainty import certainty, holm_adjusted
-from rankbound.paper.scores import RunsChoice
+from rankbound.claims.certainty import certainty, holm_adjusted
+from rankbound.results import scores
+from rankbound.results.scores import RunsChoice
 
 TOLERANCE = 0.015
 """A cell counts as reproduced when ours and the printed score differ by no more than this."""

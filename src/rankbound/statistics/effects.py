@@ -11,6 +11,7 @@ from rankbound.statistics.scores import Floats
 
 POWER = 0.8
 LEVEL = 0.05
+"""The level of every test, after correction where there are several."""
 
 TIE = 1e-9
 """Scores that differ by less are equal: means over seeds differ by rounding."""

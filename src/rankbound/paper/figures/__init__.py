@@ -115,8 +115,8 @@ def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mappin
     """
     if name not in FIGURES:
         raise ConfigError(f"there is no {name!r}; the figures are {', '.join(FIGURES)}")
-    from rankbound.paper.scores import RunsChoice
     from rankbound.paper.style import house_style
+    from rankbound.results.scores import RunsChoice
 
     spec = FIGURES[name]
     module = import_module(f"rankbound.paper.figures.{spec.module}")

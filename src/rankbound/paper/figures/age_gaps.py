@@ -6,10 +6,10 @@ import polars as pl
 
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
-from rankbound.paper.neural_pairs import GAPS, by_gap, read_pairs, with_readings
-from rankbound.paper.neural_runs import read_runs
 from rankbound.paper.remark import remark
+from rankbound.results.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
+from rankbound.results.neural_pairs import GAPS, by_gap, read_pairs, with_readings
+from rankbound.results.neural_runs import read_runs
 
 ALWAYS = "Rank-LR"
 

@@ -1,18 +1,16 @@
 """Figure 3 of the neural-ranking study: the coefficients of linear models of pixels as pictures."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.data.images import read_faces
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.neural_names import TABLES, table_of, what_is_missing
 from rankbound.paper.pictures import picture
 from rankbound.paper.remark import remark
-from rankbound.seals import check_seal
+from rankbound.results.coefficients import coefficients
+from rankbound.results.neural_names import TABLES, table_of, what_is_missing
 
 LOGISTIC_FACTOR = 2000
 """The paper multiplies the coefficients of its two logistic regressions by this."""
@@ -48,31 +46,6 @@ def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
         bar.set_label(text, fontsize=7.5)
     figure.suptitle("Coefficients of linear models, mean over red, green and blue")
     return figure
-
-
-def coefficients(path: Path, shape: tuple[int, int, int]) -> npt.NDArray[np.float64] | None:
-    """The coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model of them.
-
-    They are those of pixels from 0 to 1, whatever scale the model reads them in; of a regression, in years.
-    """
-    from safetensors import safe_open
-
-    check_seal(path)
-    with safe_open(path, framework="numpy") as weights:
-        names = sorted(weights.keys())
-        found = [name for name in names if name.endswith("weight") and _size(weights, name) == int(np.prod(shape))]
-        if not found:
-            return None
-        first = found[0].rsplit("/", 1)[0]
-        own = {name.removeprefix(f"{first}/"): weights.get_tensor(name) for name in names if name.startswith(first)}
-        values = np.asarray(weights.get_tensor(found[0]), dtype=np.float64).reshape(shape)
-    deviation = np.asarray(own.get("scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
-    scaled: npt.NDArray[np.float64] = values / deviation * float(own.get("target.deviation", 1.0))
-    return scaled
-
-
-def _size(weights: Any, name: str) -> int:
-    return int(np.prod(weights.get_slice(name).get_shape()))
 
 
 def _short(value: float) -> str:

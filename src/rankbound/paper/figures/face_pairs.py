@@ -7,12 +7,12 @@ import polars as pl
 
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.neural_names import TABLES, data_set_title, table_of, what_is_missing
-from rankbound.paper.neural_pairs import read_pairs, with_readings
 from rankbound.paper.pictures import pair_grid, picture, pixels_of
 from rankbound.paper.remark import remark
-from rankbound.paper.scores import SYNTHETIC
+from rankbound.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
+from rankbound.results.neural_pairs import read_pairs, with_readings
 from rankbound.seeds import derive_seed
+from rankbound.study.data_sets import SYNTHETIC
 
 METHOD = "Rank-LR"
 ACROSS = 3

@@ -7,9 +7,9 @@ import polars as pl
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.neural_feature_layout import NOT_RUN
-from rankbound.paper.neural_features import FeatureResults, feature_results
-from rankbound.paper.neural_names import PAIR_ACCURACY, data_set_title
 from rankbound.paper.remark import remark
+from rankbound.results.neural_features import FeatureResults, feature_results
+from rankbound.results.neural_names import PAIR_ACCURACY, data_set_title
 
 _SPREAD = 0.012
 """Share of the axis' length between the points of two methods, so that their intervals do not hide each other."""

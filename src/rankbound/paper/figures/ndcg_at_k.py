@@ -5,8 +5,9 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper import scores, style
-from rankbound.paper.scores import RunsChoice
+from rankbound.paper import style
+from rankbound.results import scores
+from rankbound.results.scores import RunsChoice
 
 CUTOFFS = range(1, 21)
 

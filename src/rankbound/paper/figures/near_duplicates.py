@@ -9,9 +9,9 @@ from rankbound.data.image_hash import THRESHOLD, Bits, example_pairs, perceptual
 from rankbound.data.images import Faces, read_faces
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.neural_names import TABLES, what_is_missing
 from rankbound.paper.pictures import pair_grid, picture, pixels_of
 from rankbound.paper.remark import remark
+from rankbound.results.neural_names import TABLES, what_is_missing
 
 DISTANCES = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))
 """Stretches of distances, of 256 bits; the last two lie beyond the threshold."""

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.paper import scores, style
+from rankbound.paper import style
 from rankbound.paper.figures.score_distributions import BOUNDED
-from rankbound.paper.scores import RunsChoice
+from rankbound.results import scores
+from rankbound.results.scores import RunsChoice
 
 LINEAR_WITHIN = 0.01
 """Up to here the difference axis is linear, then logarithmic: most differences are thousandths, some tenths."""

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.paper import scores, style
-from rankbound.paper.scores import RunsChoice
+from rankbound.paper import style
+from rankbound.results import scores
+from rankbound.results.scores import RunsChoice
 
 BOUNDED = scores.BOUNDINGS[1:]
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.paper import scores, style
+from rankbound.paper import style
 from rankbound.paper.figures.score_distributions import BOUNDED, score_limits
-from rankbound.paper.scores import RunsChoice
+from rankbound.results import scores
+from rankbound.results.scores import RunsChoice
 
 
 def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:

@@ -6,9 +6,9 @@ import polars as pl
 
 from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.neural_names import PAIR_ACCURACY, TABLES, Printed, data_set_title, table_of, what_is_missing
-from rankbound.paper.neural_runs import read_epochs, read_runs
 from rankbound.paper.remark import remark
+from rankbound.results.neural_names import PAIR_ACCURACY, TABLES, Printed, data_set_title, table_of, what_is_missing
+from rankbound.results.neural_runs import read_epochs, read_runs
 
 PARTS = ("train", "validation", "test")
 _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}

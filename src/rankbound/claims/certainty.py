@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.claims.cells import UNBOUNDED, contrast, estimate
-from rankbound.claims.verdict import LEVEL
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.intervals import CONFIDENCE
 from rankbound.statistics.randomisation import holm

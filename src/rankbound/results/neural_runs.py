@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.paper.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
-from rankbound.paper.runs_file import scan_runs
+from rankbound.results.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
+from rankbound.results.runs_file import scan_runs
 from rankbound.study.comparisons import OF_FEATURES, STUDY
 
 NETWORKS = ("mlp", "cnn")

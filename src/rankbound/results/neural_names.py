@@ -7,6 +7,7 @@ by VGG16's features Table 3. Importing this module is light: the workflow's rule
 from dataclasses import dataclass
 
 from rankbound.errors import ConfigError
+from rankbound.study.data_sets import SYNTHETIC
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
@@ -24,7 +25,7 @@ PAIR_ACCURACY = "PairAccuracy"
 _PRINTED_LABEL = 2
 """The least label of a web query's documents that the paper takes for relevant."""
 
-_FACES, _FEATURES, _SYNTHETIC, _GRADED = "aaf", "vgg16", "synthetic-", "-graded"
+_FACES, _FEATURES, _GRADED = "aaf", "vgg16", "-graded"
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def what_is_missing(table: Printed) -> str:
 
 def data_set_title(name: str) -> str:
     """A data set of this study as a reader calls it."""
-    real = name.removeprefix(_SYNTHETIC)
+    real = name.removeprefix(SYNTHETIC)
     title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
     if title is None:
         stem, found, label = real.partition("-label")

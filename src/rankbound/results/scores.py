@@ -12,20 +12,21 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper.runs_file import scan_runs
+from rankbound.results.runs_file import scan_runs
+from rankbound.study.data_sets import SYNTHETIC
 
 PROTOCOLS = {
     "published": "published protocol: epoch picked on the test part",
     "honest": "honest protocol: epoch picked on a validation part",
 }
-_SELECTIONS = {"published": "test", "honest": "validation"}
+SELECTIONS = {"published": "test", "honest": "validation"}
+"""The part that picks the epoch, by protocol."""
 
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
 PRINTED_METRIC = {"nDCG": "nDCG", "AP": "AP", "nRBP": "nRBP(p=0.95)"}
 """Loss -> the metric by which the thesis evaluates the models trained on it (Table 5.1, last column)."""
 
-SYNTHETIC = "synthetic-"
 _TITLES = {
     "movielens": "MovieLens",
     "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
@@ -127,7 +128,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
     if controls:
         wanted &= pl.col("loss") == "none"
     else:
-        wanted &= pl.col("loss").is_in(LOSSES) & (pl.col("selection") == _SELECTIONS[choice.protocol])
+        wanted &= pl.col("loss").is_in(LOSSES) & (pl.col("selection") == SELECTIONS[choice.protocol])
     for key in ("study", "model"):
         value = getattr(choice, key)
         if value is not None and not (controls and key == "model"):

@@ -15,12 +15,12 @@ import numpy as np
 import polars as pl
 
 from rankbound.errors import ConfigError
-from rankbound.paper.made_files import reading
-from rankbound.paper.method_means import MethodMeans
-from rankbound.paper.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
-from rankbound.paper.neural_pairs import read_pairs, with_readings
-from rankbound.paper.neural_runs import read_runs_by_features
-from rankbound.paper.neural_tables import method_means
+from rankbound.results.made_files import reading
+from rankbound.results.method_means import MethodMeans
+from rankbound.results.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
+from rankbound.results.neural_pairs import read_pairs, with_readings
+from rankbound.results.neural_runs import read_runs_by_features
+from rankbound.results.side_by_side import method_means
 from rankbound.statistics.scores import Floats
 
 SCORE_COLUMNS: Mapping[str, Any] = {

@@ -11,7 +11,7 @@ import polars as pl
 from rankbound.data.contracts import read_table
 from rankbound.data.images import read_faces
 from rankbound.errors import DataError
-from rankbound.paper.method_means import MethodMeans
+from rankbound.results.method_means import MethodMeans
 from rankbound.statistics.explained import r_squared
 from rankbound.statistics.scores import Floats, Integers
 from rankbound.study.comparisons import STUDY
