@@ -24,7 +24,7 @@ from synthetic_comparisons import (
 
 from rankbound.commands import table as table_command
 from rankbound.data.contracts import write_table
-from rankbound.errors import ConfigError
+from rankbound.errors import ConfigError, DataError
 from rankbound.paper import figures, style
 from rankbound.paper.neural_feature_findings import feature_findings
 from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN
@@ -57,8 +57,25 @@ def query_rows(dataset: str, gaps: tuple[float, ...]) -> list[dict[str, Any]]:
 
 
 def results_of(folder: Path, gaps: tuple[float, ...], dataset: str = "mq2008-label1") -> FeatureResults:
-    write_table(pa.Table.from_pylist(query_rows(dataset, gaps)), folder / "runs.parquet", "runs")
-    return feature_results(folder / "runs.parquet")
+    return results_of_rows(folder, query_rows(dataset, gaps))
+
+
+def results_of_rows(folder: Path, rows: list[dict[str, Any]]) -> FeatureResults:
+    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
+    return feature_results(folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows))
+
+
+def write_epochs(path: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> Path:
+    """Epochs of the methods of these rows; `best` and RankNet score highest on validation, whatever the rows say."""
+    keys = {row["model"]: row for row in rows if row["loss"] != "none"}
+    epochs = []
+    for name, row in keys.items():
+        score = 0.9 if name.startswith(("RankNet", best)) else 0.1
+        numbers = dict.fromkeys(("mean_loss", "gradient_norm", "nDCG@10", "AP", "PairAccuracy"), score)
+        key = _key(row["dataset"], name, "rank") | {"options": row["options"]}
+        epochs.append({**key, "fold": 1, "epoch": 1, "part": "validation", **numbers})
+    write_table(pa.Table.from_pylist(epochs), path, "epochs")
+    return path
 
 
 def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
@@ -76,7 +93,7 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
     assert {name for name, _ in scores if scores[name, 5]["network"]} == {"RankNet"}
     for count, planted in zip(COUNTS, GROWING, strict=True):
         gap = gap_at(results, count)
-        assert (gap["network"], gap["other"]) == ("RankNet", "Rank-LR"), "the best of the others"
+        assert (gap["network"], gap["other"]) == ("RankNet", "Rank-LR"), "the best of the others by validation"
         assert gap["difference"] == pytest.approx(planted, abs=0.01)
         assert gap["difference"] == pytest.approx(scores["RankNet", count]["ours"] - scores["Rank-LR", count]["ours"])
         assert gap["low"] < gap["difference"] < gap["high"]
@@ -87,13 +104,25 @@ def test_planted_gaps_are_found(tmp_path: Path) -> None:
     assert trend["low"] > 0
 
 
+def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
+    """LambdaMART lies far below Rank-LR on the test part."""
+    rows = query_rows("mq2008-label1", GROWING)
+    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
+    results = feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "e.parquet", rows, best="LambdaMART"))
+    assert set(results.gaps["other"].drop_nulls()) == {"LambdaMART"}
+    with pytest.raises(DataError, match="no validation scores of LambdaMART-of-5, Rank-LR-of-5 on mq2008-label1"):
+        feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", rows[:1]))
+
+
 def test_one_count_has_no_trend_and_no_finding(tmp_path: Path) -> None:
     write_table(pa.Table.from_pylist(query_rows("mq2008-label1", GROWING)), tmp_path / "all.parquet", "runs")
     frame = pl.read_parquet(tmp_path / "all.parquet").filter(pl.col("model").str.ends_with("-of-46"))
     write_table(
         frame.to_arrow().cast(pa.parquet.read_schema(tmp_path / "all.parquet")), tmp_path / "one.parquet", "runs"
     )
-    results = feature_results(tmp_path / "one.parquet")
+    results = feature_results(
+        tmp_path / "one.parquet", write_epochs(tmp_path / "epochs.parquet", query_rows("mq2008-label1", GROWING))
+    )
     assert results.gaps["features"].to_list() == [46]
     assert list(feature_findings(results)) == []
 
@@ -101,8 +130,7 @@ def test_one_count_has_no_trend_and_no_finding(tmp_path: Path) -> None:
 def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) -> None:
     """Resamples of the other query alone have no score: a warning would fail this test."""
     rows = [row for row in query_rows("mq2008-label1", GROWING) if row["topic"] in ("q0", "q1")]
-    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
-    results = feature_results(tmp_path / "runs.parquet")
+    results = results_of_rows(tmp_path, rows)
     assert set(results.scores["n"]) == {1}
     assert results.scores["low"].to_list() == results.scores["ours"].to_list() == results.scores["high"].to_list()
 
@@ -110,8 +138,7 @@ def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) ->
 def test_a_gap_needs_every_method(tmp_path: Path) -> None:
     """Without the best of the others a network would seem to gain."""
     rows = [row for row in query_rows("mq2008-label1", GROWING) if row["model"] != "Rank-LR-of-46"]
-    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
-    results = feature_results(tmp_path / "runs.parquet")
+    results = results_of_rows(tmp_path, rows)
     assert results.gaps["features"].to_list() == [5, 10, None]
     assert len(results.scores) == 3 * 3 - 1
 
@@ -119,7 +146,7 @@ def test_a_gap_needs_every_method(tmp_path: Path) -> None:
 def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None:
     study = write_study(tmp_path)
     plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
-    assert feature_results(study.runs, study.predictions, study.images).scores.is_empty()
+    assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
     rows = [*pa.parquet.read_table(study.runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
     write_table(pa.Table.from_pylist(rows), tmp_path / "both.parquet", "runs")
     assert read_runs(tmp_path / "both.parquet", TABLES[0], ["nDCG@10"]).equals(plain)
@@ -128,7 +155,7 @@ def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None
 # Faces
 
 
-def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, list[Path], Path]:
+def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, Path, list[Path], Path]:
     """RankNet and Rank-LR by 30 and 300 pixels, and trained on all of them by `epochs` epochs; with predictions."""
     images, ages = write_images(folder / "images.parquet")
     pairs, rows, predictions = draw_pairs(ages), [], []
@@ -144,7 +171,7 @@ def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, list[Path], Pat
             path = folder / name / "none.predictions.parquet"
             predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
     write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
-    return folder / "runs.parquet", predictions, images
+    return folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows), predictions, images
 
 
 def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
@@ -163,7 +190,7 @@ def test_a_plain_method_with_other_settings_is_another_method(tmp_path: Path) ->
 
 def test_predictions_need_the_images(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--images"):
-        feature_results(*write_faces(tmp_path)[:2])
+        feature_results(*write_faces(tmp_path)[:3])
 
 
 # What is told
@@ -203,17 +230,17 @@ def test_generated_data_say_nothing(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
-    runs, predictions, images = write_faces(tmp_path)
+    runs, epochs, predictions, images = write_faces(tmp_path)
     parser = argparse.ArgumentParser()
     table_command.configure(parser)
-    words = ["table_neural_features", "--runs", str(runs), "--images", str(images)]
+    words = ["table_neural_features", "--runs", str(runs), "--epochs", str(epochs), "--images", str(images)]
     for folder in ("a", "b"):
         out = ["--out-dir", str(tmp_path / folder), "--predictions", *map(str, predictions)]
         table_command.run(parser.parse_args([*words, *out]))
     one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b"))
     assert one == other
     read = FeatureResults.read(tmp_path / "a")
-    made = feature_results(runs, predictions, images)
+    made = feature_results(runs, epochs, predictions, images)
     assert read is not None
     assert_frame_equal(read.scores, made.scores, abs_tol=1e-6)
     assert_frame_equal(read.gaps, made.gaps, abs_tol=1e-6)
@@ -224,10 +251,10 @@ def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
 
 
 def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
-    runs, predictions, images = write_faces(tmp_path)
+    runs, epochs, predictions, images = write_faces(tmp_path)
     rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
     write_table(pa.Table.from_pylist(rows), runs, "runs")
-    files = {"predictions": tuple(predictions), "images": images}
+    files = {"epochs": write_epochs(epochs, rows), "predictions": tuple(predictions), "images": images}
     figure = figures.draw("figure_neural_features", runs, {}, files)
     above, below = np.array(figure.axes).reshape(2, 2)
     assert [panel.get_xscale() for panel in below] == ["log", "log"]

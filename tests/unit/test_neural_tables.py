@@ -33,12 +33,12 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 @pytest.fixture
 def queries(study: Study) -> NeuralTable:
-    return neural_table(QUERIES, study.runs)
+    return neural_table(QUERIES, study.runs, study.epochs)
 
 
 @pytest.fixture
 def pixels(study: Study) -> NeuralTable:
-    return neural_table(PIXELS, study.runs, study.predictions, study.images)
+    return neural_table(PIXELS, study.runs, study.epochs, study.predictions, study.images)
 
 
 def cell(table: NeuralTable, method: str, metric: str) -> dict[str, object]:
@@ -76,9 +76,22 @@ def test_queries_without_a_relevant_document_are_left_out_and_counted(queries: N
     assert found["ours"] == pytest.approx(runs["nDCG@10"].drop_nans().mean())
 
 
-def test_the_best_method_is_compared_with_none_and_all_others_with_it(queries: NeuralTable) -> None:
+@pytest.mark.parametrize("best_by_validation", ["LambdaMART", "Class-LR"])
+def test_the_best_method_by_validation_is_compared_with_none_and_all_others_with_it(
+    best_by_validation: str, study: Study, tmp_path: Path
+) -> None:
+    """Whatever the test part says of it: LambdaMART has the highest mean there, Class-LR the lowest."""
+    epochs = pl.read_parquet(study.epochs)
+    picked = (pl.col("model") == best_by_validation) & (pl.col("part") == "validation")
+    epochs.with_columns(pl.when(picked).then(0.99).otherwise("nDCG@10").alias("nDCG@10")).write_parquet(
+        tmp_path / "epochs.parquet"
+    )
+    queries = neural_table(QUERIES, study.runs, tmp_path / "epochs.parquet")
     trained = queries.scores.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
-    best = trained.sort("ours").row(-1, named=True)
+    assert trained.sort("ours")["method"].to_list()[:: len(trained) - 1] == ["Class-LR", "LambdaMART"]
+    best = trained.filter(pl.col("method") == best_by_validation).row(0, named=True)
+    (wide,) = neural_layout.layout(queries.scores, QUERIES)
+    assert [row.method for row in wide.rows if row.best] == [best_by_validation]
     assert best["p_value"] is None
     others = trained.filter(pl.col("method") != best["method"])
     assert others["p_holm"].null_count() == 0
@@ -91,7 +104,8 @@ def test_only_the_epoch_that_validation_picked_counts(study: Study, tmp_path: Pa
     others = runs.filter(pl.col("selection") == "validation").with_columns(pl.lit(0.0).alias("nDCG@10"))
     mixed = [runs, *(others.with_columns(pl.lit(name).alias("selection")) for name in ("test", "last"))]
     pl.concat(mixed).write_parquet(tmp_path / "runs.parquet")
-    assert neural_table(QUERIES, tmp_path / "runs.parquet").scores.equals(neural_table(QUERIES, study.runs).scores)
+    one, other = (neural_table(QUERIES, path, study.epochs) for path in (tmp_path / "runs.parquet", study.runs))
+    assert one.scores.equals(other.scores)
 
 
 def test_methods_on_moved_pictures_are_in_no_table(study: Study, tmp_path: Path) -> None:
@@ -111,7 +125,7 @@ def test_methods_on_moved_pictures_are_in_no_table(study: Study, tmp_path: Path)
 def test_a_missing_column_is_named(study: Study, tmp_path: Path) -> None:
     pl.read_parquet(study.runs).drop("nDCG@10").write_parquet(tmp_path / "runs.parquet")
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):
-        neural_table(QUERIES, tmp_path / "runs.parquet")
+        neural_table(QUERIES, tmp_path / "runs.parquet", study.epochs)
 
 
 # Tables 2 and 3
@@ -169,7 +183,7 @@ def test_methods_that_have_not_run_are_told_with_their_printed_score(pixels: Neu
 
 
 def test_a_table_without_runs_says_what_is_missing(study: Study) -> None:
-    table = neural_table(FEATURES, study.runs)
+    table = neural_table(FEATURES, study.runs, study.epochs)
     assert table.scores["ours"].null_count() == len(table.scores) == 12
     assert "published weights" in neural_layout.markdown(table.scores, FEATURES)
     # RankCNN is printed as a dash.
@@ -186,7 +200,7 @@ def test_accuracy_is_told_by_age_gap(pixels: NeuralTable, study: Study) -> None:
 def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     made = write_study(tmp_path, web="synthetic-mq2008-label1", faces="synthetic-aaf")
     for about in (QUERIES, PIXELS):
-        table = neural_table(about, made.runs, made.predictions if about.of_faces else (), made.images)
+        table = neural_table(about, made.runs, made.epochs, made.predictions if about.of_faces else (), made.images)
         assert table.scores["printed"].null_count() == len(table.scores)
         assert table.scores["ours"].null_count() == 0
         assert "synthetic" in neural_layout.markdown(table.scores, about).lower()
@@ -275,7 +289,7 @@ def test_every_printed_method_of_queries_is_configured() -> None:
 def test_markdown_and_latex_have_a_row_per_method(pixels: NeuralTable) -> None:
     (wide,) = neural_layout.layout(pixels.scores, PIXELS)
     assert all(len(row.cells) == len(wide.header) for row in wide.rows)
-    assert [row.method for row in wide.rows if row.best] == ["Class-CNN"]
+    assert [row.method for row in wide.rows if row.best] == ["RankCNN"]
     rows = [line for line in neural_layout.markdown(pixels.scores, PIXELS).splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(wide.rows)
     assert neural_layout.latex(pixels.scores, PIXELS).count(r"\\") == 1 + len(wide.rows)
@@ -317,7 +331,7 @@ def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Pa
     files = []
     for folder in (tmp_path / "a", tmp_path / "b"):
         for about in TABLES:
-            words = ["--runs", str(study.runs), "--out-dir", str(folder)]
+            words = ["--runs", str(study.runs), "--epochs", str(study.epochs), "--out-dir", str(folder)]
             if about is PIXELS:
                 words += ["--images", str(study.images), "--predictions", *map(str, study.predictions)]
             _run(about.name, *words)
@@ -335,9 +349,11 @@ def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Pa
 def test_the_command_asks_for_what_it_needs(study: Study, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--runs"):
         _run("table_neural_1", "--out-dir", str(tmp_path))
+    with pytest.raises(ConfigError, match="--epochs"):
+        _run("table_neural_1", "--runs", str(study.runs), "--out-dir", str(tmp_path))
     with pytest.raises(ConfigError, match="--images"):
         _run(
-            "table_neural_2", "--runs", str(study.runs), "--out-dir", str(tmp_path),
+            "table_neural_2", "--runs", str(study.runs), "--epochs", str(study.epochs), "--out-dir", str(tmp_path),
             "--predictions", str(study.predictions[0]),
         )  # fmt: skip
 

@@ -43,9 +43,9 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
 def comparison_table_files(wildcards):
     """What a table of the comparisons reads; faces have predictions, whose pairs and ages give all but the accuracy."""
     if wildcards.table == FEATURES_TABLE:
-        return comparison_files(["runs", "predictions", "images"], [1, 2, 3], by_features=True)
+        return comparison_files(["runs", "epochs", "predictions", "images"], [1, 2, 3], by_features=True)
     about = table_named(wildcards.table)
-    needs = ["runs", "predictions", "images"] if about.of_faces else ["runs"]
+    needs = ["runs", "epochs", *(["predictions", "images"] if about.of_faces else [])]
     return comparison_files(needs, [about.number])
 
 

@@ -25,18 +25,18 @@ WIDEST = 0.2
 
 @decides("N13")
 def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
-    """Of the regressions the one that explains most of the test faces' variance, beside the printed share."""
+    """The share of the test faces' variance that the best regression by validation explains, beside the printed one."""
     methods = read_methods(evidence, PIXELS)
     found = explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
-    best = max(found, key=lambda name: found[name][0])
+    best = methods.best(sorted(found))
     value, low, high, faces = found[best]
     others = ", ".join(f"{name} {found[name][0]:.1%}" for name in sorted(found) if name != best)
     inside = low <= PRINTED_R_SQUARED <= high
     return Verdict(
         (CONFIRMED if high - low <= WIDEST else INCONCLUSIVE) if inside else REFUTED,
-        f"{best} explains most of the variance of age in {faces} test faces of {methods.title}, {value:.1%} (interval "
-        f"{low:.1%} to {high:.1%}){f', and the others less ({others})' if others else ''}.",
-        statistic="share of the variance of age that is explained, the largest",
+        f"{best}, the best regression by validation, explains {value:.1%} (interval {low:.1%} to {high:.1%}) of the "
+        f"variance of age in {faces} test faces of {methods.title}{f'; of the others, {others}' if others else ''}.",
+        statistic="share of the variance of age that the best regression explains",
         value=value,
         low=low,
         high=high,

@@ -16,7 +16,7 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEv
 from rankbound.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound.results.neural_runs import FAMILY_NAMES, NETWORKS
 from rankbound.results.number_texts import signed
-from rankbound.results.runs_file import scan_runs
+from rankbound.results.validation import best_of, scores_of_methods
 from rankbound.statistics import Comparison, PairedScores, Settings, adjust, compare
 from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import names_pairs, scores_of_runs
@@ -66,16 +66,11 @@ class Methods:
 
     @cached_property
     def validation(self) -> Mapping[str, float]:
-        """The score on the validation part of the epoch that it picks, a mean over folds and seeds."""
+        """The validation score of every method."""
         if self.epochs is None:
             raise MissingEvidence("no epochs, whose validation scores tell the best of several methods")
-        scan = scan_runs(self.epochs).filter(
-            pl.col("study") == STUDY, pl.col("dataset") == self.dataset, pl.col("part") == "validation"
-        )
-        each = scan.group_by("model", "fold", "seed").agg(pl.col(self.metric).fill_nan(None).max())
-        found = dict(each.group_by("model").agg(pl.col(self.metric).mean()).collect().rows())
-        known = {name: found.get(trained) for name, trained in self.trained_as.items()}
-        return {name: value for name, value in known.items() if value is not None}
+        scores = scores_of_methods(self.epochs, self.dataset, self.metric)
+        return {name: scores[trained] for name, trained in self.trained_as.items() if trained in scores}
 
     def of(self, family: str, *, network: bool | None = None) -> list[str]:
         """The methods of a family; of these the networks, or the others. None with the printed settings."""
@@ -86,11 +81,11 @@ class Methods:
         ]
 
     def best(self, names: Sequence[str]) -> str:
-        """The best by the validation part: who picks by the test part compares luck."""
-        known = [name for name in names if name in self.validation]
-        if not known:
+        """The best by the validation part."""
+        best = best_of(names, self.validation)
+        if best is None:
             raise MissingEvidence(f"no validation scores of {', '.join(names) or 'any method'} on {self.title}")
-        return max(known, key=lambda name: (self.validation[name], name))
+        return best
 
     def mean(self, name: str) -> float:
         """The mean score of a method."""

@@ -92,8 +92,10 @@ def _by_features(evidence: Evidence) -> FeatureResults:
     if evidence.runs is None:
         raise MissingEvidence("no runs: none were asked for")
     of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
+    if evidence.epochs is None:
+        raise MissingEvidence("no epochs, whose validation scores tell the best network and the best other model")
     predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
-    return feature_results(evidence.runs, predictions if evidence.images else (), evidence.images)
+    return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
 
 
 def _verdict_of_trends(verdicts: list[int]) -> str:

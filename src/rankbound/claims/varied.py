@@ -8,6 +8,7 @@ import polars as pl
 from rankbound.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, judge
 from rankbound.claims.evidence import KEY, Evidence
 from rankbound.claims.verdict import MissingEvidence
+from rankbound.results.validation import best_of, validation_scores
 from rankbound.statistics.frames import SYSTEM, scores_of_frame
 from rankbound.statistics.scores import PairedScores
 
@@ -83,16 +84,13 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: Column, me
 
     `metric`: what picks, if not the metric that judges the loss.
     """
-    best: dict[Training, tuple[float, str]] = {}
+    scores: dict[Training, dict[str, float]] = {}
     for name, epochs in evidence.varied_epochs(experiment, column.dataset, column.nsr).items():
-        measured = epochs.filter(pl.col("part") == "validation").collect()
-        for (loss, bounding), own in measured.group_by("loss", "bounding", maintain_order=True):
-            by = metric or judge(str(loss))
-            highest = own.group_by("fold", "seed").agg(pl.col(by).fill_nan(None).max())[by].mean()
-            score = highest if isinstance(highest, float) else float("-inf")
-            key = (str(loss), str(bounding))
-            best[key] = max(best.get(key, (float("-inf"), "")), (score, name))
-    return {key: name for key, (_, name) in best.items()}
+        for loss in epochs.select("loss").unique().sort("loss").collect()["loss"]:
+            of_loss = epochs.filter(pl.col("loss") == loss)
+            for bounding, score in validation_scores(of_loss, metric or judge(loss), "bounding").items():
+                scores.setdefault((loss, bounding), {})[name] = score
+    return {key: best for key, by_name in scores.items() if (best := best_of(list(by_name), by_name)) is not None}
 
 
 def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]) -> pl.DataFrame:

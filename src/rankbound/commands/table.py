@@ -8,9 +8,10 @@ SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the w
 EXAMPLES = """\
   rankbound table table_5_1 --runs results/runs.parquet --out-dir results/tables --metrics results/metrics.json
   rankbound table table_2_2 --out-dir results/tables
-  rankbound table table_neural_1 --runs results/runs.parquet --out-dir results/tables"""
+  rankbound table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parquet --out-dir results/tables"""
 
 _OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_neural_")
+_OF_METHODS = "table_neural_"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "table_neural_features, or a worked table such as table_2_2 (table_claims: see rankbound claims)",
     )
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
+    parser.add_argument(
+        "--epochs", type=Path, metavar="FILE", help="the table of epochs, whose validation scores pick the best methods"
+    )
     parser.add_argument("--experiments", type=Path, metavar="FILE", help="the experiments' runs (table_sensitivity)")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes")
     parser.add_argument("--metrics", type=Path, metavar="FILE", help="also write the means as nested JSON (table_5_1)")
@@ -45,6 +49,10 @@ def run(arguments: argparse.Namespace) -> None:
     options = parse_options(arguments.options)
     if arguments.name.startswith(_OF_RUNS) and arguments.runs is None:
         raise ConfigError(f"{arguments.name} is made from runs: give the runs table with --runs FILE")
+    if arguments.name.startswith(_OF_METHODS) and arguments.epochs is None:
+        raise ConfigError(
+            f"{arguments.name} compares with the best method by validation: give the table of epochs with --epochs FILE"
+        )
     if arguments.name in ("table_5_1", "table_5_1_honest"):
         _write_table_5_1(arguments.name, arguments.runs, arguments.out_dir, arguments.metrics, options)
     elif arguments.name == "table_flattery":
@@ -112,7 +120,7 @@ def _write_neural_table(arguments: argparse.Namespace) -> None:
     from rankbound.results.neural_names import table_named
 
     about = table_named(arguments.name)
-    made = neural_tables.neural_table(about, arguments.runs, arguments.predictions, arguments.images)
+    made = neural_tables.neural_table(about, arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
     frames = {"_comparisons": made.comparisons, "": made.scores}
     if about.of_faces:
         frames = {"_by_age_gap": made.gaps, **frames}
@@ -127,7 +135,7 @@ def _write_feature_table(arguments: argparse.Namespace) -> None:
     from rankbound.paper.output import write_text
     from rankbound.results import neural_features
 
-    made = neural_features.feature_results(arguments.runs, arguments.predictions, arguments.images)
+    made = neural_features.feature_results(arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
     stem = arguments.out_dir / arguments.name
     for ending, text in (
         ("_gaps.csv", made.gaps.write_csv(float_precision=6)),

@@ -16,7 +16,7 @@ CAPTION = (
     "Mean score (of web queries NDCG@10, of faces pair accuracy) of methods that see so many of the features: drawn at "
     "random anew in every fold, the same ones for all methods, and the fewer among the more. With 95 % intervals, "
     "which do not tell what another draw of the columns would change. The gap is the best network minus the best "
-    "linear model or trees of its family on the same lists (best by these scores)."
+    "linear model or trees of its family, both by validation, on the same lists."
 )
 
 

@@ -22,7 +22,7 @@ _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²"
 
 @dataclass(frozen=True)
 class Row:
-    """One method: family, name, then a text per column; `best` if its first number is the largest of its data set."""
+    """One method: family, name, then a text per column; `best` if it is the one that all others are compared with."""
 
     family: str
     method: str
@@ -54,7 +54,7 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
 
 
 def markdown(scores: pl.DataFrame, table: Printed) -> str:
-    """A pipe table per data set below the caption; the best method is bold."""
+    """A pipe table per data set below the caption; the best method by validation is bold."""
     heading = f"Table {table.number} of the neural-ranking study: {table.title}. {caption(scores, table)}"
     return markdown_of(heading, layout(scores, table))
 
@@ -98,7 +98,6 @@ def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
     found = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
     methods = list(dict.fromkeys(scores["method"].to_list()))
     main = [found[method, table.metric] for method in methods if (method, table.metric) in found]
-    trained = [row["ours"] for row in main if row["family"] != CONTROL and row["ours"] is not None]
     present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
     others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
     tested = any(row["p_holm"] is not None for row in main)
@@ -114,7 +113,7 @@ def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
         for name in others:
             other = found.get((row["method"], name), {})
             cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
-        best = row["ours"] is not None and row["family"] != CONTROL and row["ours"] == max(trained)
+        best = row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None
         rows.append(Row(row["family"], row["method"], tuple(cells), best))
     return Wide(data_set_title(dataset) if dataset else "not run", tuple(header), tuple(rows))
 
@@ -155,8 +154,8 @@ def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
     )
     notes = [
         f"Share of test pairs in the right order ({pairs}; ties count half, a random order gives 0.5); the epoch was "
-        "picked on validation pairs. Intervals and tests allow for pairs that share a face. p to best is adjusted by "
-        "Holm over the comparisons with the best method."
+        "picked on validation pairs. Intervals and tests allow for pairs that share a face. p to best is of the "
+        "comparison with the best method by validation (bold), adjusted by Holm."
     ]
     if R_SQUARED in set(scores["metric"]):
         notes.append("R²: of the predicted ages of distinct test faces.")
@@ -183,7 +182,7 @@ _ELSEWHERE = (
 )
 _TESTS = (
     "Intervals are bootstrap intervals over {unit}; p to best is of a paired sign-flip test against the best trained "
-    "method, adjusted by Holm. Controls are not trained."
+    "method by validation (bold), adjusted by Holm. Controls are not trained."
 )
 
 

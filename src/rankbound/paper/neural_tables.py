@@ -2,7 +2,8 @@
 
 Long form, a row per data set, method and metric. Folds are pooled: every test list counts once, its seeds averaged
 first; lists on which a metric is undefined are left out and counted. Every method is compared with the best trained one
-of its table on the same lists; p-values are adjusted by Holm over these comparisons.
+of its table, by the printed metric on the validation part, on the same lists; p-values are adjusted by Holm over these
+comparisons.
 
 The paper's Table 1 is on MSLR-WEB10K, and its printed scores stand beside ours on other data for orientation only.
 """
@@ -17,12 +18,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.errors import ConfigError
+from rankbound.errors import ConfigError, DataError
 from rankbound.results import neural_runs
 from rankbound.results.method_means import MethodMeans
 from rankbound.results.neural_names import AS_PRINTED, CONTROL, Printed
 from rankbound.results.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
 from rankbound.results.side_by_side import method_means
+from rankbound.results.validation import best_of, scores_of_methods
 from rankbound.statistics.randomisation import holm
 from rankbound.study.data_sets import SYNTHETIC
 
@@ -72,7 +74,7 @@ class NeuralTable:
 
 
 def neural_table(
-    table: Printed, runs: Path, predictions: Sequence[Path] = (), images: Path | None = None
+    table: Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
 ) -> NeuralTable:
     """Compute a table; those of faces need the predictions of their methods and the images file for the ages.
 
@@ -80,6 +82,7 @@ def neural_table(
 
     Raises:
         ConfigError: predictions without the images file that holds the ages.
+        DataError: the epochs have no validation scores of the methods.
     """
     frame = neural_runs.read_runs(runs, table, table.metrics)
     if predictions and images is None:
@@ -90,9 +93,10 @@ def neural_table(
     for dataset in frame["dataset"].unique().sort():
         own = frame.filter(pl.col("dataset") == dataset)
         own_pairs = None if pairs is None else with_readings(pairs.filter(pl.col("dataset") == dataset))
+        best = _best(epochs, dataset, table.metric, own)
         for metric in table.metrics:
             methods, means = method_means(own, metric, own_pairs)
-            rows += _rows(own, metric, methods, means)
+            rows += _rows(own, metric, methods, means, best)
             if metric == table.metric:
                 comparisons += _comparisons(dataset, metric, _trained(own, methods), methods, means)
         if own_pairs is not None:
@@ -107,11 +111,22 @@ def _trained(frame: pl.DataFrame, methods: Sequence[str]) -> list[int]:
     return [place for place, method in enumerate(methods) if families[method] != CONTROL]
 
 
-def _rows(frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans) -> list[dict[str, Any]]:
+def _best(epochs: Path, dataset: str, metric: str, frame: pl.DataFrame) -> str:
+    """The best trained method by validation."""
+    trained = frame.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
+    best = best_of(trained, scores_of_methods(epochs, dataset, metric))
+    if best is None:
+        raise DataError(f"{epochs}: no validation scores of methods on {dataset}, which say which one is the best")
+    return best
+
+
+def _rows(
+    frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans, best_method: str
+) -> list[dict[str, Any]]:
     trained = [place for place in _trained(frame, methods) if math.isfinite(means.means[place])]
-    best = max(trained, key=lambda place: means.means[place], default=None)
+    best = methods.index(best_method)
     others = [place for place in trained if place != best]
-    p_values = [means.p_value(place, best) for place in others] if best is not None else []
+    p_values = [means.p_value(place, best) for place in others]
     adjusted = dict(zip(others, zip(p_values, holm(p_values), strict=True), strict=True))
     rows = []
     for place, method in enumerate(methods):
@@ -123,7 +138,7 @@ def _rows(frame: pl.DataFrame, metric: str, methods: Sequence[str], means: Metho
             "low": low,
             "high": high,
         }
-        if place in adjusted and best is not None:
+        if place in adjusted:
             row["p_value"], row["p_holm"] = adjusted[place]
             row |= dict(zip(_DIFFERENCE, means.difference(place, best), strict=True))
         rows.append(row)

@@ -1,8 +1,8 @@
 """Scores by the number of features that a method sees: networks against linear models and trees.
 
 Every method is trained again on some of the features, drawn at random and the same ones for all methods. The gap is
-the best network minus the best other model of its family (best by these scores) on the same lists; its trend is the
-slope of the gaps over the logarithm of the number of features.
+the best network minus the best other model of its family, both by validation, on the same lists; its trend is the slope
+of the gaps over the logarithm of the number of features.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound.errors import ConfigError
+from rankbound.errors import ConfigError, DataError
 from rankbound.results.made_files import reading
 from rankbound.results.method_means import MethodMeans
 from rankbound.results.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
 from rankbound.results.neural_pairs import read_pairs, with_readings
 from rankbound.results.neural_runs import read_runs_by_features
 from rankbound.results.side_by_side import method_means
+from rankbound.results.validation import best_of, scores_of_methods
 from rankbound.statistics.scores import Floats
 
 SCORE_COLUMNS: Mapping[str, Any] = {
@@ -76,20 +77,27 @@ class FeatureResults:
 
 @dataclass(frozen=True)
 class _Run:
-    """One method at one number of features; `place` is its row among the means."""
+    """One method at one number of features; `place` is its row among the means, `validation` its validation score."""
 
     place: int
+    name: str
+    validation: float | None
     family: str
     method: str
     network: bool
     features: int
 
 
-def feature_results(runs: Path, predictions: Sequence[Path] = (), images: Path | None = None) -> FeatureResults:
-    """Compute both tables from the runs; faces need their predictions, and the images for ages and for their width.
+def feature_results(
+    runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
+) -> FeatureResults:
+    """Compute both tables from the runs, with the best methods by the validation scores of the epochs.
+
+    Faces need their predictions, and the images for ages and for their width.
 
     Raises:
         ConfigError: predictions without the images file that holds the ages.
+        DataError: the epochs have no validation score of a network, or of the models beside it.
     """
     if predictions and images is None:
         raise ConfigError(f"{FEATURES_TABLE} needs the ages of the faces: give the images file with --images FILE")
@@ -102,10 +110,10 @@ def feature_results(runs: Path, predictions: Sequence[Path] = (), images: Path |
             own = frame.filter(pl.col("dataset") == dataset)
             own_pairs = None if pairs is None or not table.of_faces else pairs.filter(pl.col("dataset") == dataset)
             names, means = method_means(_by_run(own), table.metric, _of_runs(own_pairs, own))
-            found = _runs_of(own, names)
+            found = _runs_of(own, names, scores_of_methods(epochs, dataset, table.metric))
             scores += [_score(dataset, run, table, means, own) for run in found]
             for family in FAMILIES:
-                gaps += _gaps(dataset, [run for run in found if run.family == family], means)
+                gaps += _gaps(epochs, dataset, [run for run in found if run.family == family], means)
     return FeatureResults(
         pl.DataFrame(scores, schema=SCORE_COLUMNS, orient="row"), pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
     )
@@ -133,10 +141,10 @@ def _of_runs(pairs: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame | 
     return None if found.is_empty() else found
 
 
-def _runs_of(frame: pl.DataFrame, names: Sequence[str]) -> list[_Run]:
+def _runs_of(frame: pl.DataFrame, names: Sequence[str], validation: Mapping[str, float]) -> list[_Run]:
     """By family, networks first, then by method and number of features."""
     facts = {row[0]: row[1:] for row in frame.select("run", "family", "method", "network", "features").unique().rows()}
-    found = [_Run(place, *facts[name]) for place, name in enumerate(names)]
+    found = [_Run(place, name, validation.get(name), *facts[name]) for place, name in enumerate(names)]
     return sorted(found, key=lambda run: (FAMILIES.index(run.family), not run.network, run.method, run.features))
 
 
@@ -158,10 +166,10 @@ def _score(dataset: str, run: _Run, table: Printed, means: MethodMeans, frame: p
     }
 
 
-def _gaps(dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
+def _gaps(epochs: Path, dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
     """The gap at every number of features at which all the methods ran, then its trend.
 
-    Where one has not run, the best of the others is the best of fewer: such a gap says nothing beside the rest.
+    Where one has not run, the best is the best of fewer: such a gap cannot be compared with the others.
     """
     methods = {run.method for run in runs}
     weights: dict[int, Floats] = {}
@@ -170,7 +178,7 @@ def _gaps(dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[di
         kinds = [[run for run in there if run.network == network] for network in (True, False)]
         if not all(kinds) or {run.method for run in there} != methods:
             continue
-        network, other = (max(kind, key=lambda run: means.means[run.place]) for kind in kinds)
+        network, other = (_best(epochs, dataset, kind) for kind in kinds)
         weights[features] = np.zeros(len(means.means))
         weights[features][[network.place, other.place]] = 1, -1
         names = {"dataset": dataset, "family": network.family, "network": network.method, "other": other.method}
@@ -180,6 +188,15 @@ def _gaps(dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[di
         slope = (tens - tens.mean()) / ((tens - tens.mean()) ** 2).sum()
         trend = slope @ np.array(list(weights.values()))
         yield {**dict.fromkeys(GAP_COLUMNS), "dataset": dataset, "family": runs[0].family, **_tested(means, trend)}
+
+
+def _best(epochs: Path, dataset: str, runs: Sequence[_Run]) -> _Run:
+    scores = {run.name: run.validation for run in runs if run.validation is not None}
+    best = best_of([run.name for run in runs], scores)
+    if best is None:
+        names = ", ".join(run.name for run in runs)
+        raise DataError(f"{epochs}: no validation scores of {names} on {dataset}, which say which one is the best")
+    return next(run for run in runs if run.name == best)
 
 
 def _tested(means: MethodMeans, weights: Floats) -> dict[str, float]:

@@ -8,15 +8,16 @@ from rankbound.paper import style
 from rankbound.paper.figures.spec import StudyFiles
 from rankbound.paper.remark import remark
 from rankbound.results.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
-from rankbound.results.neural_pairs import GAPS, by_gap, read_pairs, with_readings
+from rankbound.results.neural_pairs import GAPS, by_gap, read_pairs
 from rankbound.results.neural_runs import read_runs
+from rankbound.results.validation import best_of, scores_of_methods
 
 ALWAYS = "Rank-LR"
 
 
 def draw(files: StudyFiles) -> Any:
     """A panel per data set of faces, a line per method with 95 % intervals; 0.5 is a random order."""
-    if not files.predictions or files.images is None or files.runs is None:
+    if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
         return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
     pairs = read_pairs(files.predictions, files.images)
     sets = sorted(pairs["dataset"].unique().to_list(), key=lambda name: (table_of(name).number, name))
@@ -48,10 +49,12 @@ def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
+    """By validation; the methods that have predictions."""
     assert files.runs is not None
+    assert files.epochs is not None
     runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])
-    family_of = dict(runs.select("method", "family").unique().rows())
-    means = with_readings(pairs).group_by("method").agg(pl.col(PAIR_ACCURACY).mean()).sort(PAIR_ACCURACY, "method")
-    ranked = list(reversed(means["method"].to_list()))
-    best = [next((name for name in ranked if family_of.get(name) == family), "") for family in FAMILIES]
-    return list(dict.fromkeys(name for name in [*best, ALWAYS] if name in ranked))
+    names = pairs["method"].unique().sort().to_list()
+    of_family = {family: runs.filter(pl.col("family") == family)["method"].unique().to_list() for family in FAMILIES}
+    scores = scores_of_methods(files.epochs, dataset, PAIR_ACCURACY)
+    best = [best_of([name for name in of_family[family] if name in names], scores) for family in FAMILIES]
+    return list(dict.fromkeys(name for name in [*best, ALWAYS] if name is not None and name in names))

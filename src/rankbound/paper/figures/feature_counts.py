@@ -18,7 +18,8 @@ _SPREAD = 0.012
 def draw(files: StudyFiles) -> Any:
     """A column per data set: above a line per method with 95 % intervals, below the gap of every family."""
     assert files.runs is not None
-    results = feature_results(files.runs, files.predictions, files.images)
+    assert files.epochs is not None
+    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
     if not results.datasets:
         return remark(NOT_RUN)
     figure, axes = style.panels(

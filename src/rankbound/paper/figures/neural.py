@@ -75,20 +75,20 @@ NEURAL_FIGURES: dict[str, FigureSpec] = {
         "feature_counts",
         "Networks (unbroken lines, filled marks) and other models (dashed, hollow) that see so many of the features: "
         "columns drawn at random anew in every fold, the same ones for all methods, and the fewer among the more. "
-        "Above the mean score, below the best network minus the best other model of its family on the same lists "
-        "(best by these scores). With 95 % intervals, which allow for faces that several pairs share; points of one "
-        "number are drawn beside each other. The intervals do not tell what another draw of the columns would change.",
+        "Above the mean score, below the best network minus the best other model of its family, both by validation, "
+        "on the same lists. With 95 % intervals, which allow for faces that several pairs share; points of one number "
+        "are drawn beside each other. The intervals do not tell what another draw of the columns would change.",
         title="Scores by the number of features",
-        needs=("runs", "predictions", "images"),
+        needs=("runs", "epochs", "predictions", "images"),
         data=(1, 2, 3),
         by_features=True,
     ),
     "figure_neural_gaps": FigureSpec(
         "age_gaps",
         "Pair accuracy by the years between the two faces, with 95 % intervals that allow for shared faces: the best "
-        "method of each family, and Rank-LR. A random order gives 0.5.",
+        "method of each family by validation, and Rank-LR. A random order gives 0.5.",
         title="Accuracy by age difference",
-        needs=("runs", "predictions", "images"),
+        needs=("runs", "epochs", "predictions", "images"),
         data=(2, 3),
     ),
     "figure_neural_duplicates": FigureSpec(
