@@ -1,4 +1,4 @@
-"""Margins and sure changes of Table 5.1: against sums spelled out and scipy, and where they are told."""
+"""Margins and significant changes of Table 5.1: against sums spelled out and scipy, and in the report."""
 
 from pathlib import Path
 
@@ -95,7 +95,7 @@ def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_low
     assert tested["p_holm"].is_between(0, 1, closed="right").all()
 
 
-def test_arrows_stand_where_a_change_is_sure(table: pl.DataFrame) -> None:
+def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None:
     some = table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
         row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=tables.COLUMNS)
@@ -114,12 +114,14 @@ def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -
     assert "±" not in text
 
 
-def test_the_first_finding_counts_what_is_sure(table: pl.DataFrame) -> None:
+def test_the_first_finding_counts_what_is_significant(table: pl.DataFrame) -> None:
     tested = table.filter(pl.col("p_holm").is_not_null())
     signs = pl.Series([1.0] * 7 + [-1.0] * 53)
     p_values = pl.Series([0.01] * 9 + [0.9] * 51)
     (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), table)
-    assert found.headline.startswith("Bounding surely helps in 7 of 60 cells and surely hurts in 2; in 51 nothing")
+    assert found.headline == (
+        "Bounding improves 7 of 60 cells significantly and degrades 2; for 51 the difference is not significant."
+    )
     assert "2 seeds" in found.detail
     assert sum(int(row[1]) for row in found.rows) == 60
     assert [sum(int(row[place]) for row in found.rows) for place in (2, 3)] == [7, 2]

@@ -6,9 +6,17 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rankbound.claims import registry
+from rankbound.claims import registry, verdict_table
 from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, NOT_RUN, REFUTED, MissingEvidence, Verdict
+from rankbound.claims.verdict import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NOT_RUN,
+    NOT_TESTABLE,
+    REFUTED,
+    MissingEvidence,
+    Verdict,
+)
 from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.paper import claims_table
@@ -35,7 +43,7 @@ def test_the_step_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_claim_has_one_row_in_the_order_of_the_seeds(folder: Path) -> None:
-    table = claims_table.read(folder / "table_claims.csv")
+    table = verdict_table.read(folder / "table_claims.csv")
     assert table["id"].to_list() == [claim.id for claim in CLAIMS]
     assert len(set(table["id"])) == len(table) == 73
     assert table["claim"].to_list() == [claim.claim for claim in CLAIMS]
@@ -43,7 +51,7 @@ def test_every_claim_has_one_row_in_the_order_of_the_seeds(folder: Path) -> None
 
 
 def test_theorems_need_no_runs_and_experiments_do(folder: Path) -> None:
-    table = claims_table.read(folder / "table_claims.csv")
+    table = verdict_table.read(folder / "table_claims.csv")
     told = dict(table.select("id", "verdict").rows())
     assert told["T03"] == CONFIRMED
     assert told["T19"] == REFUTED
@@ -72,12 +80,25 @@ def test_missing_runs_are_named(tmp_path: Path) -> None:
 
 def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
     claims = Claims.read(folder)
-    (finding,) = claims.findings()
+    (finding,) = claims.findings(synthetic=False)
     assert finding.headline.startswith("Of 73 claims of the sources, ")
+    (of_generated,) = claims.findings(synthetic=True)
+    assert "No claim about the literature is decided by generated data" in of_generated.detail
+    assert "generated" not in finding.detail
     (section,) = claims.sections()
     (table,) = section.blocks
     assert [row[0].text for row in table.rows] == [claim.id for claim in CLAIMS]  # type: ignore[union-attr]
-    assert list(Claims.read(tmp_path).sections()) == list(Claims.read(tmp_path).findings()) == []
+    nothing = Claims.read(tmp_path)
+    assert [*nothing.sections(), *nothing.findings(synthetic=False), *nothing.of_source("N")] == []
+    assert nothing.quoted("T26") == ""
+
+
+def test_the_claims_of_one_source_begin_with_what_is_refuted(folder: Path) -> None:
+    (block,) = Claims.read(folder).of_source("T")
+    verdicts = [row[2].text for row in block.rows]
+    order = [REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN]
+    assert verdicts == sorted(verdicts, key=order.index)
+    assert {row[0].text for row in block.rows} == {claim.id for claim in CLAIMS if claim.id.startswith("T")}
 
 
 def test_a_damaged_table_is_named(folder: Path, tmp_path: Path) -> None:
@@ -101,7 +122,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 def test_texts_cannot_break_the_forms() -> None:
     claim = registry.Claim("T01", "seed", "a | b & c_d 100%", "theorem", "none", "", "")
-    table = claims_table.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
+    table = verdict_table.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
     assert r"a \| b & c_d" in claims_table.markdown(table)
     assert r"a | b \& c\_d 100\%" in claims_table.latex(table)
     assert escaped("\\") == r"\textbackslash{}"

@@ -1,4 +1,4 @@
-"""Scores by the number of features: planted gaps are found, drawn and told, whatever else is among the runs."""
+"""Scores by the number of features: planted gaps are found, judged and drawn, whatever else is among the runs."""
 
 import argparse
 import json
@@ -22,12 +22,12 @@ from synthetic_comparisons import (
     write_study,
 )
 
+from rankbound.claims.networks import trends
+from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound.commands import table as table_command
 from rankbound.data.contracts import write_table
 from rankbound.errors import ConfigError, DataError
 from rankbound.paper import figures, style
-from rankbound.paper.neural_feature_findings import feature_findings
-from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN
 from rankbound.results.neural_features import FeatureResults, feature_results
 from rankbound.results.neural_names import TABLES
 from rankbound.results.neural_runs import read_runs
@@ -114,7 +114,7 @@ def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
         feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", rows[:1]))
 
 
-def test_one_count_has_no_trend_and_no_finding(tmp_path: Path) -> None:
+def test_one_count_has_no_trend(tmp_path: Path) -> None:
     write_table(pa.Table.from_pylist(query_rows("mq2008-label1", GROWING)), tmp_path / "all.parquet", "runs")
     frame = pl.read_parquet(tmp_path / "all.parquet").filter(pl.col("model").str.ends_with("-of-46"))
     write_table(
@@ -124,7 +124,7 @@ def test_one_count_has_no_trend_and_no_finding(tmp_path: Path) -> None:
         tmp_path / "one.parquet", write_epochs(tmp_path / "epochs.parquet", query_rows("mq2008-label1", GROWING))
     )
     assert results.gaps["features"].to_list() == [46]
-    assert list(feature_findings(results)) == []
+    assert list(trends(results)) == []
 
 
 def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) -> None:
@@ -193,37 +193,24 @@ def test_predictions_need_the_images(tmp_path: Path) -> None:
         feature_results(*write_faces(tmp_path)[:3])
 
 
-# What is told
-
-
-OPEN_AT = "neither wins nor loses for certain with"
+# Verdicts of trends
 
 
 @pytest.mark.parametrize(
-    ("gaps", "verdict", "told"),
+    ("gaps", "verdict", "signs"),
     [
-        (
-            GROWING,
-            HOLDS,
-            f"wins with 46 features; it loses with 5 features; it {OPEN_AT} 10 features. Its lead grows",
-        ),
-        ((0.1, 0.1, 0.1), FAILS, "wins with 5, 10 and 46 features. Its lead has no certain trend"),
-        ((0.0, 0.0, -0.1), FAILS, f"loses with 46 features; it {OPEN_AT} 5 and 10 features. Its lead shrinks: −0"),
-        ((0.0, 0.0, 0.0), OPEN, f"{OPEN_AT} 5, 10 and 46 features. Its lead has no certain trend"),
+        (GROWING, CONFIRMED, [-1, 0, 1, 1]),
+        ((0.1, 0.1, 0.1), REFUTED, [1, 1, 1, 0]),
+        ((0.0, 0.0, -0.1), REFUTED, [0, 0, -1, -1]),
+        ((0.0, 0.0, 0.0), INCONCLUSIVE, [0, 0, 0, 0]),
     ],
 )
-def test_findings_follow_the_planted_gaps(gaps: tuple[float, ...], verdict: int, told: str, tmp_path: Path) -> None:
-    (item,) = feature_findings(results_of(tmp_path, gaps))
-    assert item.verdict == verdict
-    assert f"The best network {told}" in item.finding.detail
-    assert [row[0] for row in item.finding.rows] == ["5", "10", "46"]
-    assert item.differences == tuple(row[2] for row in item.finding.rows)
-    assert "MQ2008" in item.finding.headline
-
-
-def test_generated_data_say_nothing(tmp_path: Path) -> None:
-    assert list(feature_findings(results_of(tmp_path, GROWING, "synthetic-mq2008-label1"))) == []
-    assert list(feature_findings(None)) == []
+def test_trends_follow_the_planted_gaps(
+    gaps: tuple[float, ...], verdict: str, signs: list[int], tmp_path: Path
+) -> None:
+    (trend,) = trends(results_of(tmp_path, gaps))
+    assert (trend.verdict, list(trend.signs)) == (verdict, signs)
+    assert [row["features"] for row in trend.rows] == list(COUNTS)
 
 
 # Files

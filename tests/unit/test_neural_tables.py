@@ -1,4 +1,4 @@
-"""Tables and findings of the neural-ranking study, on generated files: arithmetic, printed column, tests."""
+"""Tables and facts of the neural-ranking study, on generated files: arithmetic, printed column, tests."""
 
 import argparse
 from pathlib import Path
@@ -14,10 +14,10 @@ from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, w
 from rankbound.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
 from rankbound.paper import neural_layout
-from rankbound.paper.neural_findings import neural_findings
+from rankbound.paper.neural_facts import facts
 from rankbound.paper.neural_results import Results, read_results
 from rankbound.paper.neural_tables import NeuralTable, neural_table
-from rankbound.paper.neural_verdicts import FAILS, HOLDS, OPEN, verdict_of
+from rankbound.paper.plain_table import signed
 from rankbound.results import neural_runs
 from rankbound.results.neural_names import TABLES, data_set_title, table_named, table_of
 from rankbound.results.neural_pairs import read_pairs, with_readings
@@ -204,8 +204,7 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
         assert table.scores["printed"].null_count() == len(table.scores)
         assert table.scores["ours"].null_count() == 0
         assert "synthetic" in neural_layout.markdown(table.scores, about).lower()
-        told = neural_findings([Results(about, table.scores, table.comparisons, table.gaps)])
-        assert [item.finding.headline for item in told] == ["No claim is judged on generated data."]
+        assert list(facts([Results(about, table.scores, table.comparisons)])) == []
 
 
 def test_what_is_no_pair_of_different_ages_is_refused(study: Study, tmp_path: Path) -> None:
@@ -236,7 +235,7 @@ def _rewritten(frame: pl.DataFrame, source: Path, path: Path) -> None:
     write_table(pa.table(cast), path, "predictions")
 
 
-# Layout, names, findings
+# Layout, names, facts
 
 
 def test_data_sets_have_their_tables() -> None:
@@ -295,36 +294,30 @@ def test_markdown_and_latex_have_a_row_per_method(pixels: NeuralTable) -> None:
     assert neural_layout.latex(pixels.scores, PIXELS).count(r"\\") == 1 + len(wide.rows)
 
 
-def test_verdicts_need_significance() -> None:
-    assert verdict_of([0.1, 0.2], [0.01, 0.02]) == HOLDS
-    assert verdict_of([0.1, 0.2], [0.01, 0.2]) == OPEN
-    assert verdict_of([0.1, -0.2], [0.2, 0.01]) == FAILS
-    assert verdict_of([0.1, -0.2], [0.01, 0.2]) == OPEN
-
-
-def test_findings_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> None:
-    results = [
-        Results(QUERIES, queries.scores, queries.comparisons, queries.gaps),
-        Results(PIXELS, pixels.scores, pixels.comparisons, pixels.gaps),
-    ]
-    found = neural_findings(results)
-    assert [item.verdict for item in found] == sorted(item.verdict for item in found)
-    claim = "“ranking methods perform worse than classification methods” on MQ2008"
-    (judged,) = (item for item in found if item.claim.startswith(claim))
-    assert judged.verdict == FAILS
-    assert judged.finding.headline == f"Does not hold: {judged.claim}."
-    assert judged.differences == tuple(row[1] for row in judged.finding.rows)
-
-    # RankNet and Reg-NN, RankCNN and Class-CNN, Rank-LR and Class-LR: what has run on faces in two ways.
-    (told,) = (item.finding for item in found if "with the same model on the same features" in item.claim)
-    assert [row[0] for row in told.rows] == ["RankNet − Reg-NN", "RankCNN − Class-CNN", "Rank-LR − Class-LR"]
-
-    # The same numbers with the signs of all differences turned round.
-    turned = queries.comparisons.with_columns(
-        -pl.col("difference"), (-pl.col("high")).alias("low"), (-pl.col("low")).alias("high")
+def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> None:
+    web, faces = (
+        Results(about, table.scores, table.comparisons) for about, table in ((QUERIES, queries), (PIXELS, pixels))
     )
-    found = neural_findings([Results(QUERIES, queries.scores, turned, queries.gaps)])
-    assert [item.verdict for item in found if item.claim.startswith(claim)] == [HOLDS]
+    above_random, same_models = facts([web])
+    means = {name: cell(queries, name, "nDCG@10")["ours"] for name in (*WEB, "random")}
+    assert above_random.headline == (
+        f"LambdaMART scores {means['LambdaMART']:.4f} on MQ2008 (relevant: label ≥ 1), place 1 of 8; a random order "
+        f"scores {means['random']:.4f}."
+    )
+    assert above_random.detail.startswith("8 of 8 methods have a higher mean than a random order.")
+    pairs = ["RankNet − Class-NN", "Rank-LR − Class-LR", "LambdaMART − Class-Boost"]
+    assert [row[0] for row in same_models.rows] == pairs
+    assert same_models.rows[0][1] == signed(means["RankNet"] - means["Class-NN"])
+
+    readings, same_models = facts([faces])
+    assert [row[0] for row in readings.rows] == ["Class-CNN", "Class-LR"]
+    # RankNet and Reg-NN, RankCNN and Class-CNN, Rank-LR and Class-LR: the models that were trained for two tasks.
+    assert [row[0] for row in same_models.rows] == [
+        "Rank-LR − Class-LR", "RankNet − Reg-NN", "RankCNN − Class-CNN",
+    ]  # fmt: skip
+    for name in ("RankNet", "Reg-NN"):
+        assert faces.printed(name) is not None
+    assert same_models.rows[1][3] == signed((faces.printed("RankNet") or 0) - (faces.printed("Reg-NN") or 0))
 
 
 def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Path) -> None:
@@ -342,8 +335,6 @@ def test_the_command_writes_every_form_twice_the_same(study: Study, tmp_path: Pa
     assert [one.about for one in results] == list(TABLES)
     assert results[1].mean("RankNet") == pytest.approx(0.9, abs=1e-6)
     assert results[2].mean("RankNet") is None
-    headlines = [item.finding.headline for item in neural_findings(results)]
-    assert "Table 3 has not run." in headlines
 
 
 def test_the_command_asks_for_what_it_needs(study: Study, tmp_path: Path) -> None:

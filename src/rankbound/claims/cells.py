@@ -20,7 +20,7 @@ from rankbound.statistics.effects import LEVEL, TIE
 from rankbound.statistics.estimates import Estimate, over_trainings, over_units
 from rankbound.statistics.frames import scores_of_runs
 from rankbound.statistics.intervals import CONFIDENCE
-from rankbound.statistics.margins import noise_margin
+from rankbound.statistics.margins import MARGIN, noise_margin
 from rankbound.statistics.scores import Floats, per_unit
 from rankbound.study.job import HONEST, JUDGED_BY
 
@@ -30,6 +30,9 @@ BOUNDED = ("min-max", "expectation", "expectation-max", "distribution")
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
 MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
+
+COLLAPSE = MARGIN
+"""Drop in the mean that counts as a collapse."""
 
 
 class Column(NamedTuple):

@@ -1,4 +1,4 @@
-"""How sure the means of Table 5.1 are: the margin of each, and which bounded losses differ from the unbounded one.
+"""How certain the means of Table 5.1 are: the margin of each, and which bounded losses differ from the unbounded one.
 
 Errors are of the mean over topics (whole users or queries), and of trainings where there are several seeds.
 """
@@ -20,7 +20,7 @@ COLUMNS = {
     **{name: pl.Int8() if name == "nsr" else pl.String() for name in CELL},
     **dict.fromkeys(("margin", "change", "change_margin", "p_value"), pl.Float64()),
 }
-SURE = f"p below {LEVEL} after Holm's correction over all bounded cells of the table"
+SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over all bounded cells of the table"
 
 
 def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -61,6 +61,13 @@ def _change(scores: PairedScores, bounding: str) -> dict[str, object]:
     found = contrast(pair)
     reach = found.interval[1] - found.mean
     return {"change": found.mean, "change_margin": reach, "p_value": found.estimate.p_value()}
+
+
+def significance(change: float | None, p_value: float | None) -> int:
+    """1 where a bounded loss is significantly better than the unbounded one, -1 where it is worse, else 0."""
+    if change is None or p_value is None or p_value > LEVEL:
+        return 0
+    return 1 if change > 0 else -1
 
 
 def holm_adjusted(table: pl.DataFrame) -> pl.Series:

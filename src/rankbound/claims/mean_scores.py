@@ -3,6 +3,7 @@
 from scipy import stats
 
 from rankbound.claims.cells import (
+    COLLAPSE,
     CUT_OFFS,
     MOVIELENS,
     MQ2008,
@@ -19,7 +20,6 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound.claims.words import no_noise, numbered, span
 from rankbound.results.number_texts import signed
 from rankbound.statistics.effects import LEVEL
-from rankbound.statistics.margins import MARGIN
 from rankbound.statistics.randomisation import holm
 
 HALF = 0.5
@@ -63,7 +63,7 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict
     return Verdict(
         verdict,
         f"Distribution bounding changes mean nDCG by {differences}; two trainings on MQ2008 may differ by "
-        f"{elsewhere.margin:.4f}, and strongly means more than {MARGIN}.",
+        f"{elsewhere.margin:.4f}, and strongly means more than {COLLAPSE}.",
         statistic="mean nDCG, bounded minus unbounded, least change on MovieLens",
         value=worst.mean,
         low=low,
@@ -143,8 +143,8 @@ def bounding_raises_most_means(evidence: Evidence) -> Verdict:
 
 
 def _hurts_strongly(there: list[Contrast]) -> str:
-    below = holm([one.estimate.p_below(-MARGIN) for one in there])
-    above = holm([one.estimate.p_above(-MARGIN) for one in there])
+    below = holm([one.estimate.p_below(-COLLAPSE) for one in there])
+    above = holm([one.estimate.p_above(-COLLAPSE) for one in there])
     if min(above) <= LEVEL:
         return REFUTED
     return CONFIRMED if max(below) <= LEVEL else INCONCLUSIVE

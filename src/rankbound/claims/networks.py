@@ -1,22 +1,29 @@
 """Claims about networks, on web queries and faces alike: two kinds of pairwise ones, and what many features change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import polars as pl
 
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
 from rankbound.claims.registry import decides
+from rankbound.claims.rules import together
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound.paper.neural_feature_findings import Trend, trends
-from rankbound.paper.neural_verdicts import FAILS, HOLDS
 from rankbound.results.neural_features import FeatureResults, feature_results
 from rankbound.results.neural_names import data_set_title
 from rankbound.results.number_texts import signed
 from rankbound.statistics import Comparison
+from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.margins import MARGIN
+from rankbound.statistics.randomisation import holm
 from rankbound.study.data_sets import SYNTHETIC
 
 DIRECT, RANKNET = "DirectRanker", "RankNet"
+
+AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
+"""Verdicts by how much they speak against a claim."""
 
 
 @decides("N03")
@@ -46,10 +53,9 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
     found = list(trends(_by_features(evidence)))
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
-    verdicts = [one.verdict for one in found]
-    least = min(found, key=lambda one: (one.verdict, one.signs[-1], one.trend["difference"]))
+    least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[-1], one.trend["difference"]))
     return Verdict(
-        _verdict_of_trends(verdicts),
+        together(*(one.verdict for one in found)),
         f"With ten times the features the lead of the best network over the best linear model or trees changes by "
         f"{listed([_trend_text(one) for one in found])}.",
         statistic="change of the network's lead with ten times the features",
@@ -60,6 +66,51 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
         shown_in=("table_neural_features", "figure_neural_features"),
         n=len(least.rows),
     )
+
+
+@dataclass(frozen=True)
+class LeadTrend:
+    """The gaps of one family on one data set, and how they change.
+
+    Attributes:
+        rows: a gap for each number of features, ascending.
+        trend: the change of the gap with ten times the features.
+        adjusted: p-values of the gaps, then of the trend, by Holm over all of them.
+        signs: of the same: 1 or -1 where a difference is significant, else 0.
+    """
+
+    dataset: str
+    rows: Sequence[dict[str, Any]]
+    trend: dict[str, Any]
+    adjusted: Sequence[float]
+    signs: Sequence[int]
+
+    @property
+    def verdict(self) -> str:
+        """Confirmed if the network wins with the most features, not with the fewest, and its lead grows between them.
+
+        Refuted if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
+        """
+        fewest, most, trend = self.signs[0], self.signs[-2], self.signs[-1]
+        if trend < 0 or most < 0 or fewest > 0:
+            return REFUTED
+        return CONFIRMED if most > 0 and trend > 0 else INCONCLUSIVE
+
+
+def trends(results: FeatureResults) -> Iterator[LeadTrend]:
+    """One of each data set and family with gaps at several numbers of features."""
+    for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
+        rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
+        for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
+            adjusted = holm([row["p_value"] for row in (*rows, trend)])
+            signs = [_sign(row, p_value) for row, p_value in zip((*rows, trend), adjusted, strict=True)]
+            yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
+
+
+def _sign(row: dict[str, Any], p_value: float) -> int:
+    if p_value >= LEVEL:
+        return 0
+    return 1 if row["difference"] > 0 else -1
 
 
 def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
@@ -98,13 +149,7 @@ def _by_features(evidence: Evidence) -> FeatureResults:
     return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
 
 
-def _verdict_of_trends(verdicts: list[int]) -> str:
-    if FAILS in verdicts:
-        return REFUTED
-    return CONFIRMED if all(verdict == HOLDS for verdict in verdicts) else INCONCLUSIVE
-
-
-def _trend_text(one: Trend) -> str:
+def _trend_text(one: LeadTrend) -> str:
     change = f"{signed(one.trend['difference'])} ({signed(one.trend['low'])} to {signed(one.trend['high'])})"
     certain = {1: "certainly up", -1: "certainly down", 0: "maybe chance"}[one.signs[-1]]
     return f"{change}, {certain}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"

@@ -4,7 +4,7 @@ import math
 
 import polars as pl
 
-from rankbound.claims.cells import UNBOUNDED, Cell, Column, Contrast, contrast, pair
+from rankbound.claims.cells import COLLAPSE, UNBOUNDED, Cell, Column, Contrast, contrast, pair
 from rankbound.claims.evidence import Evidence
 from rankbound.claims.registry import decides
 from rankbound.claims.varied import column_of, variants
@@ -12,7 +12,6 @@ from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound.results.number_texts import signed
 from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.frames import scores_of_frame
-from rankbound.statistics.margins import MARGIN
 
 HALF = 0.5
 """A drop that is not halved has not gone."""
@@ -25,7 +24,7 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
     """The drop goes with a gentler sigmoid of the distribution, and with factors that do not start as ties."""
     column = column_of(evidence, "starts")
     drop = contrast(pair(evidence, Cell(LOSS, BOUNDING, column, LOSS)))
-    if drop.estimate.p_below(-MARGIN) > LEVEL:
+    if drop.estimate.p_below(-COLLAPSE) > LEVEL:
         reason = f"Distribution bounding changes mean nDCG by {signed(drop.mean)} on {column}: no drop to explain."
         return Verdict(INCONCLUSIVE, reason, "mean nDCG, bounded minus unbounded", drop.mean, *drop.interval, n=drop.n)
     remedies = _remedies(evidence, column)
@@ -47,8 +46,8 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
 
 
 def _has_gone(remedied: Contrast, drop: Contrast) -> bool:
-    """Whether less than half of the drop is left, and no more than the margin for sure."""
-    return remedied.mean > HALF * drop.mean and remedied.estimate.p_below(-MARGIN) > LEVEL
+    """Whether less than half of the drop is left, and a collapse is not significant."""
+    return remedied.mean > HALF * drop.mean and remedied.estimate.p_below(-COLLAPSE) > LEVEL
 
 
 def _remedies(evidence: Evidence, column: Column) -> dict[str, Contrast]:

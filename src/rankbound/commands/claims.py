@@ -31,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Decide, and write the table in all its forms."""
+    from rankbound.claims import verdict_table
     from rankbound.claims.evidence import Evidence
     from rankbound.claims.registry import decide
     from rankbound.options import parse_options
@@ -47,9 +48,9 @@ def run(arguments: argparse.Namespace) -> None:
         weights=tuple(arguments.weights),
         images=arguments.images,
     )
-    table = claims_table.frame(decide(evidence))
-    stem = arguments.out_dir / claims_table.NAME
+    table = verdict_table.frame(decide(evidence))
+    stem = arguments.out_dir / verdict_table.NAME
     write_text(stem.with_suffix(".md"), claims_table.markdown(table))
     write_text(stem.with_suffix(".tex"), claims_table.latex(table))
     write_text(stem.with_suffix(".csv"), table.write_csv(float_precision=6))
-    print(claims_table.summary(table))
+    print(verdict_table.summary(table))

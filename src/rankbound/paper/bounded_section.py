@@ -10,10 +10,11 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.claims.certainty import SURE
+from rankbound.claims.certainty import SIGNIFICANT
 from rankbound.errors import DataError
 from rankbound.paper import attempts, flattery, sensitivity, table_layout, tables
 from rankbound.paper.blocks import Cell, Section, TableBlock
+from rankbound.paper.claims_section import Claims
 from rankbound.paper.findings import Finding, findings
 from rankbound.paper.honest_findings import honest_findings
 from rankbound.paper.style import bounding_title
@@ -62,12 +63,12 @@ class Bounded:
         """What bounding does."""
         yield from self._tested
 
-    def findings(self) -> Iterator[Finding]:
-        """What Table 5.1 says beyond that."""
+    def findings(self, claims: Claims) -> Iterator[Finding]:
+        """What Table 5.1 says beyond that, with the verdicts on the claims about it."""
         printed = self.table.filter(pl.col("published").is_not_null())
         missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
         honest = self.honest_summary if len(self.honest) else None
-        yield from findings(self.table, self.summary, honest, missed, tested=bool(self._tested))
+        yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=bool(self._tested))
 
     def section(self) -> Section:
         """All its tables."""
@@ -137,12 +138,12 @@ def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
     if table_layout.is_honest(table):
         beside = (
             "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
-            f"ranks surely better or worse than the unbounded one ({SURE}). "
+            f"ranks significantly better or worse than the unbounded one ({SIGNIFICANT}). "
         )
     return TableBlock(
         "Table 5.1",
-        f"Mean score over the test lists, {protocol}. {beside}Bold: best bounding of its loss; italic: above the "
-        "unbounded loss. Controls are not trained.",
+        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
+        "loss. Controls are not trained.",
         ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
         tuple(cells),
         labels=3,

@@ -1,6 +1,7 @@
 """The report's content, built from the tables and figures of a results folder; the renderers give it a shape.
 
-Nothing here knows of HTML or Typst, and no result is typed: findings are computed by `rankbound.paper.findings`.
+Nothing here knows of HTML or Typst, and no result is typed: findings are computed by `rankbound.paper.findings`, and
+verdicts are quoted from the table of claims.
 """
 
 from collections.abc import Iterator
@@ -36,10 +37,10 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     bounded = Bounded.read(results / "tables")
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
-    told = (*bounded.first_findings(), *claims.findings(), *bounded.findings(), *neural.first_findings())
     synthetic = bounded.summary["synthetic"]
+    told = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
     return Document(
-        title="User/query-wise metric bounding and neural networks in learning to rank, done again",
+        title="User/query-wise metric bounding and neural networks in learning to rank, reproduced",
         subtitle=f"Every table and figure of both studies, regenerated — {bounded.protocols}",
         synthetic=synthetic,
         sections=(
@@ -49,7 +50,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
             bounded.section(),
             *_figure_sections(results / "figures", synthetic=synthetic),
             _worked_section(results / "tables"),
-            *neural.sections(results / "figures"),
+            *neural.sections(results / "figures", claims),
             provenance_section(results, bounded.table, manifest),
         ),
     )

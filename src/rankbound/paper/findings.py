@@ -1,9 +1,10 @@
 """The first lines of the report: what the tables say, in sentences that are computed from them.
 
-Every function returns the findings that the table supports, and none where its cells are missing.
+Every function returns the findings that the table supports, and none where its cells are missing. Whether a difference
+is a collapse, an effect or noise is decided by claims, whose verdicts are quoted.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ import polars as pl
 from rankbound.paper.plain_table import signed
 from rankbound.results.scores import DataSet
 
-COLLAPSE = 0.02
-"""A fall of the mean that is called ruin: 25 times what the thesis prints between losses that are equal."""
+ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"
+"""The claims on the collapse of nDCG under distribution bounding, and on three boundings that should perform alike."""
 
 _DIGITS = 4
 
@@ -33,6 +34,7 @@ def findings(
     summary: dict[str, Any],
     honest: dict[str, Any] | None = None,
     not_reproduced: Iterable[Finding] = (),
+    quoted: Callable[[str], str] = lambda claim: "",
     *,
     tested: bool = False,
 ) -> list[Finding]:
@@ -41,8 +43,9 @@ def findings(
     Args:
         table, summary: Table 5.1.
         honest: the summary of its honest counterpart.
-        not_reproduced: what is told of printed scores that no attempt reproduces.
-        tested: whether tests have told already which bounded losses score higher.
+        not_reproduced: the finding about printed scores that no attempt reproduces.
+        quoted: gives the verdict on a claim as a sentence; empty if there is none.
+        tested: whether another finding has said which bounded losses score significantly higher.
     """
     trained = _trained(table)
     return [
@@ -50,9 +53,9 @@ def findings(
         *_reproduced(trained, summary),
         *not_reproduced,
         *_reading(summary),
-        *_collapse(trained, summary),
+        *_collapse(trained, summary, quoted(ON_COLLAPSE)),
         *([] if tested else above_unbounded(table)),
-        *_equal_losses(trained, summary),
+        *_equal_losses(trained, summary, quoted(ON_EQUAL_LOSSES)),
         *_broken_controls(summary),
         *_skipped(summary),
     ]
@@ -93,13 +96,13 @@ def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
         return
     beaten = sum(values["popularity"] > values["best"] for values in pairs)
     if beaten:
-        headline = f"Plain popularity beats the best trained model in {beaten} of {len(pairs)} comparisons."
+        headline = f"Plain popularity scores above every trained model in {beaten} of {len(pairs)} comparisons."
     else:
-        headline = f"The best trained model beats plain popularity in all {len(pairs)} comparisons."
+        headline = f"A trained model scores above plain popularity in all {len(pairs)} comparisons."
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
     yield Finding(
         headline,
-        "It counts how often an item is relevant in training. Popularity against the best bounding of the loss, "
+        "It counts how often an item is relevant in training. Popularity and the highest mean of the loss' boundings, "
         f"{summary['protocol']} protocol:",
         ("data set", *metrics),
         tuple(
@@ -161,21 +164,15 @@ def _reading(summary: dict[str, Any]) -> Iterator[Finding]:
     )
 
 
-def _collapse(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Finding]:
-    sampled = {name: value for name, value in summary["distribution_on_ndcg"].items() if "-nsr" in name}
-    if not sampled:
+def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
+    changes = {name: value for name, value in summary["distribution_on_ndcg"].items() if "-nsr" in name}
+    if not changes:
         return
-    fallen = [name for name, value in sampled.items() if value < -COLLAPSE]
-    if len(fallen) == len(sampled):
-        headline = "Distribution bounding ruins nDCG on every sampled data set."
-    elif fallen:
-        headline = f"Distribution bounding ruins nDCG on {len(fallen)} of {len(sampled)} sampled data sets."
-    else:
-        headline = "Distribution bounding does not ruin nDCG on any sampled data set."
     printed = _printed_changes(trained)
     yield Finding(
-        headline,
-        "Change of the mean nDCG against the unbounded loss:",
+        f"Distribution bounding changes mean nDCG by {_span(list(changes.values()))} where negatives are sampled "
+        f"({summary['protocol']} protocol).",
+        f"{verdict} Change of the mean nDCG against the unbounded loss, {summary['protocol']} protocol:".lstrip(),
         ("data set", "ours", "printed") if printed else ("data set", "change"),
         tuple(
             (
@@ -183,9 +180,13 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Findin
                 signed(value),
                 *([signed(printed[name])] if name in printed else [""] * bool(printed)),
             )
-            for name, value in sampled.items()
+            for name, value in changes.items()
         ),
     )
+
+
+def _span(changes: list[float]) -> str:
+    return signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
 
 
 def _printed_changes(trained: pl.DataFrame) -> dict[str, float]:
@@ -209,7 +210,7 @@ def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
     return above, len(change) - above - below, below
 
 
-def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Finding]:
+def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
     spreads = summary["nrbp_spread"]
     if not spreads:
         return
@@ -221,10 +222,11 @@ def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Fi
         (pl.col("published").max() - pl.col("published").min()).alias("d")
     )
     largest: float | None = of_print.select(pl.col("d").max()).item()
+    in_print = "" if largest is None else f"; in print it is {largest:.{_DIGITS}f}"
     yield Finding(
         f"On nRBP, min-max, expectation and expectation-max end within {spreads[name]:.{_DIGITS}f} of each other.",
-        "The three weigh every list by one common factor, so what remains is noise of training. The largest difference "
-        f"is on {data_set_label(name)}" + (f"; in print it is {largest:.{_DIGITS}f}." if largest is not None else "."),
+        "The three weigh every list by one common factor. The largest difference is on "
+        f"{data_set_label(name)}{in_print}. {verdict}".rstrip(),
     )
 
 

@@ -5,31 +5,31 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.claims.certainty import significance
 from rankbound.paper.findings import Finding, above_unbounded, data_set_label
 from rankbound.paper.plain_table import signed
 from rankbound.paper.summary import cell_name
 from rankbound.results.scores import LOSSES
-from rankbound.statistics.effects import LEVEL
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
-    """What the bounded losses differ from the unbounded ones by; nothing of a table without tests.
+    """How the bounded losses differ from the unbounded ones; nothing of a table without tests.
 
     `published` is the same table by the other protocol, which counts without a test.
     """
     tested = table.filter(pl.col("protocol") == "honest", pl.col("p_holm").is_not_null())
     if tested.is_empty():
         return
-    sure = pl.col("p_holm") <= LEVEL
-    better, worse = tested.filter(sure, pl.col("change") > 0), tested.filter(sure, pl.col("change") < 0)
+    sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
+    better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
     seeds: int = tested.select(pl.col("n_seeds").max()).item()
     yield Finding(
-        f"Bounding surely helps in {len(better)} of {len(tested)} cells and surely hurts in {len(worse)}; "
-        f"in {len(tested) - len(better) - len(worse)} nothing can be told.",
+        f"Bounding improves {len(better)} of {len(tested)} cells significantly and degrades {len(worse)}; for "
+        f"{len(tested) - len(better) - len(worse)} the difference is not significant.",
         "A bounded loss against the unbounded one, epochs picked by validation, "
         f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}"
         f"{_untested(published)}",
-        ("loss", "cells", "surely better", "surely worse", "mean change"),
+        ("loss", "cells", "better", "worse", "mean change"),
         tuple(
             (
                 loss,

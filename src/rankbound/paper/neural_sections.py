@@ -1,31 +1,32 @@
-"""The neural-ranking study in the report: what its tables say of the paper's claims, the tables, the figures."""
+"""The neural-ranking study in the report: its claims, facts beside them, its tables and figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from rankbound.paper.blocks import Cell, Section, TableBlock, figure_block
+from rankbound.paper.claims_section import Claims
 from rankbound.paper.figures import FIGURES
-from rankbound.paper.findings import Finding
+from rankbound.paper.neural_facts import facts
 from rankbound.paper.neural_feature_layout import CAPTION as FEATURES_CAPTION
 from rankbound.paper.neural_feature_layout import TITLE as FEATURES_TITLE
 from rankbound.paper.neural_feature_layout import layout as features_layout
-from rankbound.paper.neural_findings import neural_findings
-from rankbound.paper.neural_first_findings import first_findings
 from rankbound.paper.neural_layout import Wide
 from rankbound.paper.neural_layout import caption as neural_caption
 from rankbound.paper.neural_layout import layout as neural_layout
 from rankbound.paper.neural_results import Results, read_results
-from rankbound.paper.neural_verdicts import Item
 from rankbound.results.neural_features import FeatureResults
+
+SOURCE = "N"
+"""The letter of this study's claims."""
 
 _TEXT = (
     "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
-    "its claims, those first that do not hold in these runs; then its tables and figures. Every method's epoch was "
-    "picked on a validation part. Who is on a picture of a face is not known: near duplicates share a part of the "
-    "split, but one person may stand in two."
+    "facts that no claim is about, then its claims, tables and figures. The validation part picks every method's "
+    "epoch, and the best of several methods. The people on the pictures are not known: near duplicates share a part of "
+    "the split, but one person may stand in two."
 )
+_GENERATED = "No claim about the literature is decided by generated data, which the tables and figures below are of."
 
 
 @dataclass(frozen=True)
@@ -40,25 +41,18 @@ class Neural:
         """From the folder of the tables."""
         return cls(read_results(tables), FeatureResults.read(tables))
 
-    def sections(self, figures: Path) -> Iterator[Section]:
+    def sections(self, figures: Path, claims: Claims) -> Iterator[Section]:
         """Its sections, with the figures that lie in the folder; none if it has no tables."""
         if not self.results:
             return
-        synthetic = any(one.synthetic for one in self.results)
-        tables = (*map(_table, self.results), *self._feature_tables())
-        told = tuple(item.finding for item in self._findings)
-        yield Section("neural", "Neural networks in ranking", _TEXT, tables, told)
+        synthetic = any(table.synthetic for table in self.results)
+        listed = () if all(table.synthetic for table in self.results) else claims.of_source(SOURCE)
+        tables = (*listed, *map(_table, self.results), *self._feature_tables())
+        text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
+        yield Section("neural", "Neural networks in ranking", text, tables, tuple(facts(self.results)))
         names = [name for name in FIGURES if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()]
         drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
         yield Section("neural-figures", "Figures of neural ranking", "", drawn)
-
-    def first_findings(self) -> Iterator[Finding]:
-        """What of the study's claims does not hold or is not confirmed, for the report's first lines."""
-        return first_findings(self._findings)
-
-    @cached_property
-    def _findings(self) -> list[Item]:
-        return neural_findings(self.results, self.by_features)
 
     def _feature_tables(self) -> Iterator[TableBlock]:
         for wide in features_layout(self.by_features) if self.by_features else ():

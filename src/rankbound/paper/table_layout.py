@@ -8,32 +8,35 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from rankbound.claims.certainty import significance
 from rankbound.paper import tables
 from rankbound.paper.latex_text import escaped
 from rankbound.paper.style import bounding_title
 from rankbound.results import scores
 from rankbound.results.scores import DataSet
-from rankbound.statistics.effects import LEVEL
 
 DIGITS = 4
 """As many decimals as the thesis prints."""
 
 
 UP, DOWN = "▲", "▼"
-BESIDE = {False: "(printed)", True: f"±half of the 95 % interval, {UP} surely above and {DOWN} surely below unbounded"}
+BESIDE = {
+    False: "(printed)",
+    True: f"±half of the 95 % interval, {UP} significantly better and {DOWN} worse than unbounded",
+}
 
 
 @dataclass(frozen=True)
 class Cell:
     """Our mean, its margin and the printed mean; `best` of its loss, or an `increase` over the unbounded loss.
 
-    `surely`: 1 where the loss ranks surely better than the unbounded one, -1 where it ranks surely worse.
+    `side`: 1 where the loss ranks significantly better than the unbounded one, -1 where it ranks worse.
     """
 
     ours: float | None
     published: float | None = None
     margin: float | None = None
-    surely: int = 0
+    side: int = 0
     best: bool = False
     increase: bool = False
 
@@ -44,10 +47,10 @@ class Cell:
 
     @property
     def note(self) -> str:
-        """The printed mean; or the margin, with an arrow where the change against the unbounded loss is sure."""
+        """The printed mean; or the margin, with an arrow where the change against the unbounded loss is significant."""
         if self.published is not None:
             return f"{self.published:.{DIGITS}f}"
-        return "" if self.margin is None else f"±{self.margin:.{DIGITS}f}{('', UP, DOWN)[self.surely]}"
+        return "" if self.margin is None else f"±{self.margin:.{DIGITS}f}{('', UP, DOWN)[self.side]}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def markdown(table: pl.DataFrame) -> str:
     sets, rows = layout(table)
     lines = [
         f"Table 5.1 — {scores.PROTOCOLS[table['protocol'][0]] if len(table) else 'no runs'}."
-        f" Ours {BESIDE[is_honest(table)]}; **best of its loss**, *above unbounded*.",
+        f" Ours {BESIDE[is_honest(table)]}; **highest of its loss**, *above unbounded*.",
         "",
         "| loss | bounding or control | metric | " + " | ".join(data_set.label for data_set in sets) + " |",
         "|---|---|---|" + "---:|" * len(sets),
@@ -136,7 +139,7 @@ def _block(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> 
 
 
 def _best(scores_of_loss: Iterable[float | None]) -> float | None:
-    """The largest score, if there is anything to be better than."""
+    """The highest score, if there are several."""
     known = [score for score in scores_of_loss if score is not None]
     return max(known) if len(known) > 1 else None
 
@@ -150,16 +153,14 @@ def _cell(found: dict[str, object] | None, base: object, best: float | None) -> 
         ours,
         published if isinstance(published, float) and found["as_printed"] and not honest else None,
         margin if isinstance(margin, float) and honest else None,
-        _surely(found["change"], found["p_holm"]),
+        significance(_number(found["change"]), _number(found["p_holm"])),
         best=best is not None and round(ours, DIGITS) == round(best, DIGITS),
         increase=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
     )
 
 
-def _surely(change: object, p_value: object) -> int:
-    if not isinstance(change, float) or not isinstance(p_value, float) or p_value > LEVEL:
-        return 0
-    return 1 if change > 0 else -1
+def _number(value: object) -> float | None:
+    return value if isinstance(value, float) else None
 
 
 def _marked(cell: Cell, bold: str, italic: str, small: str, set_in: Callable[[str], str] = str) -> str:
