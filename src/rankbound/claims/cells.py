@@ -91,7 +91,7 @@ class Contrast:
         """Whether it lies above minus the margin."""
         return self.margin > 0 and self.estimate.p_above(-self.margin) <= LEVEL
 
-    def is_surely_beyond(self, n_tests: int) -> bool:
+    def is_beyond(self, n_tests: int) -> bool:
         """Whether it lies outside the margin, on either side, as one of so many tests (Bonferroni's correction)."""
         return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
 

@@ -46,7 +46,7 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
     gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found)
     return Verdict(
         _verdict_of_improvements(found),
-        f"Of {len(found)} methods {better} order more pairs of {features.title} rightly for certain than by pixels, "
+        f"Of {len(found)} methods {better} order significantly more pairs of {features.title} rightly than by pixels, "
         f"and {worse} fewer or as many, {over(found, 'pairs')}: {gained}.",
         statistic="pair accuracy, features minus pixels",
         shown_in=("table_neural_2", "table_neural_3"),
@@ -62,8 +62,8 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdic
     verdict = verdict_of([one.side for one in of_pixels])
     sure = sum(one.side > 0 for one in of_pixels)
     told = (
-        f"By the pixels of {pixels.title} the best network of a family orders more pairs rightly for certain than the "
-        f"best other model in {sure} of {len(of_pixels)} families, {over(of_pixels, 'pairs')}: {listed(of_pixels)}"
+        f"By the pixels of {pixels.title} the best network of a family orders significantly more pairs rightly than "
+        f"the best other model in {sure} of {len(of_pixels)} families, {over(of_pixels, 'pairs')}: {listed(of_pixels)}"
     )
     try:
         of_features = _leads(read_methods(evidence, FEATURES))
@@ -97,7 +97,7 @@ def _improvements(pixels: Methods, features: Methods) -> list[Gap]:
 
 
 def _verdict_of_improvements(found: list[Gap]) -> str:
-    """As any claim about every one; a gain that is certainly large refutes it, one that may be leaves it open."""
+    """Decide as any claim about every one, and by the limit: refuted above it, open where a gain may be above."""
     verdict = verdict_of([one.side for one in found])
     if any(one.found.low > NOT_MUCH for one in found):
         return REFUTED
@@ -117,7 +117,7 @@ def _leads(methods: Methods) -> list[Gap]:
 
 
 def _with_features(of_pixels: str, of_features: list[Gap]) -> str:
-    """ "Hardly" on features fails where a lead there is certainly above the margin."""
+    """ "Hardly" on features is refuted where a lead there is significantly above the margin."""
     if any(one.found.low > MARGIN for one in of_features):
         return REFUTED
     return of_pixels

@@ -62,7 +62,7 @@ def _energy_inside(evidence: Evidence, methods: Methods, name: str) -> float | N
 
 
 def _verdict(gain: Gap, on_pairs: float | None, on_labels: float | None) -> str:
-    """A gain that is certainly not large refutes it; a certainly large one needs clearer weights, too."""
+    """A gain significantly below the limit refutes it; one significantly above it needs clearer weights, too."""
     if gain.found.high < A_LOT:
         return REFUTED
     clearer = on_pairs is not None and on_labels is not None and on_pairs > on_labels + CLEARER

@@ -124,7 +124,7 @@ class Gap:
 
     @property
     def side(self) -> int:
-        """1: better for certain. -1: worse for certain, or alike within the margin. 0: it may be chance."""
+        """1: significantly better. -1: significantly worse, or alike within the margin. 0: inconclusive."""
         if self.found.p_adjusted < LEVEL:
             return 1 if self.found.difference > 0 else -1
         return -1 if self.p_alike < LEVEL else 0
@@ -182,7 +182,7 @@ def adjusted(found: Sequence[Gap]) -> list[Gap]:
 
 
 def verdict_of(sides: Sequence[int]) -> str:
-    """Confirmed if every difference is as claimed for certain; refuted if one is not, for certain."""
+    """Confirmed if every difference is significant as claimed; refuted if one is significant otherwise, or none."""
     if not sides or any(side < 0 for side in sides):
         return REFUTED if sides else INCONCLUSIVE
     return CONFIRMED if all(side > 0 for side in sides) else INCONCLUSIVE

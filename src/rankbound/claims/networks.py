@@ -49,7 +49,7 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
 
 @decides("N15")
 def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
-    """Whether the lead of the best network grows with the number of features, from none to a certain one."""
+    """Decide by the best network's lead, which should grow from none with few features to a significant one."""
     found = list(trends(_by_features(evidence)))
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
@@ -125,7 +125,7 @@ def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
 
 
 def _verdict_of_likeness(found: list[Comparison]) -> str:
-    """Confirmed if alike everywhere; refuted if the difference is certainly beyond the margin anywhere."""
+    """Confirmed if alike everywhere; refuted if the difference is significantly beyond the margin anywhere."""
     tests = [one.margin for one in found]
     if any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests):
         return REFUTED
@@ -151,8 +151,8 @@ def _by_features(evidence: Evidence) -> FeatureResults:
 
 def _trend_text(one: LeadTrend) -> str:
     change = f"{signed(one.trend['difference'])} ({signed(one.trend['low'])} to {signed(one.trend['high'])})"
-    certain = {1: "certainly up", -1: "certainly down", 0: "maybe chance"}[one.signs[-1]]
-    return f"{change}, {certain}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"
+    trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[one.signs[-1]]
+    return f"{change}, {trend}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"
 
 
 def _lead(row: dict[str, Any]) -> str:

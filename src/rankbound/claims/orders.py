@@ -45,7 +45,7 @@ class OrderKept(Agreement):
 
     @property
     def verdict(self) -> str:
-        """Refuted where choices surely agree less than seeds do; confirmed where they agree as well or better."""
+        """Refuted where choices agree significantly less than seeds; confirmed where they agree as well or better."""
         if self.between_seeds is None:
             return INCONCLUSIVE
         if self.between_choices >= self.between_seeds:

@@ -88,7 +88,7 @@ def by_interval(low: float, high: float, limit: float) -> str:
 
 def all_alike(contrasts: Sequence[Contrast]) -> str:
     """Whether all lie inside the noise: refuted by one that lies outside, on Bonferroni's terms."""
-    if any(one.is_surely_beyond(len(contrasts)) for one in contrasts):
+    if any(one.is_beyond(len(contrasts)) for one in contrasts):
         return REFUTED
     return CONFIRMED if all(one.is_alike for one in contrasts) else INCONCLUSIVE
 

@@ -108,8 +108,8 @@ def _others_against_networks(methods: Methods) -> Verdict:
     better, worse = (sum(one.side == side for one in found) for side in (1, -1))
     return Verdict(
         verdict_of([one.side for one in found]),
-        f"{better} of {len(found)} other models rank better for certain than the best network of their family, and "
-        f"{worse} worse or alike, {over(found, 'queries')} ({listed(found)}).",
+        f"{better} of {len(found)} other models rank significantly better than the best network of their family, and "
+        f"{worse} significantly worse or alike, {over(found, 'queries')} ({listed(found)}).",
         statistic="mean nDCG@10, other model minus network",
         shown_in=SHOWN,
         **deciding(found),
