@@ -116,11 +116,15 @@ def _key(dataset: str, method: str, family: str | None) -> dict[str, object]:
         "nsr_train": None,
         "nsr_test": None,
         "model": method,
-        "options": json.dumps({"family": family} if family else {}),
+        "options": json.dumps({"family": family, "model": _model(method)} if family else {}),
         "loss": "RankNet" if family else "none",
         "bounding": "none",
         "seed": 0,
     }
+
+
+def _model(method: str) -> str:
+    return "mlp" if method.endswith(("Net", "Ranker", "NN")) else "linear"
 
 
 def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:

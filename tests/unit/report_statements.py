@@ -1,0 +1,139 @@
+"""What a report says in more than one place: claims with verdicts, counts of claims, differences of two methods."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rankbound.claims import verdict_table
+from rankbound.paper import claims_table
+from rankbound.paper.blocks import Document, Paragraph, TableBlock
+from rankbound.paper.plain_table import signed
+from rankbound.results.neural_names import data_set_title
+
+_NUMBER = r"[+−]\d\.\d{4}"
+DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")
+"""`RankNet minus Class-NN +0.0254 (+0.0134 to +0.0374)`, in a sentence or in the cells of a row."""
+
+CLAIM = re.compile(r"\b([TNMWL]\d\d)\b")
+JUDGING = re.compile(r"\b(does not hold|not confirmed|contradict\w*|ruins?|surely|for certain)\b", re.IGNORECASE)
+"""Words of a verdict that is no quotation of a claim's."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A text of the report: where it stands, what it is about, and what it says."""
+
+    place: str
+    context: str
+    text: str
+
+    @property
+    def whole(self) -> str:
+        return f"{self.context} {self.text}"
+
+
+def statements(document: Document) -> Iterator[Statement]:
+    """Every sentence and every row of a table, a row with its caption as context."""
+    for section in document.sections:
+        yield Statement(section.title, "", section.text)
+        for finding in section.findings:
+            yield Statement(section.title, "", f"{finding.headline} {finding.detail}")
+            for row in finding.rows:
+                yield Statement(section.title, finding.headline, " ".join(row))
+        for block in section.blocks:
+            if isinstance(block, TableBlock):
+                yield Statement(f"{section.title}, {block.name}", "", block.caption)
+                for cells in block.rows:
+                    words = " ".join(f"{cell.text} {cell.note}".strip() for cell in cells)
+                    yield Statement(f"{section.title}, {block.name}", block.caption, words)
+            elif isinstance(block, Paragraph):
+                yield Statement(section.title, block.title, block.text)
+
+
+def contradictions(said: list[Statement], tables: Path) -> list[str]:
+    """Where a report says two things about one: empty if it never does."""
+    claims = verdict_table.read(tables / "table_claims.csv")
+    complaints = (
+        _on_claims(said, claims),
+        _on_counts(said, claims),
+        _on_differences(said, tables),
+        _on_gaps(said, tables),
+    )
+    return [complaint for found in complaints for complaint in found]
+
+
+def typeset(text: str) -> str:
+    """A reason as the report has it."""
+    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
+
+
+def _on_claims(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
+    """A text with a claim's number has its verdict and its reason with all numbers; beside these no text judges."""
+    rows = {row["id"]: row for row in claims.iter_rows(named=True)}
+    for one in said:
+        rest = one.text
+        for name in dict.fromkeys(found for found in CLAIM.findall(one.text) if found in rows):
+            row = rows[name]
+            quotation = f"Claim {name}, {row['verdict']}: {typeset(row['reason'])}"
+            of_table = f"{name} {row['claim']} {row['verdict']} {typeset(row['reason'])}"
+            if not (
+                quotation in one.text or (one.text.startswith(of_table) and claims_table.estimate(row) in one.text)
+            ):
+                yield f"{one.place}: {name} is {row['verdict']} ({row['reason']}), found {one.text!r}"
+            rest = rest.replace(quotation, "").replace(of_table, "")
+        if found := JUDGING.search(rest):
+            yield f"{one.place}: judges without a claim ({found[0]}): {rest!r}"
+
+
+def _on_counts(said: list[Statement], claims: pl.DataFrame) -> Iterator[str]:
+    """Every count of claims is that of the table, and so is every count of a verdict beside it."""
+    counts = dict(claims["verdict"].value_counts().rows())
+    for one in said:
+        for count in re.findall(r"\b[Oo]f (\d+) claims", one.text):
+            if int(count) != len(claims):
+                yield f"{one.place}: {count} claims, the table has {len(claims)}"
+            for number, verdict in re.findall(r"(\d+) are (confirmed|refuted|inconclusive)", one.text):
+                if int(number) != counts.get(verdict, 0):
+                    yield f"{one.place}: {number} {verdict}, the table has {counts.get(verdict, 0)}"
+
+
+def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
+    """A difference of two methods has the digits of the file of comparisons, wherever it stands."""
+    known = _compared(tables)
+    for one in said:
+        titles = [title for title in {title for title, _, _ in known} if title in one.whole]
+        for method, other, *numbers in DIFFERENCE.findall(one.text):
+            printed = tuple(filter(None, numbers))
+            places = [known[key] for title in titles if (key := (title, method, other)) in known]
+            if places and not any(printed == place[: len(printed)] for place in places):
+                yield f"{one.place}: {method} minus {other} is {printed}, the comparisons have {places}"
+
+
+def _compared(tables: Path) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    """Data set and two methods, either way round -> the difference and its interval as they are printed."""
+    known = {}
+    for path in sorted(tables.glob("table_neural_*_comparisons.csv")):
+        for row in pl.read_csv(path).iter_rows(named=True):
+            title = data_set_title(row["dataset"])
+            values = (row["difference"], row["low"], row["high"])
+            turned = (-row["difference"], -row["high"], -row["low"])
+            known[title, row["method"], row["other"]] = tuple(map(signed, values))
+            known[title, row["other"], row["method"]] = tuple(map(signed, turned))
+    return known
+
+
+def _on_gaps(said: list[Statement], tables: Path) -> Iterator[str]:
+    """The leads of networks that N15 names are the gaps of the table by the number of features."""
+    gaps = pl.read_csv(tables / "table_neural_features_gaps.csv").filter(pl.col("features").is_not_null())
+    printed = {(str(row["features"]), signed(row["difference"])) for row in gaps.iter_rows(named=True)}
+    for one in said:
+        for lead, count in re.findall(rf"(?:from|to) ({_NUMBER}) with ([\d,]+)", one.text):
+            if (count.replace(",", ""), lead) not in printed:
+                yield f"{one.place}: a lead of {lead} with {count} features is not in the table"
+        if one.place.endswith("Scores by the number of features") and " gap " in f" {one.text} ":
+            for value in re.findall(rf"({_NUMBER}) \(", one.text):
+                if value not in {difference for _, difference in printed}:
+                    yield f"{one.place}: a gap of {value} is not in the file"

@@ -1,0 +1,187 @@
+"""The report never says two things about one: verdicts, counts and differences agree wherever they stand."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from judged_study import write_tables
+from report_statements import DIFFERENCE, contradictions, statements
+
+from rankbound.claims import registry, verdict_table
+from rankbound.paper import document
+from rankbound.paper.blocks import Document, TableBlock
+from rankbound.paper.plain_table import signed
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tables(tmp_path_factory.mktemp("judged"))
+
+
+@pytest.fixture(scope="module")
+def report(results: Path) -> Document:
+    return document.build(results)
+
+
+def edited(report: Document, edit: Callable[[str], str]) -> Document:
+    """The report with the texts of its findings changed."""
+    return replace(
+        report,
+        sections=tuple(
+            replace(
+                section,
+                findings=tuple(
+                    replace(
+                        finding,
+                        headline=edit(finding.headline),
+                        detail=edit(finding.detail),
+                        rows=tuple(tuple(map(edit, row)) for row in finding.rows),
+                    )
+                    for finding in section.findings
+                ),
+            )
+            for section in report.sections
+        ),
+    )
+
+
+def test_no_two_places_disagree(report: Document, results: Path) -> None:
+    assert contradictions(list(statements(report)), results / "tables") == []
+
+
+def test_there_is_something_to_disagree_about(report: Document) -> None:
+    said = list(statements(report))
+    quoted = {name for one in said for name in re.findall(r"Claim (\w\d\d), ", one.text)}
+    assert quoted == {"T14", "T26"}
+    compared = [(one.place, *found[:2]) for one in said for found in DIFFERENCE.findall(one.text)]
+    places = {place for place, *_ in compared}
+    assert {"Claims, Claims", "Neural networks in ranking", "Neural networks in ranking, Claims of the paper"} <= places
+    twice = [pair for place, *pair in compared if place == "Neural networks in ranking"]
+    # N01 tells of the classifier minus the ranker, the fact beside it of the ranker minus the classifier.
+    turned = [[other, method] for place, method, other in compared if place == "Claims, Claims"]
+    assert [pair for pair in twice if pair in turned]
+    assert any("from −0." in one.text or "from +0." in one.text for one in said), "the leads of N15"
+
+
+@pytest.mark.parametrize(
+    ("found", "instead", "complaint"),
+    [
+        (r"Claim T26, \w+:", "Claim T26, not run:", "T26 is "),
+        (r"(Claim T26.*?)\d(,|;)", r"\g<1>7\2", "T26 is "),
+        (r"Of \d+ claims", "Of 10 claims", "10 claims, the table has 73"),
+        (r"\d+ are refuted", "1 are refuted", "1 refuted, the table has"),
+        (r"^Distribution bounding changes", "Distribution bounding ruins", "judges without a claim"),
+    ],
+)
+def test_it_finds_what_disagrees(found: str, instead: str, complaint: str, report: Document, results: Path) -> None:
+    other = list(statements(edited(report, lambda text: re.sub(found, instead, text))))
+    assert any(complaint in one for one in contradictions(other, results / "tables"))
+
+
+def test_it_finds_another_difference_of_the_same_methods(report: Document, results: Path) -> None:
+    """The last digit of every difference in the facts of the second study."""
+
+    def worse(text: str) -> str:
+        return re.sub(r"^([+−]0\.\d{3})(\d)$", lambda found: f"{found[1]}{(int(found[2]) + 1) % 10}", text)
+
+    complaints = contradictions(list(statements(edited(report, worse))), results / "tables")
+    assert any("RankNet minus Class-NN" in one for one in complaints)
+
+
+def test_the_collapse_has_the_numbers_of_the_table_beside_it(report: Document, results: Path) -> None:
+    """T26 and the honest table measure the same differences."""
+    table = pl.read_csv(results / "tables" / "table_5_1_honest.csv")
+    rows = table.filter(pl.col("loss") == "nDCG", pl.col("bounding") == "distribution", pl.col("metric") == "nDCG")
+    changes = {row["nsr"]: signed(row["change"]) for row in rows.iter_rows(named=True) if row["nsr"] is not None}
+    (text,) = (one.text for one in statements(report) if "Claim T26, " in one.text)
+    assert dict(re.findall(r"MovieLens at ratio (\d): ([+−]\d\.\d{4})", text)) == {
+        str(nsr): change for nsr, change in changes.items()
+    }
+
+
+def test_both_lists_of_the_second_studys_claims_are_one(report: Document) -> None:
+    blocks = {
+        block.name: block for section in report.sections for block in section.blocks if isinstance(block, TableBlock)
+    }
+    every = {row[0].text: row for row in blocks["Claims"].rows}
+    own = {row[0].text: row for row in blocks["Claims of the paper"].rows}
+    assert own == {name: row for name, row in every.items() if name.startswith("N")}
+
+
+def test_counts_by_source_add_up(report: Document, results: Path) -> None:
+    table = verdict_table.read(results / "tables" / "table_claims.csv")
+    (finding,) = (one for one in report.sections[0].findings if one.headline.startswith("Of "))
+    assert finding.header == ("source", *verdict_table.counts(table))
+    for letter, row in zip(verdict_table.SOURCES, finding.rows, strict=True):
+        own = verdict_table.counts(verdict_table.of_source(table, letter))
+        assert [int(count) for count in row[1:]] == [own.get(verdict, 0) for verdict in finding.header[1:]]
+
+
+# What judges, and by what
+
+
+def test_no_claim_knows_of_the_report() -> None:
+    """Results know of neither, claims of results alone."""
+    package = ROOT / "src" / "rankbound"
+    for folder, forbidden in (("claims", r"rankbound\.paper"), ("results", r"rankbound\.(paper|claims)")):
+        for path in sorted((package / folder).rglob("*.py")):
+            assert not re.search(rf"^\s*(from|import) {forbidden}\b", path.read_text("utf-8"), re.MULTILINE), path
+
+
+def test_the_level_of_tests_is_defined_once() -> None:
+    definitions = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        if re.search(r"^(LEVEL|COLLAPSE) *(: *float *)?= *0?\.\d", path.read_text("utf-8"), re.MULTILINE)
+    ]
+    assert definitions == ["src/rankbound/statistics/effects.py"]
+
+
+# The README's counts, against the committed tables
+
+
+README = " ".join((ROOT / "README.md").read_text("utf-8").split())
+
+
+def test_the_readme_counts_the_claims_of_the_committed_table() -> None:
+    table = verdict_table.read(ROOT / "results" / "tables" / "table_claims.csv")
+    assert f"a verdict on each of {len(table)} claims of the sources" in README
+    assert table["id"].to_list() == [claim.id for claim in registry.claims()]
+
+
+def test_the_readme_says_which_printed_scores_are_reproduced() -> None:
+    table = pl.read_csv(ROOT / "results" / "tables" / "table_5_1.csv")
+    compared = table.filter(pl.col("dataset") == "movielens", pl.col("published").is_not_null(), pl.col("as_printed"))
+    missed = compared.filter(~pl.col("within_0.015"))
+    within = len(compared) - len(missed)
+    assert f"{within} of the {len(compared)} printed MovieLens scores come out within 0.015." in README
+    assert "The other three have distribution bounding (nDCG at NSR 1 and 3, AP at NSR 3) and come out higher" in README
+    cells = set(missed.select("loss", "nsr", "bounding").rows())
+    assert cells == {(loss, nsr, "distribution") for loss, nsr in (("nDCG", 1), ("nDCG", 3), ("AP", 3))}
+    assert (missed["difference"] > 0).all()
+
+
+def test_the_readme_says_how_many_seeds_the_honest_protocol_has() -> None:
+    assert "picks by a validation part and has three seeds" in README
+    table = pl.read_csv(ROOT / "results" / "tables" / "table_5_1_honest.csv")
+    assert set(table.filter(pl.col("loss") != "none")["n_seeds"]) == {3}
+
+
+def test_the_readme_says_that_the_collapse_appears_but_less_deep() -> None:
+    assert "its collapse on nDCG appears, but less deep" in README
+    table = verdict_table.read(ROOT / "results" / "tables" / "table_claims.csv")
+    assert dict(table.select("id", "verdict").rows())["T26"] == "confirmed"
+    printed = pl.read_csv(ROOT / "results" / "tables" / "table_5_1.csv").filter(
+        pl.col("dataset") == "movielens", pl.col("loss") == "nDCG", pl.col("metric") == "nDCG", pl.col("as_printed")
+    )
+    scores = {(row["nsr"], row["bounding"]): row for row in printed.iter_rows(named=True)}
+    for nsr in (1, 2, 3):
+        ours, theirs = (
+            scores[nsr, "distribution"][column] - scores[nsr, "none"][column] for column in ("ours", "published")
+        )
+        assert theirs < ours < 0
