@@ -62,9 +62,18 @@ class Study:
 
     def evidence(self, folder: Path) -> Evidence:
         """The results of this study, as claims read them."""
-        path = folder / "runs.parquet"
-        pl.concat(self._runs()).write_parquet(path)
-        return Evidence("thesis", runs=path)
+        runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
+        frame = pl.concat(self._runs())
+        frame.write_parquet(runs)
+        self._epochs(frame).write_parquet(epochs)
+        return Evidence("thesis", runs=runs, epochs=epochs)
+
+    @staticmethod
+    def _epochs(runs: pl.DataFrame) -> pl.DataFrame:
+        """One epoch of every training, whose validation scores are the means of its runs."""
+        key = ("study", "protocol", "dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed")
+        means = runs.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
+        return means.with_columns(epoch=pl.lit(1), part=pl.lit("validation"), gradient_norm=pl.lit(1.0))
 
     def _runs(self) -> Iterator[pl.DataFrame]:
         for column, (dataset, nsr) in enumerate([*((MOVIELENS, nsr) for nsr in self.ratios), (MQ2008, None)]):

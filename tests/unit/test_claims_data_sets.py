@@ -1,6 +1,10 @@
 """Claims that set data sets beside each other, on runs in which the gap is that of the lists, or the model's."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
 import rankbound as rb
@@ -60,3 +64,18 @@ class TestTheGapToMq2008:
     def test_it_is_open_where_no_gap_shows(self, evidence_of: Made) -> None:
         found = data_sets.mq2008_is_lower_by_its_share_of_relevant_items(evidence_of(Study(topics=8, spread=0.3)))
         assert found.verdict == INCONCLUSIVE, found.reason
+
+
+def test_the_best_bounding_is_picked_by_validation(evidence_of: Made, tmp_path: Path) -> None:
+    """On the test part all bounded losses score significantly higher than the one that validation prefers."""
+    evidence = evidence_of(study(of_bounded(0.05)))
+    by_test = data_sets.best_bounding_depends_on_the_data(evidence)
+    assert evidence.epochs is not None
+    preferred = pl.when(pl.col("bounding") == "none").then(0.99)
+    epochs = pl.read_parquet(evidence.epochs).with_columns(
+        preferred.otherwise(pl.col(metric)).alias(metric) for metric in ("nDCG", "AP")
+    )
+    epochs.write_parquet(tmp_path / "epochs.parquet")
+    found = data_sets.best_bounding_depends_on_the_data(replace(evidence, epochs=tmp_path / "epochs.parquet"))
+    assert "MQ2008: none, " in found.reason
+    assert "none, " not in by_test.reason

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
 import rankbound as rb
@@ -30,6 +31,7 @@ from rankbound.claims.registry import decides
 from rankbound.claims.rules import Family, together
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound.claims.words import numbered
+from rankbound.results.validation import best_of, validation_scores
 from rankbound.statistics.effects import LEVEL
 from rankbound.statistics.estimates import Estimate
 from rankbound.statistics.randomisation import holm
@@ -82,7 +84,7 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
     ]
     return Verdict(
         together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        f"Boundings that the best one does not beat significantly are, of {'; of '.join(texts)}.",
+        f"Boundings that the best one by validation does not beat significantly are, of {'; of '.join(texts)}.",
         statistic="boundings among the best on all data sets, fewest of nDCG and AP",
         value=min(len(names) for names in shared.values()),
         n=sum(len(by_column) for by_column in best.values()),
@@ -141,7 +143,7 @@ def _random_orders(evidence: Evidence, of: Sequence[Column]) -> str:
 
 
 def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
-    """Those that the one with the highest mean does not beat; all of them where Friedman's test finds no difference."""
+    """Those that the best one by validation does not beat; all of them where Friedman's test finds no difference."""
     found = scores(evidence, judge(loss), loss, column)
     if missing := [name for name in SYSTEMS if name not in found.systems]:
         raise MissingEvidence(f"no runs of {loss} with bounding {missing[0]} on {column}")
@@ -151,11 +153,22 @@ def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
         raise MissingEvidence(f"{column} has {len(matrix)} topics with a score, a test takes two")
     if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
         return list(SYSTEMS)
-    highest = SYSTEMS[int(matrix.mean(0).argmax())]
-    others = [name for name in SYSTEMS if name != highest]
-    behind = [contrast(pair(evidence, Cell(loss, name, column, judge(loss)), highest)) for name in others]
-    p_values = dict(zip(others, holm([one.estimate.p_value() for one in behind]), strict=True))
-    return [name for name in SYSTEMS if name == highest or p_values[name] > LEVEL]
+    best = _picked(evidence, loss, column)
+    others = [name for name in SYSTEMS if name != best]
+    leads = [contrast(pair(evidence, Cell(loss, name, column, judge(loss)), best)) for name in others]
+    p_values = holm([one.estimate.p_value() for one in leads])
+    beaten = {
+        name for name, one, p_value in zip(others, leads, p_values, strict=True) if p_value <= LEVEL and one.mean < 0
+    }
+    return [name for name in SYSTEMS if name not in beaten]
+
+
+def _picked(evidence: Evidence, loss: str, column: Column) -> str:
+    of_loss = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    best = best_of(SYSTEMS, validation_scores(of_loss, judge(loss), "bounding"))
+    if best is None:
+        raise MissingEvidence(f"no validation scores of {loss} on {column}")
+    return best
 
 
 def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:
