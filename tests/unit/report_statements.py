@@ -11,11 +11,13 @@ from rankbound.claims import verdict_table
 from rankbound.paper import claims_table
 from rankbound.paper.blocks import Document, Paragraph, TableBlock
 from rankbound.paper.plain_table import signed
-from rankbound.results.neural_names import data_set_title
+from rankbound.results.neural_names import AS_PRINTED, TABLES, data_set_title
 
-_NUMBER = r"[+−]\d\.\d{4}"
+_NUMBER = r"[+−]\d\.\d{4}(?!\d)"
 DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")
 """`RankNet minus Class-NN +0.0254 (+0.0134 to +0.0374)`, in a sentence or in the cells of a row."""
+
+_MEAN = re.compile(r"(?<!minus )(?<!− )\b([\w-]+)(?: scores)? (0\.\d{4})(?!\d)")
 
 CLAIM = re.compile(r"\b([TNMWL]\d\d)\b")
 JUDGING = re.compile(r"\b(does not hold|not confirmed|contradict\w*|ruins?|surely|for certain)\b", re.IGNORECASE)
@@ -56,12 +58,8 @@ def statements(document: Document) -> Iterator[Statement]:
 def contradictions(said: list[Statement], tables: Path) -> list[str]:
     """Where a report says two things about one: empty if it never does."""
     claims = verdict_table.read(tables / "table_claims.csv")
-    complaints = (
-        _on_claims(said, claims),
-        _on_counts(said, claims),
-        _on_differences(said, tables),
-        _on_gaps(said, tables),
-    )
+    of_tables = (_on_differences, _on_means, _on_gaps)
+    complaints = [_on_claims(said, claims), _on_counts(said, claims), *(find(said, tables) for find in of_tables)]
     return [complaint for found in complaints for complaint in found]
 
 
@@ -104,12 +102,17 @@ def _on_differences(said: list[Statement], tables: Path) -> Iterator[str]:
     """A difference of two methods has the digits of the file of comparisons, wherever it stands."""
     known = _compared(tables)
     for one in said:
-        titles = [title for title in {title for title, _, _ in known} if title in one.whole]
+        titles = _titles(one, {title for title, _, _ in known})
         for method, other, *numbers in DIFFERENCE.findall(one.text):
             printed = tuple(filter(None, numbers))
             places = [known[key] for title in titles if (key := (title, method, other)) in known]
             if places and not any(printed == place[: len(printed)] for place in places):
                 yield f"{one.place}: {method} minus {other} is {printed}, the comparisons have {places}"
+
+
+def _titles(one: Statement, titles: set[str]) -> list[str]:
+    """The data sets that a statement names; a reason that names faces may say `VGG16` for the features of these."""
+    return [title for title in titles if all(part in one.whole for part in title.removesuffix(" features").split(", "))]
 
 
 def _compared(tables: Path) -> dict[tuple[str, str, str], tuple[str, ...]]:
@@ -123,6 +126,26 @@ def _compared(tables: Path) -> dict[tuple[str, str, str], tuple[str, ...]]:
             known[title, row["method"], row["other"]] = tuple(map(signed, values))
             known[title, row["other"], row["method"]] = tuple(map(signed, turned))
     return known
+
+
+def _on_means(said: list[Statement], tables: Path) -> Iterator[str]:
+    """A method's mean has the digits of its table, wherever it stands; a row may be of its printed settings."""
+    known: dict[tuple[str, str], set[str]] = {}
+    for about in TABLES:
+        path = tables / f"{about.name}.csv"
+        if not path.exists():
+            continue
+        scores = pl.read_csv(path, infer_schema_length=None).filter(pl.col("metric") == about.metric)
+        for dataset, method, mean in scores.select("dataset", "method", "ours").drop_nulls().rows():
+            key = (data_set_title(dataset), method.removesuffix(AS_PRINTED))
+            known.setdefault(key, set()).add(f"{mean:.4f}")
+    for one in said:
+        titles = _titles(one, {title for title, _ in known})
+        by_features = one.place.endswith("Scores by the number of features")
+        for method, mean in [] if by_features else _MEAN.findall(one.text):
+            means = [known[title, method] for title in titles if (title, method) in known]
+            if means and not any(mean in found for found in means):
+                yield f"{one.place}: {method} has the mean {mean}, the tables have {means}"
 
 
 def _on_gaps(said: list[Statement], tables: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from rankbound.paper.plain_table import signed
+from rankbound.results import number_texts
 from rankbound.results.number_texts import probability
 
 
@@ -24,3 +25,12 @@ def test_differences_have_a_sign_and_nothing_has_no_minus(value: float | None, t
 @pytest.mark.parametrize(("value", "text"), [(0.0, "<0.0001"), (0.00005, "0.0001"), (1.0, "1.0000")])
 def test_a_p_value_is_never_zero(value: float, text: str) -> None:
     assert probability(value) == text
+
+
+@pytest.mark.parametrize("pairs", [3, 15, 1635, 1641])
+def test_a_number_and_its_copy_in_a_file_have_the_same_digits(pairs: int) -> None:
+    """Shares of 2,400 pairs often end in a five at the fifth place, and sums of them just below or above it."""
+    share = pairs / 2400
+    for near in (share - 1e-15, share, share + 1e-15):
+        assert number_texts.signed(near) == number_texts.signed(float(f"{near:.6f}"))
+        assert number_texts.score(near) == number_texts.score(float(f"{near:.6f}"))

@@ -23,6 +23,7 @@ from rankbound.claims.methods import (
 )
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import MissingEvidence, Verdict
+from rankbound.results.number_texts import score
 from rankbound.statistics import PairedScores, Settings, compare
 from rankbound.statistics.frames import names_pairs, scores_of_runs
 from rankbound.statistics.margins import MARGIN
@@ -40,7 +41,7 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
     methods = read_methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
     found = gaps(methods, list(pairwise(best)))
-    means = ", ".join(f"{name} {methods.mean(name):.4f}" for name in best)
+    means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
     return Verdict(
         verdict_of([one.side for one in found]),
         f"The best ranker, regression and classifier by validation order these shares of the pairs of {methods.title} "
@@ -83,7 +84,7 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
         raise MissingEvidence(f"faces as they are, to compare moved ones with: {missing}") from missing
     found = adjusted([lead, _growth(moved, centred)])
     changes = [
-        f"{name} orders {moved.mean(f'{name}{SHIFTED}'):.4f} instead of {centred.mean(name):.4f}"
+        f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
         for name in (CONVOLUTION, CONNECTED)
     ]
     return Verdict(

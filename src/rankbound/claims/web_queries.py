@@ -23,6 +23,7 @@ from rankbound.claims.methods import (
 from rankbound.claims.registry import decides
 from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound.results.neural_names import AS_PRINTED
+from rankbound.results.number_texts import score
 
 WEB10K = "mslr-web10k-label2"
 """The paper's data set as it reads it: labels from 2 on are relevant."""
@@ -147,4 +148,4 @@ def _learnt(found: list[Gap]) -> int:
 
 
 def _of_random(methods: Methods) -> str:
-    return f"; random order has {methods.mean(RANDOM):.4f}" if methods.has(RANDOM) else ""
+    return f"; random order has {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""

@@ -46,11 +46,11 @@ def _above_random(web: Results) -> Iterator[Finding]:
     means = [web.mean(method) or 0.0 for family in FAMILIES for method in web.of_family(family)]
     all_printed = printed_scores(web.about)["printed"].to_list()
     yield Finding(
-        f"LambdaMART scores {lambdamart:.4f} on {web.data}, {_place(lambdamart, means)}; a random order scores "
-        f"{random:.4f}.",
+        f"LambdaMART scores {four(lambdamart)} on {web.data}, {_place(lambdamart, means)}; a random order scores "
+        f"{four(random)}.",
         f"{sum(mean > random for mean in means)} of {len(means)} methods have a higher mean than a random order. The "
-        f"paper prints {printed:.4f} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, without a "
-        f"random order. {_skipped(web)}",
+        f"paper prints {four(printed)} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, without "
+        f"a random order. {_skipped(web)}",
     )
 
 
@@ -152,4 +152,4 @@ def _as_printed(table: Results) -> Iterator[Finding]:
 
 
 def _span(values: Sequence[float]) -> str:
-    return f"{min(values):.4f} to {max(values):.4f}" if len(values) > 1 else f"{values[0]:.4f}"
+    return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])

@@ -10,9 +10,8 @@ from rankbound.paper.latex_text import escaped
 from rankbound.paper.neural_tables import R_SQUARED
 from rankbound.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
 from rankbound.results.neural_pairs import READINGS
+from rankbound.results.number_texts import score
 from rankbound.study.data_sets import SYNTHETIC
-
-DIGITS = 4
 
 _DASH = "–"
 # What is neither both right nor one label for both is both wrong: the CSV file has it.
@@ -187,7 +186,7 @@ _TESTS = (
 
 
 def _number(value: float | None) -> str:
-    return _DASH if value is None else f"{value:.{DIGITS}f}".replace("-", "−")
+    return _DASH if value is None else score(value).replace("-", "−")
 
 
 def _interval(row: Mapping[str, Any]) -> str:

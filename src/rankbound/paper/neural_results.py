@@ -10,6 +10,7 @@ from rankbound.paper.neural_tables import COLUMNS, COMPARISON_COLUMNS
 from rankbound.results.made_files import reading
 from rankbound.results.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound.results.neural_runs import printed_scores
+from rankbound.results.number_texts import score
 from rankbound.study.data_sets import SYNTHETIC
 
 
@@ -85,4 +86,4 @@ def _read(path: Path, columns: Any) -> pl.DataFrame:
 
 def four(value: float | None) -> str:
     """A score as the paper prints it."""
-    return "–" if value is None else f"{value:.4f}"
+    return "–" if value is None else score(value)

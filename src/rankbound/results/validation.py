@@ -12,8 +12,10 @@ from rankbound.study.comparisons import STUDY
 def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> dict[str, float]:
     """The score of the epoch that the validation part picks, a mean over folds and seeds, by a column of the epochs.
 
-    What has no defined score is left out.
+    What has no defined score is left out: all if no epoch was measured by this metric.
     """
+    if metric not in epochs.collect_schema().names():
+        return {}
     measured = epochs.filter(pl.col("part") == "validation").with_columns(pl.col(metric).fill_nan(None))
     highest = measured.group_by(by, "fold", "seed").agg(pl.col(metric).max()).sort(by, "fold", "seed")
     means = highest.group_by(by, maintain_order=True).agg(pl.col(metric).mean()).drop_nulls().collect()
