@@ -1,7 +1,7 @@
 """Numbers as the reasons of verdicts, the tables and the report write them.
 
-Files of tables have six places. A number is rounded to these first: it then has the same digits whether it was read from
-a file or not.
+Files of tables have six places. A number is rounded to these first: it then has the same digits whether it was read
+from a file or not.
 """
 
 FILE_PLACES = 6
