@@ -9,11 +9,11 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from rankbound.errors import ConfigError
-from rankbound.study.code_inputs import code_inputs
-from rankbound.study.comparisons import VGG16_FILE
-from rankbound.study.config import check_config, config_files
-from rankbound.study.spec import Study
-from rankbound.study.steps import Steps, one_of
+from rankbound_study.code_inputs import code_inputs
+from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.config.check import check_config, config_files
+from rankbound_study.config.study import Study
+from rankbound_study.config.steps import Steps, one_of
 
 min_version("9.14")  # path variables
 

@@ -19,13 +19,13 @@ import torch
 from scipy import stats
 
 import rankbound as rb
-from rankbound.data.contracts import read_table
-from rankbound.data.fetch import fetch
-from rankbound.data.folds import fold_lists
-from rankbound.data.instances import SPLITS, split_of_part
-from rankbound.data.letor_sets import convert
-from rankbound.data.reader import read_features
-from rankbound.data.sources import SOURCES, RawFile
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.fetch import fetch
+from rankbound_study.data.folds import fold_lists
+from rankbound_study.data.instances import SPLITS, split_of_part
+from rankbound_study.data.letor_sets import convert
+from rankbound_study.data.reader import read_features
+from rankbound_study.data.sources import SOURCES, RawFile
 
 Array = npt.NDArray[Any]
 Part = tuple[Array, Array, Array]

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from rankbound.data.archives import find_member, list_members
-from rankbound.data.sources import SOURCES, Source, member_checksum
+from rankbound_study.data.archives import find_member, list_members
+from rankbound_study.data.sources import SOURCES, Source, member_checksum
 
 
 def generated_source(name: str, archive: Path) -> Source:

@@ -15,7 +15,7 @@ from benchmarks.timing import Contender, race
 
 TITLE = "LETOR text to parquet"
 ABOUT = """\
-Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what `rankbound convert mq2008`
+Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what `python -m rankbound_study convert mq2008`
 runs, on an archive that is not compressed: it also compares the parts with their checksums, keeps the document names,
 checks every line, and needs memory for a chunk of the file. scikit-learn's `load_svmlight_file` reads the five parts to
 matrices; the third line also writes these with pyarrow."""
@@ -36,8 +36,8 @@ def measure(run: Run) -> list[Row]:
 
 
 def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
-    from rankbound.data.letor_sets import convert
-    from rankbound.data.sources import RawFile
+    from rankbound_study.data.letor_sets import convert
+    from rankbound_study.data.sources import RawFile
 
     archive = folder / "MQ2008.zip"
     source = generated_source("mq2008", archive)
@@ -59,8 +59,8 @@ def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
 
 def _write(folder: Path, topics: int) -> list[Path]:
     """Five parts of about equal size, and an archive of them as MQ2008's is laid out, stored without compression."""
-    from rankbound.data import synthetic
-    from rankbound.data.contracts import read_table
+    from rankbound_study.data import synthetic
+    from rankbound_study.data.contracts import read_table
 
     source = folder / "synthetic.parquet"
     synthetic.generate("synthetic-mq2008", source, seed=0, size=str(topics))

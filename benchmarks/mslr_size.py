@@ -51,7 +51,7 @@ sys.exit(status)
 _REGISTER = """\
 import json, sys
 from dataclasses import replace
-from rankbound.data import sources
+from rankbound_study.data import sources
 name, members = json.loads(sys.argv.pop(2))
 sources.SOURCES = {name: replace(sources.SOURCES[name], members=members)}
 """

@@ -14,7 +14,7 @@ def draw(results: Results, path: Path) -> bool:
     tables = {setting: rows for (name, setting), rows in results.items() if name == "loss"}
     if not tables:
         return False
-    from rankbound.paper.style import house_style, panels, save, shared_legend
+    from rankbound_study.figures.style import house_style, panels, save, shared_legend
 
     with house_style():
         figure, axes = panels(1, len(tables), height=3.4, sharey=True, sharex=True)
@@ -29,7 +29,7 @@ def draw(results: Results, path: Path) -> bool:
 
 
 def _lines(panel: object, rows: Sequence[Row]) -> None:
-    from rankbound.paper.style import SERIES, line
+    from rankbound_study.figures.style import SERIES, line
 
     names = dict.fromkeys(row.contender for row in rows)
     for name, look in zip(names, SERIES, strict=False):

@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from rankbound.data.archives import find_member, list_members, read_members
-from rankbound.data.folders import Folder, file_name, folder_members, sum_of
-from rankbound.data.sources import SOURCES, RawFile, Source, member_checksum
+from rankbound_study.data.archives import find_member, list_members, read_members
+from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of
+from rankbound_study.data.sources import SOURCES, RawFile, Source, member_checksum
 from rankbound.errors import DataError
 
 

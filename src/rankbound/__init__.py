@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
     from rankbound.bounds.kinds import bound
     from rankbound.columns import from_list_column
-    from rankbound.interchange.evaluation import Evaluation, evaluate_run
-    from rankbound.interchange.files import read_lists, read_qrels, read_run, write_qrels, write_run
-    from rankbound.interchange.judged import JudgedLists, Qrels, Run
+    from rankbound.evaluation import Evaluation, evaluate_run
+    from rankbound.io.files import read_lists, read_qrels, read_run, write_qrels, write_run
+    from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
-    from rankbound.ranker import Ranker, load
-    from rankbound.ranker_training import train_ranker
+    from rankbound.training.ranker import Ranker, load
+    from rankbound.training.ranker_training import train_ranker
     from rankbound.smooth_ranks import smooth_rank
 
 _HOMES = {
@@ -31,13 +31,13 @@ _HOMES = {
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
     "rankbound.bounds.kinds": ("bound",),
     "rankbound.columns": ("from_list_column",),
-    "rankbound.interchange.evaluation": ("Evaluation", "evaluate_run"),
-    "rankbound.interchange.files": ("read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
-    "rankbound.interchange.judged": ("JudgedLists", "Qrels", "Run"),
+    "rankbound.evaluation": ("Evaluation", "evaluate_run"),
+    "rankbound.io.files": ("read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
+    "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
-    "rankbound.ranker": ("Ranker", "load"),
-    "rankbound.ranker_training": ("train_ranker",),
+    "rankbound.training.ranker": ("Ranker", "load"),
+    "rankbound.training.ranker_training": ("train_ranker",),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -23,7 +23,7 @@ from rankbound.errors import RankboundError
 USAGE_ERROR = 2
 
 RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
-"""Names the folder, inside the results folder, where every step leaves a record (`rankbound.provenance`)."""
+"""Names the folder, inside the results folder, where every step leaves a record (`rankbound_study.provenance`)."""
 
 KILLED = 128
 """Added to a signal's number, it is the exit status of a program that the signal ended."""
@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> int | None:
     folder = os.environ.get(RECORDS_VARIABLE)
     if not folder:
         return run(arguments)
-    from rankbound.provenance.recorder import recorded
+    from rankbound_study.provenance.recorder import recorded
 
     with recorded(arguments, Path(folder)):
         return run(arguments)

@@ -107,7 +107,7 @@ def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, t
 
 def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tmp_path: Path) -> None:
     clone = pulled.copy(tmp_path / "clone")
-    with clone.path("src/rankbound/paper/figures/lower_bounds.py").open("a") as file:
+    with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
         file.write("# changed\n")
     output = clone.run("dvc", "repro")
     ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))
@@ -124,7 +124,7 @@ def test_another_set_of_outputs_is_told_before_anything_runs(pulled: Project, tm
     message = clone.run("dvc", "repro", status=255)
     assert "results/tables/table_3_1.csv is made, but no stage names it" in message
     assert "results/tables/table_2_2.csv stands in the stage paper, but is not made" in message
-    assert "write it anew: rankbound dvc-stages" in message
+    assert "write it anew: python -m rankbound_study dvc-stages" in message
     clone.run("rankbound.cli", "dvc-stages")
     clone.run("dvc", "repro", "-q")
     assert clone.path("results/tables/table_3_1.csv").is_file()

@@ -1,4 +1,4 @@
-"""`rankbound settle` refuses whatever it cannot vouch for, says what that is, and leaves everything as it was."""
+"""`python -m rankbound_study settle` refuses whatever it cannot vouch for, says what that is, and leaves everything as it was."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import yaml
 from tests.dvc.conftest import STUDY
 from tests.workflow.project import Project
 
-MODEL = "src/rankbound/models/mlp.py"
+MODEL = "src/rankbound/training/mlp.py"
 INSTANCES = "data/instances/synthetic-movielens-nsr1.parquet"
 
 
@@ -92,7 +92,7 @@ def changed_table(clone: Project) -> None:
         (changed_code, ["src/rankbound is modified"]),
         (changed_rule, ["workflow is modified"]),
         (changed_rate, ["config.yaml is modified"]),
-        (another_table, ["results/tables/table_3_1.csv is made, but no stage names it", "rankbound dvc-stages"]),
+        (another_table, ["results/tables/table_3_1.csv is made, but no stage names it", "python -m rankbound_study dvc-stages"]),
         (unknown_table, ["results/tables/table_2_2.csv is made, but no stage names it"]),
         (forgotten_code, ["the stage runs does not depend on src/rankbound"]),
         (another_configuration, ["profiles/default is modified"]),

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from project import GENERATED, Project
 
-from rankbound.data.folders import sum_of
-from rankbound.data.image_decoding import encode_image
+from rankbound_study.data.folders import sum_of
+from rankbound_study.data.image_decoding import encode_image
 
 MIRROR = "mirror"
 MOVIELENS, FACES, VGG16 = (
@@ -146,7 +146,7 @@ def _generate_archives(project: Project) -> None:
         folder / FACES,
         {f"All-Age-Faces/original images/{name}": content for name, content in faces.items()},
     )
-    _make_network_small(project.path("src/rankbound/models/vgg16.py"))
+    _make_network_small(project.path("src/rankbound_study/models/vgg16.py"))
     project.run("fault_weights", str(folder / VGG16), PYTHONPATH=_with_helpers(project))
     digests = {name: hashlib.md5(text, usedforsecurity=False).hexdigest() for name, text in ratings.items()}
     changes = {
@@ -154,7 +154,7 @@ def _generate_archives(project: Project) -> None:
         "aaf": f"folder=dataclasses.replace(SOURCES['aaf'].folder, {_folder(faces)})",
         "vgg16": f"checksum={hashlib.sha256((folder / VGG16).read_bytes()).hexdigest()!r}",
     }
-    with project.path("src/rankbound/data/sources.py").open("a", encoding="utf-8") as file:
+    with project.path("src/rankbound_study/data/sources.py").open("a", encoding="utf-8") as file:
         file.write("\nimport dataclasses\n\nSOURCES = dict(SOURCES)\n")
         for name, change in changes.items():
             address = f"addresses=({NOWHERE + '/' + name!r},)"

@@ -11,7 +11,7 @@ import warnings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rankbound.data.letor import read_lists
+from rankbound.io.letor import read_lists
 from rankbound.errors import DataError
 
 WIDTH = 5

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rankbound.data import faces, movielens
-from rankbound.data.archives import Limits, list_members, read_members
-from rankbound.data.sources import SOURCES, RawFile, Source
+from rankbound_study.data import faces, movielens
+from rankbound_study.data.archives import Limits, list_members, read_members
+from rankbound_study.data.sources import SOURCES, RawFile, Source
 from rankbound.errors import DataError, SourceError
 from tests.faults.hostile_files import files_below, with_little_memory
 from tests.raw_files import raw_file, source_of
@@ -42,12 +42,12 @@ def written(folder: Path, content: bytes, name: str = "x.zip") -> Path:
 
 
 def conversion(module: str, source: Source) -> str:
-    """Code of `run(raw, out)`: what `rankbound convert` does with a raw file of this source."""
+    """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     return (
-        f"from rankbound.data.{module} import convert\n"
-        "from rankbound.data.archives import Limits\n"
-        "from rankbound.data.folders import Folder\n"
-        "from rankbound.data.sources import RawFile, Source\n"
+        f"from rankbound_study.data.{module} import convert\n"
+        "from rankbound_study.data.archives import Limits\n"
+        "from rankbound_study.data.folders import Folder\n"
+        "from rankbound_study.data.sources import RawFile, Source\n"
         f"run = lambda raw, out: convert(RawFile({source!r}, raw), out)\n"
     )
 
@@ -243,7 +243,7 @@ def test_a_directory_of_millions_is_not_even_read(tmp_path: Path) -> None:
     closing = bytearray(one[end:])
     struct.pack_into("<HHI", closing, 8, 0xFFFF, 0xFFFF, len(directory))
     path = written(tmp_path, one[:central] + directory + bytes(closing))
-    code = "from rankbound.data.archives import list_members as run"
+    code = "from rankbound_study.data.archives import list_members as run"
     said = with_little_memory(code, path, megabytes=200)
     assert "its directory has 47000000 bytes, too many for 10000 members" in said
 

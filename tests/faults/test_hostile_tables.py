@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankbound.data import reader
-from rankbound.data.contracts import contract_of, count_rows, read_metadata, read_row_groups, read_table
-from rankbound.data.images import read_faces, read_pixels
-from rankbound.data.schemas import CONTRACTS, SCHEMA_KEY
+from rankbound_study.data import reader
+from rankbound_study.data.contracts import contract_of, count_rows, read_metadata, read_row_groups, read_table
+from rankbound_study.data.images import read_faces, read_pixels
+from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY
 from rankbound.errors import DataError
-from rankbound.interchange.files import read_lists, read_qrels, read_run
+from rankbound.io.files import read_lists, read_qrels, read_run
 from tests.faults.hostile_files import with_little_memory
 
 MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))
@@ -103,7 +103,7 @@ def test_a_footer_that_claims_billions_of_rows_is_refused(tmp_path: Path) -> Non
             writer.write_table(pa.table({"topic": texts, "fold": many}, schema=stored))
         writer.add_key_value_metadata({SCHEMA_KEY: "list-folds/1"})
     assert path.stat().st_size < 1_000_000
-    code = "from rankbound.data.contracts import read_table as read; run = lambda path: read(path, 'list-folds')"
+    code = "from rankbound_study.data.contracts import read_table as read; run = lambda path: read(path, 'list-folds')"
     said = with_little_memory(code, path, megabytes=200)
     assert said.startswith("refused: ")
     assert "x.parquet: not a readable parquet file" in said
@@ -127,7 +127,7 @@ def test_texts_that_unpack_to_gigabytes_are_refused(tmp_path: Path) -> None:
     table = pa.table({"topic": text, "item": text, "score": np.zeros(3_000_000)})
     pq.write_table(table, path, compression="zstd", store_schema=False)
     assert path.stat().st_size < 1_000_000
-    code = "from rankbound.interchange.tables import read_scores as run"
+    code = "from rankbound.io.tables import read_scores as run"
     said = with_little_memory(code, path, megabytes=800)
     assert said.startswith("refused: ")
     assert "x.parquet" in said

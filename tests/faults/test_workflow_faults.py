@@ -87,7 +87,7 @@ def test_changed_results_are_found(
     record_property: Record,
     request: pytest.FixtureRequest,
 ) -> None:
-    """One bit of any file that a rule made has changed, readable or not: `rankbound verify` names the file."""
+    """One bit of any file that a rule made has changed, readable or not: `python -m rankbound_study verify` names the file."""
     record = {"rule": rule, "kind": "verify: bit flipped", "outcome": REFUSED, "recovered": False}
     record_property("fault", record)
     numbers = random.Random(f"{request.config.getoption('--fault-seed')} {rule} verified")

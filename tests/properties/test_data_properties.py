@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound.data.folds import FOLDS, split_relevant
-from rankbound.data.instances import SPLITS, split_of_part
-from rankbound.data.negatives import Drawing, Pairs, sampled_instances
-from rankbound.data.reader import Split, merge
+from rankbound_study.data.folds import FOLDS, split_relevant
+from rankbound_study.data.instances import SPLITS, split_of_part
+from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.reader import Split, merge
 
 user_sizes = st.lists(st.integers(5, 40), min_size=1, max_size=5)
 

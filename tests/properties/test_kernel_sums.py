@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from rankbound.kernel_sums import kernel_sums
-from rankbound.kernels import (
-    SIGMOID,
-    SIGMOID_CURVATURE,
-    SIGMOID_SLOPE,
-    SIGMOID_SLOPE_SQUARED,
-    SOFTPLUS,
-    TANH_LINK,
-    TANH_LINK_CURVATURE,
-    TANH_LINK_SLOPE,
-    Kernel,
-)
+from rankbound.kernels import SIGMOID, SIGMOID_CURVATURE, SIGMOID_SLOPE, SIGMOID_SLOPE_SQUARED, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE, Kernel
 from rankbound.lists import Lists
 
 SHARE_OF_THE_WEIGHTS = 1e-7

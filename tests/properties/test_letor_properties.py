@@ -7,8 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound.data import letor, letor_lines
-from rankbound.data.letor import read_lists
+from rankbound.io import letor
+from rankbound.io import letor_lines
+from rankbound.io.letor import read_lists
 from rankbound.errors import DataError
 
 WIDTH = 5

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankbound.statistics import Comparison, PairedScores, Settings, compare
-from rankbound.statistics.randomisation import holm
+from rankbound.compare import Comparison, PairedScores, Settings, compare
+from rankbound.compare.randomisation import holm
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rankbound.statistics.effects import detectable
-from rankbound.statistics.estimates import Estimate, over_members, over_trainings, over_units
-from rankbound.statistics.explained import r_squared
-from rankbound.statistics.intervals import mean_interval
-from rankbound.statistics.margins import against_margin
-from rankbound.statistics.randomisation import sign_flip
-from rankbound.statistics.scores import PairedScores, per_unit
+from rankbound.compare.effects import detectable
+from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units
+from rankbound.compare.explained import r_squared
+from rankbound.compare.intervals import mean_interval
+from rankbound.compare.margins import against_margin
+from rankbound.compare.randomisation import sign_flip
+from rankbound.compare.scores import PairedScores, per_unit
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

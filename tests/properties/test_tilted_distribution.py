@@ -18,7 +18,7 @@ from rankbound.bounds.kinds import bound
 from rankbound.bounds.kinds.distribution import Distribution
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.tables import DistributionTables
-from rankbound.data.distribution_files import read_distributions, write_distributions
+from rankbound_study.data.distribution_files import read_distributions, write_distributions
 from rankbound.losses.smooth import SmoothLoss
 
 SUMS = ("nDCG", "AP", "nRBP", "DCG", "RBP(p=0.8)")

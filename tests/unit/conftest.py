@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankbound import files
+from rankbound.io import atomic as files
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""A small study of generated data, made by the command line as the workflow does: what `rankbound export` reads."""
+"""A small study of generated data, made by the command line as the workflow does: what `python -m rankbound_study export` reads."""
 
 import json
 from pathlib import Path

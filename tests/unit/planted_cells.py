@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from rankbound.claims.cells import BOUNDED, LOSSES, METRICS, MOVIELENS, MQ2008, UNBOUNDED
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.registry import Decider
+from rankbound_study.claims.cells import BOUNDED, LOSSES, METRICS, MOVIELENS, MQ2008, UNBOUNDED
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import Decider
 
 
 @dataclass(frozen=True)

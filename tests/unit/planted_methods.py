@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from synthetic_comparisons import SIDE, _key, _run, _write_predictions, write_images
 
-from rankbound.claims.evidence import Evidence
-from rankbound.data.contracts import write_table
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.data.contracts import write_table
 
 QUERIES = 120
 PAIRS = 1500

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.claims import verdict_table
-from rankbound.paper import claims_table
-from rankbound.paper.blocks import Document, Paragraph, TableBlock
-from rankbound.paper.plain_table import signed
-from rankbound.results.neural_names import AS_PRINTED, TABLES, data_set_title
+from rankbound_study.claims import verdict_table
+from rankbound_study.report import claims_table
+from rankbound_study.report.blocks import Document, Paragraph, TableBlock
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results.neural_names import AS_PRINTED, TABLES, data_set_title
 
 _NUMBER = r"[+−]\d\.\d{4}(?!\d)"
 DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?: \(?({_NUMBER}) to ({_NUMBER}))?")

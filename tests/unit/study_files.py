@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rankbound.data.contracts import write_table
-from rankbound.data.instances import SPLITS, Topics, instances_table
-from rankbound.data.sampling import ITEM_COUNT_KEY
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.instances import SPLITS, Topics, instances_table
+from rankbound_study.data.sampling import ITEM_COUNT_KEY
 
 N_ITEMS = 40
 N_FEATURES = 3

@@ -10,9 +10,9 @@ import pyarrow as pa
 import torch
 from safetensors.torch import save_file
 
-from rankbound.data.contracts import write_table
-from rankbound.data.images import images_table
-from rankbound.study.job import RUN_METRICS
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.images import images_table
+from rankbound_study.jobs.job import RUN_METRICS
 
 SIDE = 100
 FACES = 60

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rankbound.data.contracts import write_table
-from rankbound.study.job import RUN_METRICS
+from rankbound_study.data.contracts import write_table
+from rankbound_study.jobs.job import RUN_METRICS
 
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")

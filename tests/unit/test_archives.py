@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rar4_fixture import LINK, make_rar
 
-from rankbound.data import archives, rar
-from rankbound.data.archives import Limits, find_member, list_members, open_member
+from rankbound_study.data import archives, rar
+from rankbound_study.data.archives import Limits, find_member, list_members, open_member
 from rankbound.errors import DataError
 
 MEMBERS = {"MQ2008/S1.txt": b"0 qid:1 1:0.5\r\n" * 5000, "MQ2008/deep/S2.txt": b"", "notes.txt": b"x"}

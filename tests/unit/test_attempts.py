@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from rankbound.paper import attempts, tables
+from rankbound_study.report import attempts, tables
 
 Row = dict[str, object]
 

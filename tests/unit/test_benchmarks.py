@@ -17,10 +17,10 @@ from benchmarks.report import read_results, summary
 from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
-from rankbound.data.contracts import read_metadata, read_table
-from rankbound.data.letor_sets import convert
-from rankbound.data.schemas import PARTS_KEY
-from rankbound.data.sources import RawFile
+from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.letor_sets import convert
+from rankbound_study.data.schemas import PARTS_KEY
+from rankbound_study.data.sources import RawFile
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
 

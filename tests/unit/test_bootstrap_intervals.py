@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankbound.statistics import draws as drawing
-from rankbound.statistics.draws import drawn_means, draws
-from rankbound.statistics.explained import r_squared
-from rankbound.statistics.intervals import bootstrap, mean_interval, percentiles
+from rankbound.compare import draws as drawing
+from rankbound.compare.draws import drawn_means, draws
+from rankbound.compare.explained import r_squared
+from rankbound.compare.intervals import bootstrap, mean_interval, percentiles
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

@@ -8,10 +8,10 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from rankbound.claims.certainty import certainty
-from rankbound.paper import table_layout, tables
-from rankbound.paper.honest_findings import honest_findings
-from rankbound.results.scores import RunsChoice
+from rankbound_study.claims.certainty import certainty
+from rankbound_study.report import table_layout, tables
+from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.results.scores import RunsChoice
 
 HONEST = RunsChoice("honest")
 

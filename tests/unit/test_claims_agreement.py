@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.claims import agreement, relevant_items
-from rankbound.claims.correlations import PEARSON, SPEARMAN, correlation
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims import agreement, relevant_items
+from rankbound_study.claims.correlations import PEARSON, SPEARMAN, correlation
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from tests.unit.planted_cells import BOUNDED, Lists, Made, Study, evidence_of, listed, named, of_bounded, study
 
 stats = pytest.importorskip("scipy.stats", reason="claims are decided by statistics")

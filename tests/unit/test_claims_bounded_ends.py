@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.claims import bounded_ends
-from rankbound.claims.bounded_ends import Ends
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, REFUTED, Verdict
+from rankbound_study.claims import bounded_ends
+from rankbound_study.claims.bounded_ends import Ends
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED, Verdict
 
 EVIDENCE = Evidence("thesis")
 

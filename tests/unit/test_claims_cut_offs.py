@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rankbound.claims import cut_offs
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import cut_offs
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from tests.unit.planted_cells import (
     BOUNDED,
     ONE_SEED,

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 import rankbound as rb
-from rankbound.claims import data_sets
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import data_sets
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from tests.unit.planted_cells import NOISY, Lists, Made, Study, evidence_of, listed, named, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

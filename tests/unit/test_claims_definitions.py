@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 import rankbound as rb
-from rankbound.claims import definitions
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, REFUTED
+from rankbound_study.claims import definitions
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
 

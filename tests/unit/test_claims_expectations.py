@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound.claims import expectations, printed_equations
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, REFUTED, Verdict
+from rankbound_study.claims import expectations, printed_equations
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED, Verdict
 
 EVIDENCE = Evidence("thesis")
 

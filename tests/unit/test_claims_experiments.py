@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankbound.claims.capacity import more_factors_rank_better_and_keep_the_order, the_width_hardly_matters
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.optimiser import sgd_often_ranks_better_and_keeps_the_order
-from rankbound.claims.vanishing import the_gradient_vanishes_at_the_start
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
-from rankbound.data.contracts import write_table
-from rankbound.study.job import RUN_METRICS
+from rankbound_study.claims.capacity import more_factors_rank_better_and_keep_the_order, the_width_hardly_matters
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.optimiser import sgd_often_ranks_better_and_keeps_the_order
+from rankbound_study.claims.vanishing import the_gradient_vanishes_at_the_start
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.data.contracts import write_table
+from rankbound_study.jobs.job import RUN_METRICS
 
 LOSSES = ("nDCG", "AP", "nRBP")
 BOUNDS = ("none", "min-max", "distribution")

@@ -8,15 +8,11 @@ import pytest
 from planted_methods import Planted
 from synthetic_comparisons import SIDE
 
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.face_ages import (
-    Trend,
-    best_regression_explains_28_percent,
-    wrongly_ordered_pairs_are_close_in_age,
-)
-from rankbound.claims.face_weights import energy_inside, face_mask, pairs_teach_logistic_regression_more_and_clearer
-from rankbound.claims.verdict import MissingEvidence
-from rankbound.results.neural_pairs import read_pairs, with_readings
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.face_ages import Trend, best_regression_explains_28_percent, wrongly_ordered_pairs_are_close_in_age
+from rankbound_study.claims.face_weights import energy_inside, face_mask, pairs_teach_logistic_regression_more_and_clearer
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.results.neural_pairs import read_pairs, with_readings
 
 
 def explaining(ages: np.ndarray, share: float, noise: float = 0.0) -> np.ndarray:
@@ -48,7 +44,7 @@ def test_variance_explained(tmp_path: Path, shares: tuple[float, float], noise: 
 def test_a_certain_28_percent_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = Planted(tmp_path).pairs({"Reg-l2": 0.7}).ages({})
     planted.ages({"Reg-l2": explaining(planted.true_ages().astype(float), 0.28)})
-    monkeypatch.setattr("rankbound.claims.face_ages.explained", lambda pairs: {"Reg-l2": (0.27, 0.24, 0.31, 2000)})
+    monkeypatch.setattr("rankbound_study.claims.face_ages.explained", lambda pairs: {"Reg-l2": (0.27, 0.24, 0.31, 2000)})
     found = best_regression_explains_28_percent(planted.evidence())
     assert (found.verdict, found.n) == ("confirmed", 2000)
 

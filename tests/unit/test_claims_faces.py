@@ -5,17 +5,10 @@ from pathlib import Path
 import pytest
 from planted_methods import PAIRS, Planted
 
-from rankbound.claims.face_features import (
-    networks_lead_on_pixels_and_hardly_on_features,
-    pretrained_features_improve_every_method_a_little,
-)
-from rankbound.claims.faces import (
-    convolution_ranks_raw_images_best,
-    convolution_wins_where_faces_are_not_centred,
-    ranking_beats_regression_beats_classification,
-)
-from rankbound.claims.methods import read_methods
-from rankbound.claims.verdict import MissingEvidence
+from rankbound_study.claims.face_features import networks_lead_on_pixels_and_hardly_on_features, pretrained_features_improve_every_method_a_little
+from rankbound_study.claims.faces import convolution_ranks_raw_images_best, convolution_wins_where_faces_are_not_centred, ranking_beats_regression_beats_classification
+from rankbound_study.claims.methods import read_methods
+from rankbound_study.claims.verdict import MissingEvidence
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from brute_force import METRICS as REFERENCE
 from brute_force import kendall, linear_dcg, pair_error
 
 import rankbound as rb
-from rankbound.claims import all_orders, by_hand, floors, printed_equations
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.registry import deciders
-from rankbound.claims.verdict import CONFIRMED, REFUTED, Verdict
+from rankbound_study.claims import all_orders, by_hand, floors, printed_equations
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import deciders
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED, Verdict
 
 EVIDENCE = Evidence("thesis")
 WITHOUT_RUNS = (

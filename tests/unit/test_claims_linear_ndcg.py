@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound.claims import linear_ndcg
-from rankbound.claims.by_hand import linear_dcg
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, REFUTED
+from rankbound_study.claims import linear_ndcg
+from rankbound_study.claims.by_hand import linear_dcg
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
 

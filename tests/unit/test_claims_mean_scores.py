@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rankbound.claims import mean_scores
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import mean_scores
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from tests.unit.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, listed, named, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from planted_methods import Planted
 
-from rankbound.claims.networks import direct_ranker_and_ranknet_perform_alike, networks_pay_with_many_features_alone
-from rankbound.claims.verdict import MissingEvidence
+from rankbound_study.claims.networks import direct_ranker_and_ranknet_perform_alike, networks_pay_with_many_features_alone
+from rankbound_study.claims.verdict import MissingEvidence
 
 NAMES = ("DirectRanker", "RankNet")
 COUNTS = (5, 10, 46)

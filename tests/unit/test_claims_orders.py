@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from rankbound.claims.orders import agreement, order_kept
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims.orders import agreement, order_kept
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 LOSSES = 8
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from test_claims_experiments import FOLDS, MOVIELENS, MQ2008, SEEDS, evidence, key, of_list, rows, usual
 
-from rankbound.claims import warp as warp_claims
-from rankbound.claims.crossed import verdicts_change_between_training_and_test
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.one_relevant import softmax_ranks_one_relevant_item_no_worse
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound.claims.warp import FIRST, SPREAD, weights_on_k_places_serve_precision_at_k
+from rankbound_study.claims import warp as warp_claims
+from rankbound_study.claims.crossed import verdicts_change_between_training_and_test
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.one_relevant import softmax_ranks_one_relevant_item_no_worse
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.warp import FIRST, SPREAD, weights_on_k_places_serve_precision_at_k
 
 TOPICS = 16
 BOUNDS = ("none", "min-max", "expectation", "expectation-max", "distribution")

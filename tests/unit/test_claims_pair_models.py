@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from rankbound.claims import pair_models
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import pair_models
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 EVIDENCE = Evidence("thesis")
 W = torch.tensor([1.0, -2.0, 0.5, 0.0, 1.0], dtype=torch.float64)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from rankbound.claims import persistence
-from rankbound.claims.cells import Column, scores
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound.statistics.scores import per_unit
+from rankbound_study.claims import persistence
+from rankbound_study.claims.cells import Column, scores
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare.scores import per_unit
 from tests.unit.planted_cells import BOUNDED, Lists, Made, Study, evidence_of, listed, named, of_bounded, study
 
 stats = pytest.importorskip("scipy.stats", reason="claims are decided by statistics")

@@ -7,9 +7,9 @@ import pytest
 from brute_force import METRICS, binary_orders
 
 import rankbound as rb
-from rankbound.claims import random_order_scores
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import CONFIRMED, REFUTED
+from rankbound_study.claims import random_order_scores
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
 

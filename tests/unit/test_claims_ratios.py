@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.claims import ratios
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import ratios
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from tests.unit.planted_cells import BOUNDED, NOISY, Lists, Made, Study, evidence_of, listed, named, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.claims.cells import BOUNDED as BOUNDINGS
-from rankbound.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, pair
-from rankbound.claims.resampled import resampled_means, shares_above_zero
-from rankbound.claims.rules import Family, all_alike, by_interval, together
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound.statistics.estimates import Estimate
+from rankbound_study.claims.cells import BOUNDED as BOUNDINGS
+from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, pair
+from rankbound_study.claims.resampled import resampled_means, shares_above_zero
+from rankbound_study.claims.rules import Family, all_alike, by_interval, together
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare.estimates import Estimate
 from tests.unit.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.claims import score_distributions
-from rankbound.claims.cells import Cell, Column, pair
-from rankbound.claims.distances import distance, permuted_p_value
-from rankbound.claims.registry import Decider
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims import score_distributions
+from rankbound_study.claims.cells import Cell, Column, pair
+from rankbound_study.claims.distances import distance, permuted_p_value
+from rankbound_study.claims.registry import Decider
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from tests.unit.planted_cells import (
     BOUNDED,
     ONE_SEED,

@@ -2,19 +2,9 @@
 
 import pytest
 
-from rankbound.claims import (
-    agreement,
-    cut_offs,
-    data_sets,
-    equal_boundings,
-    mean_scores,
-    persistence,
-    ratios,
-    relevant_items,
-    score_distributions,
-)
-from rankbound.claims.registry import Decider, deciders
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims import agreement, cut_offs, data_sets, equal_boundings, mean_scores, persistence, ratios, relevant_items, score_distributions
+from rankbound_study.claims.registry import Decider, deciders
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from tests.unit.planted_cells import Made, Study, evidence_of
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")

@@ -6,22 +6,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from rankbound.claims import registry, verdict_table
-from rankbound.claims.evidence import Evidence
-from rankbound.claims.verdict import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NOT_RUN,
-    NOT_TESTABLE,
-    REFUTED,
-    MissingEvidence,
-    Verdict,
-)
+from rankbound_study.claims import registry, verdict_table
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound.cli import main
 from rankbound.errors import DataError
-from rankbound.paper import claims_table
-from rankbound.paper.claims_section import Claims
-from rankbound.paper.latex_text import escaped
+from rankbound_study.report import claims_table
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.latex_text import escaped
 
 CLAIMS = registry.claims()
 

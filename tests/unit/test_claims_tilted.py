@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from test_claims_experiments import MOVIELENS, MQ2008, SEEDS, evidence, raised, rows, usual
 
-from rankbound.claims.tilted import a_distribution_of_good_orders_helps
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.tilted import a_distribution_of_good_orders_helps
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
 TILTED = "distribution(tilt=4)"
 CELLS = (MOVIELENS, MQ2008)

@@ -5,12 +5,7 @@ from pathlib import Path
 import pytest
 from planted_methods import Planted
 
-from rankbound.claims.web_queries import (
-    WEB10K,
-    classifiers_rank_queries_better_than_pairwise_rankers,
-    networks_rank_queries_worse_than_linear_models_and_trees,
-    networks_train_with_plain_gradients_alone,
-)
+from rankbound_study.claims.web_queries import WEB10K, classifiers_rank_queries_better_than_pairwise_rankers, networks_rank_queries_worse_than_linear_models_and_trees, networks_train_with_plain_gradients_alone
 
 HIGH, LOW = 0.7, 0.6
 BOTH_WAYS = ("Class-NN", "RankNet", "Class-LR", "Rank-LR")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rankbound.errors import ConfigError
-from rankbound.study import code_inputs as module
-from rankbound.study.code_inputs import code_inputs, files_behind
+from rankbound_study import code_inputs as module
+from rankbound_study.code_inputs import code_inputs, files_behind
 
 
 @pytest.fixture
@@ -125,10 +125,10 @@ def test_importing_subcommands_is_light() -> None:
 
 
 def test_steps_do_not_depend_on_what_only_others_use() -> None:
-    assert not any("losses" in file or "paper" in file for file in files_behind(["rankbound.commands.convert"]))
-    assert not any("paper" in file for file in files_behind(["rankbound.commands.job"]))
-    assert "losses/smooth.py" in files_behind(["rankbound.commands.job"])
-    assert "reference/thesis_table_5_1.csv" in files_behind(["rankbound.commands.table"])
+    assert not any("losses" in file or "paper" in file for file in files_behind(["rankbound_study.commands.convert"]))
+    assert not any("paper" in file for file in files_behind(["rankbound_study.commands.job"]))
+    assert "losses/smooth.py" in files_behind(["rankbound_study.commands.job"])
+    assert "reference/thesis_table_5_1.csv" in files_behind(["rankbound_study.commands.table"])
 
 
 def _module_name(file: str) -> str:

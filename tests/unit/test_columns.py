@@ -203,7 +203,7 @@ def test_reading_arrow_imports_nothing() -> None:
     script = (
         "import sys, numpy as np, pyarrow as pa\n"
         "from rankbound.columns import column_tensor, from_list_column\n"
-        "from rankbound.data.arrow import to_arrow\n"
+        "from rankbound_study.data.arrow import to_arrow\n"
         "flat = to_arrow(np.arange(3.0))\n"
         "lists = pa.ListArray.from_arrays(to_arrow(np.array([0, 2, 3], np.int32)), flat)\n"
         "assert column_tensor(flat, 'scores').tolist() == from_list_column(lists)[0].tolist() == [0, 1, 2]\n"

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from rankbound import cli
-from rankbound.data.contracts import read_table, write_table
+from rankbound_study.data.contracts import read_table, write_table
 from tests.unit.synthetic_runs import write_runs
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")

@@ -11,16 +11,16 @@ import pytest
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.losses import loss
-from rankbound.models.trees import Growth
-from rankbound.study import comparison_checks
-from rankbound.study.comparison_checks import LOSS_NAMES, MODEL_OPTIONS
-from rankbound.study.comparisons import VGG16_FILE, method_settings
-from rankbound.study.config import check_config
-from rankbound.study.config_lines import merged
-from rankbound.study.fit import METHOD_MODELS, epochs_of
-from rankbound.study.method_job import MethodJob
-from rankbound.study.spec import Study
-from rankbound.study.steps import Steps
+from rankbound_study.models.trees import Growth
+from rankbound_study.config import comparison_checks
+from rankbound_study.config.comparison_checks import LOSS_NAMES, MODEL_OPTIONS
+from rankbound_study.config.comparisons import VGG16_FILE, method_settings
+from rankbound_study.config.check import check_config
+from rankbound_study.config.lines import merged
+from rankbound_study.jobs.fit import METHOD_MODELS, epochs_of
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.config.study import Study
+from rankbound_study.config.steps import Steps
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.json"
@@ -92,7 +92,7 @@ def test_every_job_reads_what_holds_its_features(config: dict[str, Any]) -> None
 def test_vgg16_runs_only_with_its_weights_and_says_what_is_missing(config: dict[str, Any], tmp_path: Path) -> None:
     without = Study(config)
     assert list(without.left_out) == ["faces-vgg16"]
-    assert f"rankbound download vgg16 --out {tmp_path}/data/raw/{VGG16_FILE}" in without.left_out["faces-vgg16"]
+    assert f"python -m rankbound_study download vgg16 --out {tmp_path}/data/raw/{VGG16_FILE}" in without.left_out["faces-vgg16"]
     assert "aaf-vgg16" not in without.instances
     assert VGG16_FILE not in without.archives
     assert not any("vgg16" in file for file in without.run_files())

@@ -9,8 +9,8 @@ import pytest
 
 from rankbound.cli import main
 from rankbound.errors import ConfigError
-from rankbound.study.config import check_config, load_schema
-from rankbound.study.config_lines import merged
+from rankbound_study.config.check import check_config, load_schema
+from rankbound_study.config.lines import merged
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.json"

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankbound.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
-from rankbound.data.schemas import CONTRACTS, FEATURES, SCHEMA_KEY
+from rankbound_study.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
+from rankbound_study.data.schemas import CONTRACTS, FEATURES, SCHEMA_KEY
 from rankbound.errors import DataError
 
 FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})

@@ -10,8 +10,8 @@ import pytest
 from rar4_fixture import make_rar
 
 from rankbound import cli
-from rankbound.data import sources
-from rankbound.data.reader import read_features, read_instances, read_item_names
+from rankbound_study.data import sources
+from rankbound_study.data.reader import read_features, read_instances, read_item_names
 from tests.raw_files import source_of
 
 Run = Callable[..., str]
@@ -154,7 +154,7 @@ def test_a_label_above_the_data_sets_range_is_named(run: Run, place: Place) -> N
     place("mslr-web10k", members)
     message = run("convert", "mslr-web10k", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
     expected = "raw.zip: Fold2/test.txt, line 3: found '5', expected a label: a whole number 0 .. 4"
-    assert message.startswith(f"rankbound convert: {expected}")
+    assert message.startswith(f"python -m rankbound_study convert: {expected}")
     assert not Path("lists.parquet").exists()
 
 
@@ -188,7 +188,7 @@ def test_a_malformed_line_in_the_archive_is_named(run: Run, place: Place) -> Non
     members["MQ2008/S3.txt"] = members["MQ2008/S3.txt"].replace(b" 7:", b" 7;", 1)
     place("mq2008", members)
     message = run("convert", "mq2008", "--raw", "raw.zip", "--out", "lists.parquet", status=2)
-    assert message.startswith("rankbound convert: raw.zip: MQ2008/S3.txt, line 1: found '7;0.070000', expected a pair")
+    assert message.startswith("python -m rankbound_study convert: raw.zip: MQ2008/S3.txt, line 1: found '7;0.070000', expected a pair")
     assert not Path("lists.parquet").exists()
 
 

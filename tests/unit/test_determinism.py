@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from rankbound.models.trees import FOREST, Growth
+from rankbound_study.models.trees import FOREST, Growth
 
 _JOB = """
 import sys
 import torch
 from rankbound.cli import main
-from rankbound.study import image_features, train_job
+from rankbound_study.jobs import image_features, train_job
 
 def tell(*arguments, **named):
     print(

@@ -11,9 +11,9 @@ import torch
 from rankbound import cli
 from rankbound.bounds.distribution import score_distribution, score_distributions
 from rankbound.bounds.tables import DistributionTables
-from rankbound.data.contracts import write_table
-from rankbound.data.distribution_files import read_distributions, write_distributions
-from rankbound.data.sampling import ITEM_COUNT_KEY
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.distribution_files import read_distributions, write_distributions
+from rankbound_study.data.sampling import ITEM_COUNT_KEY
 from rankbound.errors import ConfigError, DataError
 
 METRICS = ("nDCG", "AP", "nRBP")

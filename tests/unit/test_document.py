@@ -9,15 +9,17 @@ import polars as pl
 import pytest
 from synthetic_runs import write_runs
 
-from rankbound.claims.worked import CAPTIONS, worked_table
+from rankbound_study.claims.worked import CAPTIONS, worked_table
 from rankbound.errors import DataError
-from rankbound.paper import document, figures, render_html, render_typst, style, summary, tables
-from rankbound.paper.blocks import TableBlock
-from rankbound.paper.findings import findings
-from rankbound.paper.inline_svg import inline_svg
-from rankbound.paper.output import write_json, write_text
-from rankbound.provenance.manifest import make_manifest, write_manifest
-from rankbound.results.scores import RunsChoice
+from rankbound_study.report import document, render_html, render_typst, summary, tables
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.report.blocks import TableBlock
+from rankbound_study.report.findings import findings
+from rankbound_study.report.inline_svg import inline_svg
+from rankbound_study.report.output import write_json, write_text
+from rankbound_study.provenance.manifest import make_manifest, write_manifest
+from rankbound_study.results.scores import RunsChoice
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
@@ -181,7 +183,7 @@ def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(
 
 
 def test_a_missing_table_is_named_with_its_maker(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"table_5_1\.csv is missing: make it with `rankbound table table_5_1"):
+    with pytest.raises(DataError, match=r"table_5_1\.csv is missing: make it with `python -m rankbound_study table table_5_1"):
         document.build(tmp_path)
 
 

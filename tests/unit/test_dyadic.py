@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound.statistics.dyadic import standard_error
-from rankbound.statistics.estimates import over_members, over_units
+from rankbound.compare.dyadic import standard_error
+from rankbound.compare.estimates import over_members, over_units
 
 RANDOM = np.random.default_rng(30)
 

@@ -1,4 +1,4 @@
-"""`rankbound export`: what it writes evaluates to the study's own numbers, here and elsewhere; and its errors."""
+"""`python -m rankbound_study export`: what it writes evaluates to the study's own numbers, here and elsewhere; and its errors."""
 
 import shutil
 from pathlib import Path
@@ -13,14 +13,14 @@ import pytrec_eval
 from exported_study import BOTH_SEEDS, QUERIES, USERS
 
 from rankbound import cli
-from rankbound.data.contracts import read_metadata, read_table, write_table
-from rankbound.export.layout import NAMED
-from rankbound.export.whole_folder import whole_folder
-from rankbound.files import temporary_beside
-from rankbound.interchange.evaluation import evaluate_run
-from rankbound.interchange.files import read_qrels, read_run
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.export.layout import NAMED
+from rankbound_study.export.whole_folder import whole_folder
+from rankbound.io.atomic import temporary_beside
+from rankbound.evaluation import evaluate_run
+from rankbound.io.files import read_qrels, read_run
 from rankbound.metrics import metric
-from rankbound.study.job import RUN_METRICS
+from rankbound_study.jobs.job import RUN_METRICS
 
 METRICS = ("nDCG", "AP", "RR")
 KEY = (*NAMED, "dataset", "nsr_train", "nsr_test", "options", "seed")

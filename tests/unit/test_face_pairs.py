@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from rankbound import cli
-from rankbound.data.contracts import read_table, write_table
-from rankbound.data.face_pairs import PairDrawing, Partners, draw_pairs, sample_pairs
-from rankbound.data.image_splits import Splitting, check_no_shared_groups, fold_images, read_image_folds, split_groups
-from rankbound.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
-from rankbound.data.instances import SPLITS
-from rankbound.data.reader import read_instances
-from rankbound.data.synthetic import generate
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.data.face_pairs import PairDrawing, Partners, draw_pairs, sample_pairs
+from rankbound_study.data.image_splits import Splitting, check_no_shared_groups, fold_images, read_image_folds, split_groups
+from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.reader import read_instances
+from rankbound_study.data.synthetic import generate
 from rankbound.errors import ConfigError, DataError
 
 SPLITTING = Splitting("toy", folds=2, validation_share=0.2, test_share=0.2, seed=0)

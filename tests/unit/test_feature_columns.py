@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_files import write_instances
 
-from rankbound.data.reader import read_instances
+from rankbound_study.data.reader import read_instances
 from rankbound.errors import ConfigError
-from rankbound.models.pixels import PixelScale
-from rankbound.study.feature_columns import FeatureColumns, drawn_columns, narrowed
-from rankbound.study.method_job import MethodJob
-from rankbound.study.parts import StudyData
-from rankbound.study.scorers import input_scale
+from rankbound_study.models.pixels import PixelScale
+from rankbound_study.jobs.feature_columns import FeatureColumns, drawn_columns, narrowed
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.scorers import input_scale
 
 KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
 

@@ -16,11 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_runs import write_runs
 
-from rankbound.commands import figure as figure_command
+from rankbound_study.commands import figure as figure_command
 from rankbound.errors import ConfigError
-from rankbound.paper import figures, style, svg_lattice
-from rankbound.paper.figures import score_differences, score_distributions
-from rankbound.paper.remark import remark
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.figures import svg_lattice
+from rankbound_study.figures import score_differences, score_distributions
+from rankbound_study.figures.remark import remark
 
 # One figure of each module: those of the same module differ in the loss alone.
 OF_RUNS = ["figure_5_1", "figure_5_4", "figure_5_6", "figure_5_8"]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rankbound import files
+from rankbound.io import atomic as files
 from rankbound.errors import OutputError, RankboundError
-from rankbound.files import atomic_path, is_at, lock
-from rankbound.study.shards import Shards
+from rankbound.io.atomic import atomic_path, is_at, lock
+from rankbound_study.jobs.shards import Shards
 
 if TYPE_CHECKING:
     from _typeshed import TraceFunction
 
 WRITER = """
 import sys
-from rankbound.files import atomic_path
+from rankbound.io.atomic import atomic_path
 with atomic_path(sys.argv[1]) as temporary:
     temporary.write_text("half")
     print("writing", flush=True)
@@ -151,7 +151,7 @@ def test_a_lock_is_for_one_open_file_and_ends_with_it(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from rankbound.study.shards import Shards
+from rankbound_study.jobs.shards import Shards
 with Shards(sys.argv[1], "", []) as shards:
     print("working", flush=True)
     sys.stdin.read()

@@ -8,8 +8,8 @@ import pytest
 from synthetic_runs import write_runs
 
 from rankbound.cli import main
-from rankbound.data.contracts import write_table
-from rankbound.paper import flattery
+from rankbound_study.data.contracts import write_table
+from rankbound_study.report import flattery
 
 SETS = (("movielens", 1), ("mq2008-label1", None))
 

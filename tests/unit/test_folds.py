@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankbound.data.contracts import read_metadata, read_table, write_table
-from rankbound.data.folds import FOLDS, fold_interactions, fold_lists, keep_relevant, split_relevant
-from rankbound.data.schemas import PARTS_KEY
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.folds import FOLDS, fold_interactions, fold_lists, keep_relevant, split_relevant
+from rankbound_study.data.schemas import PARTS_KEY
 from rankbound.errors import DataError
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rankbound.data.archives import list_members
-from rankbound.data.letor import read_lists
+from rankbound_study.data.archives import list_members
+from rankbound.io.letor import read_lists
 from rankbound.errors import ConfigError, DataError
-from rankbound.interchange.files import read_qrels
-from rankbound.options import parse_options
-from rankbound.study.config_lines import merged
+from rankbound.io.files import read_qrels
+from rankbound_study.options import parse_options
+from rankbound_study.config.lines import merged
 
 
 @pytest.mark.parametrize("name", ["photo\u202egpj.exe", "a\x7fb"])

@@ -11,18 +11,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rankbound import cli
-from rankbound.data.contracts import read_table
-from rankbound.data.images import Faces, read_faces, read_image_features, read_pixels
-from rankbound.data.sources import SOURCES, RawFile
-from rankbound.data.synthetic import generate
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.images import Faces, read_faces, read_image_features, read_pixels
+from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.data.synthetic import generate
 from rankbound.errors import DataError, SourceError
-from rankbound.models.cnn import FrequencyConv2d, RankCNN
-from rankbound.models.mlp import MLP
-from rankbound.models.pixels import PixelScale
-from rankbound.models.vgg16 import VGG16, check_published, imagenet_images
-from rankbound.study import image_features, vgg16_weights
-from rankbound.study.image_features import extract_features
-from rankbound.study.vgg16_weights import convert_weights, generate_weights, read_pickled_tensors, read_weights
+from rankbound_study.models.cnn import FrequencyConv2d, RankCNN
+from rankbound.training.mlp import MLP
+from rankbound_study.models.pixels import PixelScale
+from rankbound_study.models.vgg16 import VGG16, check_published, imagenet_images
+from rankbound_study.jobs import image_features, vgg16_weights
+from rankbound_study.jobs.image_features import extract_features
+from rankbound_study.jobs.vgg16_weights import convert_weights, generate_weights, read_pickled_tensors, read_weights
 from tests.raw_files import raw_file
 
 SMALL = ((2, 2), (3, 2), (4, 3), (5, 3), (6, 3))
@@ -313,7 +313,7 @@ def test_weights_become_safetensors_once_their_sum_and_shapes_are_right(
 
 
 def test_missing_or_damaged_weights_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"there is no such file.*rankbound download vgg16.*download.pytorch.org"):
+    with pytest.raises(SourceError, match=r"there is no such file.*python -m rankbound_study download vgg16.*download.pytorch.org"):
         read_weights(tmp_path / "x.safetensors")
     (tmp_path / "x.safetensors").write_bytes(b"no weights")
     with pytest.raises(DataError, match=r"x.safetensors: not a readable safetensors file.*delete it"):
@@ -377,7 +377,7 @@ def test_features_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     arguments = ["features", "--images", images, "--weights", weights, "--out", out, "--side", "32", "--device", "cpu"]
     assert cli.main(["generate", "synthetic-aaf", "--size", "10", "--out", images]) == 0
     assert cli.main(arguments) == 2
-    assert "run `rankbound download vgg16" in capsys.readouterr().err
+    assert "run `python -m rankbound_study download vgg16" in capsys.readouterr().err
     assert cli.main(["weights", "vgg16", "--out", weights]) == 2
     assert "vgg16 needs --raw" in capsys.readouterr().err
     assert cli.main(["weights", "synthetic-vgg16", "--out", weights]) == 0

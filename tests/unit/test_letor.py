@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from rankbound.data import letor, letor_lines
-from rankbound.data.letor import CHUNK_BYTES, read_lists
+from rankbound.io import letor
+from rankbound.io import letor_lines
+from rankbound.io.letor import CHUNK_BYTES, read_lists
 from rankbound.errors import DataError
 
 REGULAR = (

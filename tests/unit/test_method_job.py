@@ -14,17 +14,17 @@ from safetensors.numpy import load_file
 from study_files import N_FEATURES, write_instances, write_lists
 
 from rankbound import cli
-from rankbound.data.contracts import read_metadata, read_table, write_table
-from rankbound.data.images import read_faces, read_pixels
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.images import read_faces, read_pixels
 from rankbound.metrics import metric
-from rankbound.study.collect import collect
-from rankbound.study.examples import ValueScale, examples_of
-from rankbound.study.job import RUN_METRICS
-from rankbound.study.method_job import MethodJob
-from rankbound.study.parts import Inputs, StudyData
-from rankbound.study.scorers import score_distinct
-from rankbound.study.shifted_pictures import drawn_shifts, moved
-from rankbound.study.train_job import beside
+from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.examples import ValueScale, examples_of
+from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import Inputs, StudyData
+from rankbound_study.jobs.scorers import score_distinct
+from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved
+from rankbound_study.jobs.train_job import beside
 
 TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
 PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))

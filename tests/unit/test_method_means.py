@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from rankbound.results.method_means import MethodMeans
-from rankbound.statistics import PairedScores, compare
+from rankbound_study.results.method_means import MethodMeans
+from rankbound.compare import PairedScores, compare
 
 pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from rankbound.paper.blocks import Paragraph, TableBlock
-from rankbound.paper.methods_section import methods_section
+from rankbound_study.report.blocks import Paragraph, TableBlock
+from rankbound_study.report.methods_section import methods_section
 
 CONFIG: dict[str, Any] = {
     "interactions": {"movielens": {"threshold": 3, "min_relevant": 7, "nsr": [4, 1, 2]}},

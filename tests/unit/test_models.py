@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from rankbound.models.controls import oracle_scores, popularity_scores, random_scores
-from rankbound.models.linear import Linear
-from rankbound.models.matrix_factorization import INITIAL_RANGE, MatrixFactorization
-from rankbound.models.mlp import MLP
-from rankbound.models.standard_scale import StandardScale
+from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
+from rankbound.training.linear import Linear
+from rankbound_study.models.matrix_factorization import INITIAL_RANGE, MatrixFactorization
+from rankbound.training.mlp import MLP
+from rankbound_study.models.standard_scale import StandardScale
 
 
 def generator(seed: int = 0) -> torch.Generator:

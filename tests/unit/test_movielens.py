@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rankbound.data import movielens
-from rankbound.data.contracts import read_metadata, read_table
+from rankbound_study.data import movielens
+from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound.errors import DataError
 from tests.raw_files import raw_file
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rankbound.data.folds import FOLDS, split_relevant
-from rankbound.data.instances import SPLITS, Topics
-from rankbound.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.folds import FOLDS, split_relevant
+from rankbound_study.data.instances import SPLITS, Topics
+from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
 from rankbound.errors import DataError
 
 DRAWING = Drawing(dataset="toy", nsr=2, validation_share=0.1, seed=0)

@@ -22,15 +22,16 @@ from synthetic_comparisons import (
     write_study,
 )
 
-from rankbound.claims.networks import trends
-from rankbound.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
-from rankbound.commands import table as table_command
-from rankbound.data.contracts import write_table
+from rankbound_study.claims.networks import trends
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.commands import table as table_command
+from rankbound_study.data.contracts import write_table
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper import figures, style
-from rankbound.results.neural_features import FeatureResults, feature_results
-from rankbound.results.neural_names import TABLES
-from rankbound.results.neural_runs import read_runs
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.results.neural_features import FeatureResults, feature_results
+from rankbound_study.results.neural_names import TABLES
+from rankbound_study.results.neural_runs import read_runs
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)

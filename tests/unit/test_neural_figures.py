@@ -14,12 +14,14 @@ from safetensors.torch import save_file
 from synthetic_comparisons import SIDE, Study, write_study
 
 import rankbound as rb
-from rankbound.commands import figure as figure_command
-from rankbound.paper import figures, pictures, style
-from rankbound.paper.figures import coefficient_images, face_pairs, pair_links
-from rankbound.paper.figures.spec import StudyFiles
-from rankbound.paper.inline_svg import inline_svg
-from rankbound.paper.page_assets import CONTENT_POLICY
+from rankbound_study.commands import figure as figure_command
+from rankbound_study.report import pictures
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.figures import coefficient_images, face_pairs, pair_links
+from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.report.inline_svg import inline_svg
+from rankbound_study.report.page_assets import CONTENT_POLICY
 
 NEURAL = [name for name in figures.FIGURES if name.startswith("figure_neural_")]
 OF_FILES = [name for name in NEURAL if figures.FIGURES[name].needs]

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, write_images, write_study
 
-from rankbound.commands import table as table_command
+from rankbound_study.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper import neural_layout
-from rankbound.paper.neural_facts import facts
-from rankbound.paper.neural_results import Results, read_results
-from rankbound.paper.neural_tables import NeuralTable, neural_table
-from rankbound.paper.plain_table import signed
-from rankbound.results import neural_runs
-from rankbound.results.neural_names import TABLES, data_set_title, table_named, table_of
-from rankbound.results.neural_pairs import read_pairs, with_readings
-from rankbound.statistics.randomisation import holm
+from rankbound_study.report import neural_layout
+from rankbound_study.report.neural_facts import facts
+from rankbound_study.report.neural_results import Results, read_results
+from rankbound_study.report.neural_tables import NeuralTable, neural_table
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results import neural_runs
+from rankbound_study.results.neural_names import TABLES, data_set_title, table_named, table_of
+from rankbound_study.results.neural_pairs import read_pairs, with_readings
+from rankbound.compare.randomisation import holm
 
 QUERIES, PIXELS, FEATURES = TABLES
 
@@ -220,7 +220,7 @@ def test_what_is_no_pair_of_different_ages_is_refused(study: Study, tmp_path: Pa
 
 
 def _rewritten(frame: pl.DataFrame, source: Path, path: Path) -> None:
-    from rankbound.data.contracts import read_table, write_table
+    from rankbound_study.data.contracts import read_table, write_table
 
     columns = {name: column.to_arrow() for name, column in zip(frame.columns, frame.get_columns(), strict=True)}
     table = read_table(source, "predictions")

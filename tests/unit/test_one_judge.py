@@ -11,10 +11,10 @@ import pytest
 from judged_study import write_tables
 from report_statements import DIFFERENCE, contradictions, statements
 
-from rankbound.claims import registry, verdict_table
-from rankbound.paper import document
-from rankbound.paper.blocks import Document, TableBlock
-from rankbound.paper.plain_table import signed
+from rankbound_study.claims import registry, verdict_table
+from rankbound_study.report import document
+from rankbound_study.report.blocks import Document, TableBlock
+from rankbound_study.report.plain_table import signed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -146,7 +146,7 @@ def test_the_level_of_tests_is_defined_once() -> None:
         for path in sorted((ROOT / "src").rglob("*.py"))
         if re.search(r"^(LEVEL|COLLAPSE) *(: *float *)?= *0?\.\d", path.read_text("utf-8"), re.MULTILINE)
     ]
-    assert definitions == ["src/rankbound/statistics/effects.py"]
+    assert definitions == ["src/rankbound/compare/effects.py"]
 
 
 # The README's counts, against the committed tables

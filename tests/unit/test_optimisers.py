@@ -6,7 +6,7 @@ import sys
 import torch
 from torch import nn
 
-from rankbound.optimisers import SGD, Adam
+from rankbound.training.optimisers import SGD, Adam
 
 
 def test_steps_are_those_of_torch() -> None:
@@ -37,7 +37,7 @@ def test_a_parameter_without_a_gradient_stays() -> None:
 
 def test_a_step_does_not_load_the_compiler() -> None:
     code = (
-        "import sys, torch; from rankbound.optimisers import Adam; p = torch.nn.Parameter(torch.ones(2)); "
+        "import sys, torch; from rankbound.training.optimisers import Adam; p = torch.nn.Parameter(torch.ones(2)); "
         "a = Adam([p], 0.1); p.sum().backward(); a.step(); a.zero_gradients(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )

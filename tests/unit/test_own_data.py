@@ -10,11 +10,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from rankbound.data import letor
-from rankbound.data.contracts import write_table
+from rankbound.io import letor
+from rankbound_study.data.contracts import write_table
 from rankbound.errors import DataError
-from rankbound.interchange.files import read_lists, read_qrels
-from rankbound.interchange.judged import JudgedLists
+from rankbound.io.files import read_lists, read_qrels
+from rankbound.io.judged import JudgedLists
 
 # Topic b's rows do not stand together.
 ROWS: dict[str, list[Any]] = {

@@ -12,7 +12,7 @@ import told_figure
 from test_document import DRAWN, results_folder
 
 from rankbound.cli import main
-from rankbound.paper import style
+from rankbound_study.figures import style
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")

@@ -5,8 +5,8 @@ from pathlib import Path
 from test_page_in_browser import pytestmark as pytestmark
 from test_page_in_browser import seen
 
-from rankbound.paper import render_html
-from rankbound.paper.blocks import Cell, Document, Section, TableBlock
+from rankbound_study.report import render_html
+from rankbound_study.report.blocks import Cell, Document, Section, TableBlock
 
 NUMBERS = ("−0.0051", "+0.0002", "–", "1,200", "−0.4000", "0.7 – 0.9", "30", "1,200,000")
 SORTED = ["−0.4000", "−0.0051", "+0.0002", "0.7 – 0.9", "30", "1,200", "1,200,000", "–"]

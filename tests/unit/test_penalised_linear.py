@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rankbound.models.penalised_linear import lasso_path, ridge_path
+from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 
 def problem(n: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from rankbound.paper.plain_table import signed
-from rankbound.results import number_texts
-from rankbound.results.number_texts import probability
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results import number_texts
+from rankbound_study.results.number_texts import probability
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, files
 
 from rankbound.cli import main
 from rankbound.errors import DataError
-from rankbound.provenance import facts
-from rankbound.provenance.checksums import Checksum, result_files
-from rankbound.provenance.manifest import known_of, make_manifest, read_manifest, restore_records, write_manifest
-from rankbound.provenance.records import read_record, record_of
+from rankbound_study.provenance import facts
+from rankbound_study.provenance.checksums import Checksum, result_files
+from rankbound_study.provenance.manifest import known_of, make_manifest, read_manifest, restore_records, write_manifest
+from rankbound_study.provenance.records import read_record, record_of
 
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
 ENDINGS = ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors")
@@ -175,7 +175,7 @@ def test_a_manifest_is_read_as_it_was_written(made: Path, tmp_path: Path) -> Non
 def test_a_file_that_is_not_as_recorded_is_refused(study: Path) -> None:
     table = study / "results/tables/table_2_2.csv"
     table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
-    with pytest.raises(DataError, match=r"table_2_2\.csv: its content is not what `rankbound table` made and recorded"):
+    with pytest.raises(DataError, match=r"table_2_2\.csv: its content is not what `python -m rankbound_study table` made and recorded"):
         make_manifest(study / "results", CONFIG)
     (study / "results/provenance/tables/table_2_2.csv.json").unlink()
     manifest = make_manifest(study / "results", CONFIG)
@@ -302,7 +302,7 @@ def test_a_damaged_file_is_named(study: Path, name: str, change: Callable[[str],
 
 def test_a_manifest_of_another_version_is_refused(study: Path) -> None:
     path = study / "results/provenance.json"
-    path.write_text(json.dumps(read(path) | {"schema": "rankbound.provenance/2"}), "utf-8")
+    path.write_text(json.dumps(read(path) | {"schema": "rankbound_study.provenance/2"}), "utf-8")
     with pytest.raises(DataError, match=r"provenance/2.*expected .rankbound\.provenance/1"):
         read_manifest(path)
 

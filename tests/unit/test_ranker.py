@@ -18,10 +18,10 @@ from safetensors.numpy import save_file
 import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
-from rankbound.feature_scaling import Scaling
-from rankbound.interchange.judged import JudgedLists
+from rankbound.training.feature_scaling import Scaling
+from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
-from rankbound.ranker import Recipe
+from rankbound.training.ranker import Recipe
 
 N_TOPICS, N_ITEMS = 40, 12
 QUICK: dict[str, Any] = {"epochs": 30, "learning_rate": 0.05}

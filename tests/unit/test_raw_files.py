@@ -10,8 +10,8 @@ import pytest
 from test_archives import make_zip
 
 from rankbound import cli
-from rankbound.data import archives, folders, rar, sources
-from rankbound.data.image_decoding import encode_image
+from rankbound_study.data import archives, folders, rar, sources
+from rankbound_study.data.image_decoding import encode_image
 from rankbound.errors import DataError
 from tests.raw_files import raw_file, source_of
 
@@ -85,8 +85,8 @@ def test_another_content_placed_by_hand_is_refused_and_left(
     content = make_zip(raw, swap.wrong).read_bytes()
     assert cli.main(arguments) == 2
     said = capsys.readouterr().err
-    assert re.match(rf"rankbound convert: {raw}: .*{swap.named}.*[0-9a-f]{{32,}}.*found [0-9a-f]{{32,}}", said), said
-    assert f"run `rankbound download {name} --out {raw}`, which sets a wrong one aside" in said
+    assert re.match(rf"python -m rankbound_study convert: {raw}: .*{swap.named}.*[0-9a-f]{{32,}}.*found [0-9a-f]{{32,}}", said), said
+    assert f"run `python -m rankbound_study download {name} --out {raw}`, which sets a wrong one aside" in said
     assert f"save {' or '.join(source.file_names)} from {source.homepage} as {raw}" in said
     assert raw.read_bytes() == content
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / raw]
@@ -127,7 +127,7 @@ def test_other_weights_placed_by_hand_are_refused_and_left(
     assert cli.main(("weights", "vgg16", "--raw", "vgg16-397923af.pth", "--out", "x.safetensors")) == 2
     said = capsys.readouterr().err
     assert re.search(r"expected the SHA-256 397923af[0-9a-f]{56}, found [0-9a-f]{64} of 7 bytes", said)
-    assert "run `rankbound download vgg16 --out vgg16-397923af.pth`, which sets a wrong one aside" in said
+    assert "run `python -m rankbound_study download vgg16 --out vgg16-397923af.pth`, which sets a wrong one aside" in said
     assert [path.name for path in tmp_path.iterdir()] == ["vgg16-397923af.pth"]
 
 

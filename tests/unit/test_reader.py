@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankbound.data.contracts import read_metadata, read_table, write_table
-from rankbound.data.folds import fold_interactions, fold_lists
-from rankbound.data.negatives import Drawing
-from rankbound.data.reader import Instances, Split, merge, read_features, read_instances, read_item_names
-from rankbound.data.sampling import label_dataset, sample_interactions, sample_lists
-from rankbound.data.schemas import PARTS_KEY
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.folds import fold_interactions, fold_lists
+from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances, read_item_names
+from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
+from rankbound_study.data.schemas import PARTS_KEY
 from rankbound.errors import ConfigError, DataError
 
 LABELS = [[2, 0, 1], [0, 0], [1, 1, 0], [2], [0, 2]]
@@ -287,7 +287,7 @@ def test_a_missing_count_or_split_is_named(tmp_path: Path) -> None:
 
 
 def test_the_synthetic_label_is_inherited_and_cannot_be_dropped(tmp_path: Path) -> None:
-    from rankbound.data.synthetic import generate
+    from rankbound_study.data.synthetic import generate
 
     generate("synthetic-movielens", tmp_path / "ratings.parquet", seed=0, size="12")
     options = {"threshold": 4.0, "min_relevant": 10, "seed": 0}

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankbound.data import letor_sets, movielens
-from rankbound.data.contracts import read_table
-from rankbound.data.fetch import MIRROR_VARIABLE, fetch
-from rankbound.data.folds import fold_interactions, fold_lists
-from rankbound.data.negatives import Drawing
-from rankbound.data.reader import Split, merge, read_features, read_instances
-from rankbound.data.sampling import sample_interactions, sample_lists
-from rankbound.data.sources import SOURCES, RawFile
+from rankbound_study.data import letor_sets, movielens
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
+from rankbound_study.data.folds import fold_interactions, fold_lists
+from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.reader import Split, merge, read_features, read_instances
+from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.sources import SOURCES, RawFile
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get(MIRROR_VARIABLE),

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from rankbound.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
+from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
 from rankbound.errors import DataError
-from rankbound.results.runs_file import scan_runs
-from rankbound.seals import UNSEALED, check_seal, seal
-from rankbound.tensor_files import read_tensors, write_tensors
+from rankbound_study.results.runs_file import scan_runs
+from rankbound.io.seals import UNSEALED, check_seal, seal
+from rankbound.io.tensor_files import read_tensors, write_tensors
 
 FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rankbound.errors import ConfigError
-from rankbound.options import read_options
+from rankbound_study.options import read_options
 from rankbound.seeds import derive_seed
 
 DEFAULTS = {"nsr": 1, "share": 0.1, "name": "x", "flag": False}

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, evidence, raised, rows, usual
 
-from rankbound.claims.cells import Column
+from rankbound_study.claims.cells import Column
 from rankbound.cli import main
-from rankbound.paper import sensitivity
+from rankbound_study.report import sensitivity
 
 COLUMN = Column(*MOVIELENS)
 OPTIONS = {"batch_size": 32, "factors": 32, "hidden": [46], "learning_rate": 0.01, "optimiser": "adam"}

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_runs import write_runs
 
-from rankbound.data.contracts import write_table
-from rankbound.paper.blocks import TableBlock
-from rankbound.paper.settings_table import settings_table
-from rankbound.results.scores import DataSet
+from rankbound_study.data.contracts import write_table
+from rankbound_study.report.blocks import TableBlock
+from rankbound_study.report.settings_table import settings_table
+from rankbound_study.results.scores import DataSet
 
 RUNS: list[tuple[str, str, dict[str, Any], int]] = [
     ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 3),

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from study_files import write_instances
 from test_feature_columns import job
 
-from rankbound.data.reader import read_instances
+from rankbound_study.data.reader import read_instances
 from rankbound.errors import ConfigError
-from rankbound.study import shifted_pictures
-from rankbound.study.parts import StudyData
-from rankbound.study.shifted_pictures import drawn_shifts, moved, reach_of, shifted
+from rankbound_study.jobs import shifted_pictures
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved, reach_of, shifted
 
 SIDE = 10
 KEY: dict[str, Any] = {"study": "neural", "dataset": "aaf"}

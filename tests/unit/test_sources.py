@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rar4_fixture import make_rar
 
-from rankbound.data.archives import Limits
-from rankbound.data.fetch import MIRROR_VARIABLE, Patience, fetch
-from rankbound.data.sources import SOURCES, Source, check_content, find_source
+from rankbound_study.data.archives import Limits
+from rankbound_study.data.fetch import MIRROR_VARIABLE, Patience, fetch
+from rankbound_study.data.sources import SOURCES, Source, check_content, find_source
 from rankbound.errors import ConfigError, SourceError
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_so(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rankbound.data.fetch.os.fsync", full)
+    monkeypatch.setattr("rankbound_study.data.fetch.os.fsync", full)
     with pytest.raises(SourceError, match=r"could not write .*Toy\.zip\..*\.part: No space left on device"):
         fetch(source, tmp_path / "raw" / "Toy.zip", patience=HASTE)
     assert list((tmp_path / "raw").iterdir()) == []

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rankbound.study.config_lines import merged
-from rankbound.study.job import TrainingJob
-from rankbound.study.spec import Study, distributions_path
-from rankbound.study.steps import Steps, as_json, one_of
+from rankbound_study.config.lines import merged
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.config.study import Study, distributions_path
+from rankbound_study.config.steps import Steps, as_json, one_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

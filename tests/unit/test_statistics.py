@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from rankbound.errors import DataError
-from rankbound.statistics import Comparison, Pair, PairedScores, Settings, adjust, compare
-from rankbound.statistics.dyadic import standard_error
-from rankbound.statistics.effects import Effect, detectable
-from rankbound.statistics.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
-from rankbound.statistics.frames import names_pairs, scores_of_frame, scores_of_runs
-from rankbound.statistics.intervals import bootstrap, mean_interval
-from rankbound.statistics.margins import REPEATABILITY, against_margin, noise_margin
-from rankbound.statistics.randomisation import holm, holm_within, sign_flip
+from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
+from rankbound.compare.dyadic import standard_error
+from rankbound.compare.effects import Effect, detectable
+from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
+from rankbound.compare.frames import names_pairs, scores_of_frame, scores_of_runs
+from rankbound.compare.intervals import bootstrap, mean_interval
+from rankbound.compare.margins import REPEATABILITY, against_margin, noise_margin
+from rankbound.compare.randomisation import holm, holm_within, sign_flip
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 

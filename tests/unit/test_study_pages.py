@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rankbound import cli
-from rankbound.commands import job
-from rankbound.study.train_job import job_of
+from rankbound_study.commands import job
+from rankbound_study.jobs.train_job import job_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import told_figure
 
-from rankbound.paper import figures, style
-from rankbound.paper.figure_words import plain
-from rankbound.paper.inline_svg import inline_svg
-from rankbound.paper.svg_titles import marked
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.report.figure_words import plain
+from rankbound_study.report.inline_svg import inline_svg
+from rankbound_study.figures.svg_titles import marked
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,12 +8,12 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 import pytest
 
-from rankbound.data.contracts import read_metadata, read_table
-from rankbound.data.folds import fold_interactions, fold_lists, keep_relevant
-from rankbound.data.negatives import Drawing
-from rankbound.data.reader import Instances, Split, merge, read_features, read_instances
-from rankbound.data.sampling import sample_interactions, sample_lists
-from rankbound.data.synthetic import generate
+from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.folds import fold_interactions, fold_lists, keep_relevant
+from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
+from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.synthetic import generate
 from rankbound.errors import ConfigError
 
 

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_runs import BOUNDINGS, SETS, write_runs
 
-from rankbound.commands import table as table_command
+from rankbound_study.commands import table as table_command
 from rankbound.errors import ConfigError, DataError
-from rankbound.paper import summary, table_layout, tables
-from rankbound.results.scores import DataSet, RunsChoice
+from rankbound_study.report import summary, table_layout, tables
+from rankbound_study.results.scores import DataSet, RunsChoice
 
 PUBLISHED = RunsChoice()
 

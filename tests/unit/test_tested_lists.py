@@ -10,16 +10,16 @@ import torch
 from test_train_job import frame, options
 
 from rankbound import cli
-from rankbound.data.contracts import write_table
-from rankbound.data.folds import FOLDS
-from rankbound.data.instances import instances_table
-from rankbound.data.negatives import Drawing, Pairs, sampled_instances
-from rankbound.data.reader import Instances, Split, read_instances
-from rankbound.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.folds import FOLDS
+from rankbound_study.data.instances import instances_table
+from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.reader import Instances, Split, read_instances
+from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
 from rankbound.errors import ConfigError, DataError
-from rankbound.study.job import TrainingJob
-from rankbound.study.parts import StudyData
-from rankbound.study.tested_lists import as_tested, with_few_relevant, with_tests_of
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.tested_lists import as_tested, with_few_relevant, with_tests_of
 
 USERS, RELEVANT, ITEMS = 12, 15, 90
 

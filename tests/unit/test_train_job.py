@@ -11,12 +11,12 @@ from safetensors.numpy import load_file
 from study_files import write_instances, write_lists
 
 from rankbound import cli
-from rankbound.data.contracts import read_table
+from rankbound_study.data.contracts import read_table
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound.study import train_job
-from rankbound.study.collect import collect
-from rankbound.study.job import RUN_METRICS, TrainingJob
+from rankbound_study.jobs import train_job
+from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
 
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
@@ -266,7 +266,7 @@ def test_collecting_refuses_runs_that_cannot_be_true(
     tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any, message: str
 ) -> None:
     files = [controls(tmp_path, instances), train(tmp_path, instances)]
-    from rankbound.study import collect as module
+    from rankbound_study.jobs import collect as module
 
     def spoiled(path: Path, contract: str) -> Any:
         table = read_table(path, contract)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.parts import Part, predict
-from rankbound.training import LAST, Learner, Settings, Trained, TrainingError, train
+from rankbound.training.parts import Part, predict
+from rankbound.training.trainer import LAST, Learner, Settings, Trained, TrainingError, train
 
 
 class Table(nn.Module):

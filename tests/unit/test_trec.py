@@ -14,9 +14,9 @@ import pytrec_eval
 import torch
 
 from rankbound.errors import DataError
-from rankbound.interchange.evaluation import evaluate_run
-from rankbound.interchange.files import read_qrels, read_run, write_qrels, write_run
-from rankbound.interchange.judged import Qrels, Run
+from rankbound.evaluation import evaluate_run
+from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
+from rankbound.io.judged import Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, metric
 from rankbound.ranks import Ranks

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from rankbound.lists import Lists
-from rankbound.models.trees import Growth, Trees
-from rankbound.parts import Part
-from rankbound.study.examples import pooled_rows
+from rankbound_study.models.trees import Growth, Trees
+from rankbound.training.parts import Part
+from rankbound_study.jobs.examples import pooled_rows
 
 GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_tested_lists import pairs, ratings
 
-from rankbound.data.reader import Instances, read_instances
+from rankbound_study.data.reader import Instances, read_instances
 from rankbound.errors import ConfigError, DataError
-from rankbound.study.validation_share import with_validation_share
+from rankbound_study.jobs.validation_share import with_validation_share
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`rankbound verify`: finds every change of a results folder, here or copied, and compares two of them."""
+"""`python -m rankbound_study verify`: finds every change of a results folder, here or copied, and compares two of them."""
 
 import json
 import shutil
@@ -13,18 +13,18 @@ from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, job, 
 from synthetic_runs import write_runs
 
 from rankbound.cli import main
-from rankbound.data.contracts import read_table, write_table
+from rankbound_study.data.contracts import read_table, write_table
 from rankbound.errors import DataError
-from rankbound.provenance.checksums import result_files
-from rankbound.provenance.compare import compare
-from rankbound.provenance.verify import verify
+from rankbound_study.provenance.checksums import result_files
+from rankbound_study.provenance.compare import compare
+from rankbound_study.provenance.verify import verify
 
 
 @pytest.fixture(scope="module", autouse=True)
 def same_code() -> Iterator[None]:
     """Someone may edit the package while its tests run; that is not what they are about."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rankbound.provenance.facts._digest", lambda folder: "1" * 64)
+        patch.setattr("rankbound_study.provenance.facts._digest", lambda folder: "1" * 64)
         yield
 
 
@@ -41,7 +41,7 @@ def study(made: Path, tmp_path: Path) -> Path:
 
 
 def verified(folder: Path, *arguments: str, status: int) -> str:
-    """What `rankbound verify` prints in `folder`; the exit status has to be `status`."""
+    """What `python -m rankbound_study verify` prints in `folder`; the exit status has to be `status`."""
     with recording(folder, records=""), pytest.MonkeyPatch.context() as patch:
         lines: list[str] = []
         patch.setattr("builtins.print", lambda *texts, **_: lines.append(" ".join(map(str, texts))))
@@ -203,7 +203,7 @@ def test_a_file_made_anew_without_a_record_is_an_open_question(study: Path) -> N
 
 
 def test_other_code_is_an_open_question(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rankbound.provenance.facts._digest", lambda folder: "0" * 64)
+    monkeypatch.setattr("rankbound_study.provenance.facts._digest", lambda folder: "0" * 64)
     assert {kind for kind, _ in findings(study)} == {"code"}
     assert f"{len(STEPS) + 2} steps were made by another package" in verified(study, status=0)
     verified(study, "--strict", status=1)

@@ -5,7 +5,7 @@ from math import log2
 import polars as pl
 import pytest
 
-from rankbound.claims import worked
+from rankbound_study.claims import worked
 from rankbound.errors import ConfigError
 
 MISPRINTED = {"table_murphy_9_3": {"1.887", "0.772", "8.09", "0.9306"}}

@@ -19,8 +19,8 @@ import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses.listnet import n_top_k_permutations
 from rankbound.losses.warp import warp_penalty, warp_rank
-from rankbound.models.cnn import RankCNN
-from rankbound.models.mlp import MLP
+from rankbound_study.models.cnn import RankCNN
+from rankbound.training.mlp import MLP
 from rankbound.ranks import Ranks, descending_order, tie_blocks
 
 REFERENCE = Path(__file__).parents[1] / "reference" / "worked_examples.csv"

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankbound.paper import style
+from rankbound_study.figures import style
 
 X = np.arange(1.0, 21.0)
 CURVE = 0.3 + 0.02 * X - 0.0003 * X**2

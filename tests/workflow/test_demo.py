@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from project import GENERATED, Project
 
-from rankbound.paper.figures import FIGURES, title
-from rankbound.study.code_inputs import IGNORED, files_behind
+from rankbound_study.figures import FIGURES, title
+from rankbound_study.code_inputs import IGNORED, files_behind
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 DATA = {"generate": 2, "split": 2, "sample": 2}
@@ -63,7 +63,7 @@ def test_steps_load_only_the_files_that_are_their_inputs(finished: Project) -> N
         loaded = {name for name in report.split() if not name.startswith("rankbound.commands.")}
         modules = [f"rankbound.commands.{subcommand}"]
         if subcommand == "figure":
-            modules.append(f"rankbound.paper.figures.{FIGURES[log.stem].module}")
+            modules.append(f"rankbound_study.figures.{FIGURES[log.stem].module}")
         claimed = {_module(file) for file in files_behind(modules)} | {_module(file) for file in IGNORED}
         assert loaded <= claimed, (log, loaded - claimed)
         checked.add(subcommand)

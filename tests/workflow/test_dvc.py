@@ -9,7 +9,7 @@ import yaml
 from project import ROOT, Project
 
 from rankbound.errors import DataError
-from rankbound.study.dvc_stages import stages_text
+from rankbound_study.workflow.dvc_stages import stages_text
 
 FOLDERS = {"data": "data", "results": "results"}
 
@@ -57,7 +57,7 @@ def test_the_file_is_what_the_command_writes_for_the_configuration(tmp_path: Pat
     committed = project.path("dvc.yaml").read_text(encoding="utf-8")
     # No mirror: weights that lie in one would add a comparison, and its files.
     project.run("rankbound.cli", "dvc-stages", RANKBOUND_MIRROR="")
-    assert project.path("dvc.yaml").read_text(encoding="utf-8") == committed, "run `rankbound dvc-stages`"
+    assert project.path("dvc.yaml").read_text(encoding="utf-8") == committed, "run `python -m rankbound_study dvc-stages`"
 
 
 def test_stages_hold_what_is_made_and_read_what_stages_before_them_made() -> None:
@@ -115,8 +115,8 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     clone.run("rankbound.cli", "settle")
     assert clone.waiting() == {}
     # From here on it is as if the run had been here: contents count, times do not.
-    clone.path("src/rankbound/training.py").touch()
-    with clone.path("src/rankbound/paper/figures/lower_bounds.py").open("a") as file:
+    clone.path("src/rankbound/training/trainer.py").touch()
+    with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
         file.write("# changed\n")
     waiting = clone.waiting()
     assert {"figure_of_formulas", "document"} <= set(waiting)

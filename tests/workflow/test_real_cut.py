@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from project import GENERATED, ROOT, Project
 
-from rankbound.study.config_lines import merged
+from rankbound_study.config.lines import merged
 
 MIRROR = os.environ.get("RANKBOUND_MIRROR", "")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from project import GENERATED, Project
 
-from rankbound.provenance.checksums import Checksum, result_files
-from rankbound.provenance.manifest import known_of
+from rankbound_study.provenance.checksums import Checksum, result_files
+from rankbound_study.provenance.manifest import known_of
 
 RUN = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 TARGETS = [f"{RUN}/none.parquet", f"{RUN}/distribution.parquet", "results/tables/table_2_2.csv"]

@@ -1,5 +1,5 @@
 # What the sources claim, and what became of it: one table, of everything that was trained.
-from rankbound.study.code_inputs import modules_of
+from rankbound_study.code_inputs import modules_of
 
 LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
 
@@ -21,7 +21,7 @@ def claim_flags(wildcards, input):
 rule claims:
     input:
         unpack(claim_files),
-        code=code_inputs("claims", modules_of("rankbound.claims")),
+        code=code_inputs("claims", modules_of("rankbound_study.claims")),
     output:
         csv=report(
             "<results>/tables/table_claims.csv",
@@ -45,4 +45,4 @@ rule claims:
         files=claim_flags,
         options=steps.claim_options,
     shell:
-        "rankbound claims {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"
+        "python -m rankbound_study claims {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"

@@ -33,7 +33,7 @@ rule download:
     params:
         source=steps.source_of_archive,
     shell:
-        "rankbound download {params.source:q} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study download {params.source:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule convert:
@@ -55,7 +55,7 @@ rule convert:
         mem_mb=growing(2000),
         runtime=growing(20),
     shell:
-        "rankbound convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule generate:
@@ -78,7 +78,7 @@ rule generate:
     params:
         flags=steps.generate_flags,
     shell:
-        "rankbound generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
 
 
 rule split:
@@ -100,7 +100,7 @@ rule split:
     params:
         options=steps.split_options,
     shell:
-        "rankbound split {wildcards.source:q} --in {input.data:q} --out {output:q}"
+        "python -m rankbound_study split {wildcards.source:q} --in {input.data:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -124,7 +124,7 @@ rule sample:
         source=steps.source_of_instances,
         options=steps.sample_options,
     shell:
-        "rankbound sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
+        "python -m rankbound_study sample {params.source:q} --in {input.data:q} --folds {input.folds:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -143,7 +143,7 @@ rule weights:
         mem_mb=growing(3000),
         runtime=growing(20),
     shell:
-        "rankbound weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule generate_weights:
@@ -161,7 +161,7 @@ rule generate_weights:
         mem_mb=1000,
         runtime=10,
     shell:
-        "rankbound weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
 
 
 # What a pretrained network makes of pictures. Hours on a processor, and resumed where it stopped.
@@ -184,5 +184,5 @@ rule features:
     params:
         side=steps.features_side,
     shell:
-        "rankbound features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
+        "python -m rankbound_study features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
         " --side {params.side} --device {resources.device} > {log:q} 2>&1"

@@ -28,5 +28,5 @@ rule document:
     params:
         results=subpath(input.runs, parent=True),
     shell:
-        "rankbound document --results {params.results:q} --provenance {input.provenance:q}"
+        "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"
         " --out {output.pdf:q} --html {output.html:q} > {log:q} 2>&1"

@@ -25,4 +25,4 @@ rule provenance:
         results=subpath(input.runs, parent=True),
         options=steps.study_options,
     shell:
-        "rankbound provenance --results {params.results:q} --out {output:q} --options {params.options:q} > {log:q} 2>&1"
+        "python -m rankbound_study provenance --results {params.results:q} --out {output:q} --options {params.options:q} > {log:q} 2>&1"

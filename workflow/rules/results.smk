@@ -2,8 +2,8 @@
 # closed forms alone.
 from shlex import quote
 
-from rankbound.paper.figures import FIGURES, title
-from rankbound.results.neural_names import FEATURES_TABLE, table_named, table_of
+from rankbound_study.figures import FIGURES, title
+from rankbound_study.results.neural_names import FEATURES_TABLE, table_named, table_of
 
 COMPARISON_TABLE = "table_neural_"
 OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_claims", COMPARISON_TABLE)
@@ -80,7 +80,7 @@ def figure_caption(wildcards):
 
 def figure_code(wildcards):
     """The package files behind one figure: its own module is imported by name."""
-    return code_inputs("figure", [f"rankbound.paper.figures.{FIGURES[wildcards.figure].module}"])
+    return code_inputs("figure", [f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
 
 
 rule table_5_1:
@@ -113,7 +113,7 @@ rule table_5_1:
         metrics=lambda wildcards, output: f"--metrics {quote(output.metrics)}",
         options=steps.result_options,
     shell:
-        "rankbound table {params.table} --runs {input.runs:q} --out-dir {params.folder:q} {params.metrics}"
+        "python -m rankbound_study table {params.table} --runs {input.runs:q} --out-dir {params.folder:q} {params.metrics}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -165,7 +165,7 @@ rule table_flattery:
         folder=subpath(output.csv, parent=True),
         options=steps.claim_options,
     shell:
-        "rankbound table table_flattery --runs {input.runs:q} --out-dir {params.folder:q}"
+        "python -m rankbound_study table table_flattery --runs {input.runs:q} --out-dir {params.folder:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -197,7 +197,7 @@ rule table_sensitivity:
         files=lambda wildcards, input: file_flags(input, ("runs", "experiments")),
         options=steps.sensitivity_options,
     shell:
-        "rankbound table table_sensitivity {params.files} --out-dir {params.folder:q}"
+        "python -m rankbound_study table table_sensitivity {params.files} --out-dir {params.folder:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -225,7 +225,7 @@ rule worked_table:
     params:
         folder=subpath(output[0], parent=True),
     shell:
-        "rankbound table {wildcards.table:q} --out-dir {params.folder:q} > {log:q} 2>&1"
+        "python -m rankbound_study table {wildcards.table:q} --out-dir {params.folder:q} > {log:q} 2>&1"
 
 
 rule comparison_table:
@@ -257,7 +257,7 @@ rule comparison_table:
         folder=subpath(output.csv, parent=True),
         files=comparison_flags,
     shell:
-        "rankbound table {wildcards.table:q} {params.files} --out-dir {params.folder:q} > {log:q} 2>&1"
+        "python -m rankbound_study table {wildcards.table:q} {params.files} --out-dir {params.folder:q} > {log:q} 2>&1"
 
 
 use rule comparison_table as face_table with:
@@ -316,7 +316,7 @@ rule figure_of_formulas:
     params:
         caption=figure_caption,
     shell:
-        "rankbound figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
+        "python -m rankbound_study figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
 
 
 rule figure_of_runs:
@@ -346,7 +346,7 @@ rule figure_of_runs:
         caption=figure_caption,
         options=steps.result_options,
     shell:
-        "rankbound figure {wildcards.figure:q} --runs {input.runs:q} --out {output.svg:q} --out {output.pdf:q}"
+        "python -m rankbound_study figure {wildcards.figure:q} --runs {input.runs:q} --out {output.svg:q} --out {output.pdf:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -377,5 +377,5 @@ rule figure_of_comparisons:
         caption=figure_caption,
         files=comparison_flags,
     shell:
-        "rankbound figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
+        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
         " > {log:q} 2>&1"

@@ -18,7 +18,7 @@ rule distributions:
     params:
         options=steps.distribution_options,
     shell:
-        "rankbound distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
+        "python -m rankbound_study distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 

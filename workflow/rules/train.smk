@@ -30,7 +30,7 @@ rule train:
         files=steps.train_flags,
         options=steps.train_options,
     shell:
-        "rankbound job --instances {input.instances:q} {params.files} --out {output.runs:q}"
+        "python -m rankbound_study job --instances {input.instances:q} {params.files} --out {output.runs:q}"
         " --device {resources.device} --together {resources.together} --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -71,7 +71,7 @@ rule controls:
     params:
         options=steps.control_options,
     shell:
-        "rankbound controls --instances {input.instances:q} --out {output:q}"
+        "python -m rankbound_study controls --instances {input.instances:q} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -104,7 +104,7 @@ rule collect:
         mem_mb=4000,
         runtime=20,
     shell:
-        "rankbound collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}" " > {log:q} 2>&1"
+        "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}" " > {log:q} 2>&1"
 
 
 use rule collect as collect_experiments with:

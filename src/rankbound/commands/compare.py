@@ -4,13 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._flags import add_column_flags, plain_errors
-from rankbound.commands._selection_flags import add_selection_flags, given_selection
+from rankbound.commands.flags import add_column_flags, plain_errors
+from rankbound_study.commands.selection_flags import add_selection_flags, given_selection
 from rankbound.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rankbound.statistics.comparison import Settings
-    from rankbound.statistics.report import Report
+    from rankbound.compare.comparison import Settings
+    from rankbound.compare.report import Report
 
 SUMMARY = "Compare two runs topic by topic: difference, interval, tests, effect size, margins"
 EXAMPLES = """\
@@ -79,13 +79,13 @@ def _add_test_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Compare and print."""
-    from rankbound.interchange.files import needs_extra
+    from rankbound.io.files import needs_extra
 
     with needs_extra("statistics"):
         import rich
         import scipy  # noqa: F401
 
-        from rankbound.statistics.report import as_csv, as_json, as_text
+        from rankbound.compare.report import as_csv, as_json, as_text
 
         del rich
     with plain_errors():
@@ -94,7 +94,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> "Report":
-    from rankbound.statistics import compare_files, compare_runs
+    from rankbound.compare import compare_files
+    from rankbound_study.results import compare_runs
 
     settings = _settings(arguments)
     a_file, b_file = arguments.a_file, arguments.b_file
@@ -115,8 +116,8 @@ def _report(arguments: argparse.Namespace) -> "Report":
 
 
 def _settings(arguments: argparse.Namespace) -> "Settings":
-    from rankbound.statistics.comparison import NOISE, Settings
-    from rankbound.statistics.margins import MARGIN
+    from rankbound.compare.comparison import NOISE, Settings
+    from rankbound.compare.margins import MARGIN
 
     margin: Any = arguments.margin
     if margin == "default":

@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._flags import add_column_flags, plain_errors
+from rankbound.commands.flags import add_column_flags, plain_errors
 
 if TYPE_CHECKING:
-    from rankbound.interchange.evaluation import Evaluation
+    from rankbound.evaluation import Evaluation
 
 SUMMARY = "Evaluate a run by qrels, with trec_eval's rules and exact ties"
 EXAMPLES = """\
@@ -45,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate and print."""
-    from rankbound.interchange.evaluation import evaluate_run
-    from rankbound.interchange.files import read_qrels, read_run
+    from rankbound.evaluation import evaluate_run
+    from rankbound.io.files import read_qrels, read_run
     from rankbound.metrics import metric
 
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}

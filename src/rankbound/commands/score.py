@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._flags import add_column_flags, plain_errors, read_named
+from rankbound.commands.flags import add_column_flags, plain_errors, read_named
 
 SUMMARY = "Score your own lists with a trained ranker: a TREC run, or a table"
 EXAMPLES = """\
@@ -26,8 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
-    from rankbound.interchange.files import write_run
-    from rankbound.ranker import load
+    from rankbound.io.files import write_run
+    from rankbound.training.ranker import load
 
     ranker = load(arguments.model)
     lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.commands._flags import add_column_flags, names, plain_errors, read_named, widths
+from rankbound.commands.flags import add_column_flags, names, plain_errors, read_named, widths
 
 if TYPE_CHECKING:
-    from rankbound.ranker import Ranker
+    from rankbound.training.ranker import Ranker
 
 SUMMARY = "Train a ranker on your own judged lists: LETOR text, CSV or parquet"
 EXAMPLES = """\
@@ -20,7 +20,7 @@ A CSV or parquet file has a row per item with the columns topic and relevance, p
 columns that hold numbers. Rows of a topic need not stand together. `rankbound score` reads the model, and so does
 `rankbound.load` in Python."""
 
-# What is not given keeps the default of `rankbound.ranker.Recipe`, which the help repeats.
+# What is not given keeps the default of `rankbound.training.ranker.Recipe`, which the help repeats.
 _NUMBERS = {
     "temperature": (float, "T", "of smooth ranks, in units of the scores (default: 1.0)"),
     "epochs": (int, "N", "passes over the training topics (default: 100)"),
@@ -55,9 +55,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Train, save, and say what came of it."""
     from dataclasses import fields
 
-    from rankbound.interchange.files import needs_extra
-    from rankbound.ranker import Recipe
-    from rankbound.ranker_training import train_ranker
+    from rankbound.io.files import needs_extra
+    from rankbound.training.ranker import Recipe
+    from rankbound.training.ranker_training import train_ranker
 
     with needs_extra("data"):
         from tqdm import tqdm

@@ -1,7 +1,7 @@
 """The measure texts of the library ir_measures, as metrics of this one; what has no counterpart here is refused.
 
 Its names don't always mean what they mean here: its nDCG has linear gain, its ERR a scale up to grade 4 (gdeval), its
-Success is `Hit`. Where documents are missing from a run, or not judged, see `rankbound.interchange`.
+Success is `Hit`. Where documents are missing from a run, or not judged, see `rankbound.io`.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,47 @@
+"""Rows of a table as lists: the rows of a topic come together, in the order in which topics and rows appear."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.io.judged import Names
+
+
+def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
+    """Names of the topics, offsets of their lists, and the order that brings rows together (None: they stand so)."""
+    names = topic.unique(maintain_order=True)
+    if len(names) == 0:
+        return [], np.zeros(1, np.int64), None
+    code = topic.replace_strict(names, pl.Series(np.arange(len(names)))).to_numpy()
+    offsets = np.concatenate(([0], np.cumsum(np.bincount(code, minlength=len(names))))).astype(np.int64)
+    if (code[1:] >= code[:-1]).all():
+        return names.to_list(), offsets, None
+    return names.to_list(), offsets, np.argsort(code, kind="stable")
+
+
+def name_column(names: Names) -> pl.Series:
+    """Names as a column of text, whatever they came as: numbers, too."""
+    column = names if isinstance(names, pl.Series) else pl.Series(names)
+    return column.cast(pl.String)
+
+
+def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:
+    """The topic of every item."""
+    return name_column(topics)[np.repeat(np.arange(len(topics)), np.diff(offsets))]
+
+
+def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str] | None = None) -> None:
+    """DataError if a topic has an item twice; `frame` has the columns item and topic, or its place in `topics`."""
+    twice = frame.filter(pl.struct("topic", "item").is_duplicated()) if _has_duplicates(frame) else frame.clear()
+    if len(twice):
+        topic, item = twice.select("topic", "item").row(0)
+        topic = topic if topics is None else topics[topic]
+        raise DataError(f"{where}: item {item!r} occurs more than once in topic {topic!r}; expected each item once")
+
+
+def _has_duplicates(frame: pl.DataFrame) -> bool:
+    # Hashes first: they are much faster than to compare the pairs, and two of them are hardly ever equal by chance.
+    return bool(frame.select(pl.struct("topic", "item").hash().n_unique()).item() < len(frame))

@@ -1,0 +1,74 @@
+"""LETOR text files, whole in memory."""
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from rankbound.io import letor
+from rankbound.errors import DataError
+from rankbound.io.judged import JudgedLists, chosen_features
+from rankbound.io.packed import joined
+
+LARGEST_INDEX = 2**16
+"""A row of features is kept whole, zeros too: an index beyond this is more likely a mistake than a feature."""
+
+_QUERY_KEY = b"qid:"
+
+
+def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+    """A LETOR file; its features are called 1, 2, ... up to the largest index, or up to the last one of `features`.
+
+    The file is parsed a chunk at a time. DataError names the line and the token.
+    """
+    with _opened(path) as stream:
+        largest = _largest_index(stream, str(path))
+    names = [str(index) for index in range(1, largest + 1)] if features is None else list(features)
+    unknown = [name for name in names if not name.isdigit() or int(name) < 1]
+    if unknown:
+        raise DataError(f"{path}: there is no feature {unknown[0]!r}; those of a LETOR file are numbers from 1")
+    width = max(largest, *map(int, names), 1) if names else 1
+    with _opened(path) as stream:
+        lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
+    return lists if len(names) == width else chosen_features(lists, names, str(path))
+
+
+def is_letor(path: str | os.PathLike[str]) -> bool:
+    """Whether the first line with anything in it has a query id as its second token."""
+    with _opened(path) as stream:
+        for line in stream:
+            tokens = line.partition(b"#")[0].split()
+            if tokens:
+                return len(tokens) > 1 and tokens[1].startswith(_QUERY_KEY)
+    return False
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    try:
+        if Path(path).suffix == ".gz":
+            with gzip.open(path, "rb") as stream:
+                yield cast("BinaryIO", stream)
+        else:
+            with Path(path).open("rb") as stream:
+                yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _largest_index(lines: Iterable[bytes], where: str) -> int:
+    """The largest feature index: that of some line's last pair. What is malformed is left to the parser."""
+    largest = 0
+    for number, line in enumerate(lines, start=1):
+        tokens = line.partition(b"#")[0].rsplit(None, 1)
+        key = tokens[-1].partition(b":")[0] if tokens else b""
+        if key.isdigit() and int(key) > largest:
+            largest = int(key)
+            if largest > LARGEST_INDEX:
+                raise DataError(
+                    f"{where}, line {number}: found feature index {largest}, expected at most {LARGEST_INDEX}"
+                )
+    return largest

@@ -1,0 +1,138 @@
+"""Packed parquet files: a row for each topic, whose items stand in list columns, as Arrow lays them out.
+
+| column | type |
+|---|---|
+| `topic` | text |
+| `items` | list of text |
+| `relevance` | list of whole numbers from 0 |
+| `features` | list of fixed-size lists of float32, one for each item |
+
+Such a file is read without a copy of its features. A file that carries a seal (`rankbound.io.seals`) is checked by it.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rankbound.columns import from_list_column
+from rankbound.errors import DataError
+from rankbound.io.judged import JudgedLists, chosen_features
+from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
+
+
+def is_packed(path: str | os.PathLike[str]) -> bool:
+    """Whether a parquet file has a row for each topic: lists of items with lists of features.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        schema = pq.read_schema(path)
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
+    return all(name in schema.names and pa.types.is_list(schema.field(name).type) for name in ("items", "features"))
+
+
+def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+    """The lists of a packed file; its features are called 1, 2, ...
+
+    Raises:
+        DataError: for a file that is damaged, lacks a column, or holds nulls or values that are no finite numbers; it
+            names the column, and the item.
+    """
+    table = _read(path)
+    width = table.schema.field("features").type.value_type.list_size
+    lists = joined([table], [str(index + 1) for index in range(width)])
+    if not np.isfinite(lists.features).all():
+        row, column = np.argwhere(~np.isfinite(lists.features))[0].tolist()
+        found = lists.features[row, column]
+        raise DataError(f"{path}: item {lists.items[row]!r}: feature {column + 1} is {found}, expected a finite number")
+    if (lists.relevance < 0).any():
+        row = int((lists.relevance < 0).argmax())
+        raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
+    return lists if features is None else chosen_features(lists, features, str(path))
+
+
+def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
+    """Packed tables as one batch of lists."""
+    chunks = [batch for table in tables for batch in table.to_batches()]
+    items, features, relevance, sizes = [], [np.empty((0, len(feature_names)), np.float32)], [], []
+    for chunk in chunks:
+        flat, offsets = from_list_column(chunk.column("features"))
+        labels, _ = from_list_column(chunk.column("relevance"))
+        items.append(chunk.column("items").flatten())
+        features.append(flat.numpy())
+        relevance.append(labels.numpy())
+        sizes.append(offsets.diff().numpy())
+    return JudgedLists(
+        topics=[name for chunk in chunks for name in chunk.column("topic").to_pylist()],
+        items=pl.Series(pl.from_arrow(pa.chunked_array(items, pa.string()))),
+        relevance=np.concatenate([np.empty(0, np.int8), *relevance]),
+        offsets=np.concatenate([np.zeros(1, np.int64), *sizes]).cumsum(),
+        features=features[1] if len(features) == 2 else np.concatenate(features),
+        feature_names=feature_names,
+    )
+
+
+def _read(path: str | os.PathLike[str]) -> pa.Table:
+    file = open_parquet(path)
+    try:
+        _check_columns(file.schema_arrow, path)
+        check_memory(file, path)
+        table = file.read(columns=list(_COLUMNS))
+        table.validate(full=True)
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
+    finally:
+        file.close()
+    for name in _COLUMNS:
+        if nulls := count_nulls(table.column(name)):
+            raise DataError(f"{path}: column {name!r} holds {nulls} nulls, expected none")
+    _check_lengths(table, path)
+    return table
+
+
+def _check_lengths(table: pa.Table, path: str | os.PathLike[str]) -> None:
+    """Raise DataError for the first topic whose lists have different lengths."""
+    items, *others = ([name, pc.list_value_length(table.column(name)).to_numpy()] for name in list(_COLUMNS)[1:])
+    for name, lengths in others:
+        rows = np.flatnonzero(lengths != items[1])
+        if len(rows):
+            raise DataError(
+                f"{path}: topic {table.column('topic')[rows[0]].as_py()!r} has {items[1][rows[0]]} items, but "
+                f"{lengths[rows[0]]} entries in the column {name!r}; expected one for each item"
+            )
+
+
+def _check_columns(schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+    for name, (expected, is_expected) in _COLUMNS.items():
+        if name not in schema.names:
+            raise DataError(f"{path}: column {name!r} is missing; it has {', '.join(schema.names) or 'none'}")
+        kind = schema.field(name).type
+        if not is_expected(kind):
+            raise DataError(f"{path}: column {name!r} is {kind}, expected {expected}")
+
+
+def _is_list_of_whole_numbers(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) and pa.types.is_integer(kind.value_type))
+
+
+def _is_list_of_vectors(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind)
+        and pa.types.is_fixed_size_list(kind.value_type)
+        and kind.value_type.value_type == pa.float32()
+    )
+
+
+_COLUMNS: Mapping[str, tuple[str, Callable[[pa.DataType], bool]]] = {
+    "topic": ("string", lambda kind: bool(kind == pa.string())),
+    "items": ("list<string>", lambda kind: bool(kind == pa.list_(pa.string()))),
+    "relevance": ("list of whole numbers", _is_list_of_whole_numbers),
+    "features": ("list<fixed_size_list<float>[d]>", _is_list_of_vectors),
+}

@@ -1,0 +1,256 @@
+"""Tables with a row for each item of each topic: CSV, parquet, or a data frame in memory."""
+
+import gzip
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
+from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
+from rankbound.io.judged import JudgedLists, Qrels, Run
+
+_SHOWN_NAMES = 8
+_DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table's columns are called. Without `item`, and without a column `item`, topic and row name an item."""
+
+    topic: str = "topic"
+    item: str | None = None
+    relevance: str = "relevance"
+
+    @property
+    def items(self) -> str:
+        return "item" if self.item is None else self.item
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table, and how messages say where in it something stands."""
+
+    frame: pl.DataFrame
+    where: str
+    row_name: str
+    first_row: int
+
+    def row(self, index: int) -> str:
+        return f"{self.where}, {self.row_name} {index + self.first_row}"
+
+
+def read_judged(
+    source: Any, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
+) -> JudgedLists:
+    """The table's rows as judged lists. `features`: their columns, else all that hold numbers and have no other part.
+
+    Without `labelled`, a table that has no relevance is one of relevance 0. DataError names line and column.
+    """
+    table = _read(source, columns)
+    topics, offsets, order = by_topic(_text(table, columns.topic))
+    names, left_out = (list(features), []) if features is not None else _feature_names(table, columns)
+    items, relevance = _items(table, columns), _relevance(table, columns, labelled)
+    matrix = _matrix(table, names)
+    if order is not None:
+        items, relevance, matrix = items[order], relevance[order], matrix[order]
+    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
+    return JudgedLists(
+        topics=topics,
+        items=items,
+        relevance=relevance,
+        offsets=offsets,
+        features=matrix,
+        feature_names=names,
+        left_out=left_out,
+    )
+
+
+def read_scores(path: str | os.PathLike[str]) -> Run:
+    """A run from a table with the columns topic, item and score."""
+    table = _read(path, Columns())
+    topics, offsets, order = by_topic(_text(table, "topic"))
+    items, scores = _text(table, "item"), _numbers(table, "score")
+    if order is not None:
+        items, scores = items[order], scores[order]
+    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
+    return Run(topics=topics, items=items, scores=scores, offsets=offsets)
+
+
+def write_scores(path: str | os.PathLike[str], run: Run) -> None:
+    """Write a run as a table with the columns topic, item and score, rows in the run's order."""
+    _write(path, run, {"score": run.scores})
+
+
+def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
+    """Write judgements as a table with the columns topic, item and relevance, rows in their order."""
+    _write(path, qrels, {"relevance": qrels.relevance})
+
+
+def _write(
+    path: str | os.PathLike[str], lists: Run | Qrels, values: Mapping[str, npt.NDArray[np.floating[Any]]]
+) -> None:
+    suffix = Path(path).suffix
+    if Path(path).name.endswith(".parquet.gz"):
+        raise DataError(f"{path}: parquet is packed as it is; expected a name that ends in .parquet")
+    topic = topic_column(lists.topics, lists.offsets)
+    frame = pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})
+    with atomic_path(path) as temporary:
+        if suffix == ".parquet":
+            frame.write_parquet(temporary, compression="zstd")
+        elif suffix == ".gz":
+            temporary.write_bytes(gzip.compress(frame.write_csv(separator=_separator(path)).encode(), mtime=0))
+        else:
+            frame.write_csv(temporary, separator=_separator(path))
+
+
+def _read(source: Any, columns: Columns) -> _Table:
+    if not isinstance(source, str | os.PathLike):
+        return _Table(_frame_of(source), "table", "row", 0)
+    text = dict.fromkeys((columns.topic, columns.items), pl.String)
+    is_parquet = Path(source).suffix == ".parquet"
+    try:
+        if is_parquet:
+            return _Table(_read_parquet(Path(source)), str(source), "row", 1)
+        # The whole file decides the types: a word in the last line shall not be a surprise.
+        frame = pl.read_csv(
+            Path(source), separator=_separator(source), infer_schema_length=None, schema_overrides=text, glob=False
+        )
+    except (*_DAMAGE, pl.exceptions.PanicException) as error:
+        reason = str(error).split("\n")[0]
+        raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
+    # The first row stands in line 2, below the names.
+    return _Table(frame, str(source), "line", 2)
+
+
+def _read_parquet(path: Path) -> pl.DataFrame:
+    # By Arrow, whose reader answers a damaged file with an error where that of polars ends the process' thread.
+    with pq.ParquetFile(path) as file:
+        table = file.read()
+    # Names and texts that are not UTF-8 would end it as well.
+    table.validate(full=True)
+    if len(set(table.column_names)) < table.num_columns:
+        raise ValueError("a column's name stands there twice")
+    return cast("pl.DataFrame", pl.from_arrow(table))
+
+
+def _frame_of(source: Any) -> pl.DataFrame:
+    try:
+        return pl.DataFrame(source)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
+
+
+def _separator(path: str | os.PathLike[str]) -> str:
+    return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def _column(table: _Table, name: str) -> pl.Series:
+    if name not in table.frame.columns:
+        found = table.frame.columns
+        shown = ", ".join(found[:_SHOWN_NAMES]) + (", ..." if len(found) > _SHOWN_NAMES else "")
+        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}")
+    return table.frame[name]
+
+
+def _text(table: _Table, name: str) -> pl.Series:
+    column = _column(table, name)
+    if column.dtype.is_nested() or column.dtype.is_float():
+        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected names (text or whole numbers)")
+    text = column.cast(pl.String)
+    if text.null_count():
+        raise DataError(f"{table.row(_first(text.is_null()))}: column {name!r} is empty, expected a name")
+    return text
+
+
+def _items(table: _Table, columns: Columns) -> pl.Series:
+    if columns.item is not None or columns.items in table.frame.columns:
+        return _text(table, columns.items)
+    numbers = pl.Series(np.arange(table.first_row, table.first_row + len(table.frame))).cast(pl.String)
+    return _text(table, columns.topic) + "-" + numbers
+
+
+def _relevance(table: _Table, columns: Columns, labelled: bool) -> npt.NDArray[Any]:
+    if not labelled and columns.relevance not in table.frame.columns:
+        return np.zeros(len(table.frame), dtype=np.int8)
+    relevance = _numbers(table, columns.relevance)
+    if (relevance < 0).any():
+        row = int((relevance < 0).argmax())
+        raise DataError(
+            f"{table.row(row)}: column {columns.relevance!r} holds {relevance[row]}, expected grades from 0"
+        )
+    return relevance
+
+
+def _numbers(table: _Table, name: str) -> npt.NDArray[Any]:
+    """A column of finite numbers; whole ones as int64, others as float32 or float64."""
+    column = _numeric(table, name)
+    wanted = column.dtype if column.dtype in (pl.Float32, pl.Float64) else pl.Int64
+    if column.null_count() or not column.cast(pl.Float64).is_finite().all():
+        _refuse(table, name)
+    values = column.cast(wanted, strict=False)
+    if values.null_count():
+        row = _first(values.is_null())
+        raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
+    return values.to_numpy()
+
+
+def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str]]:
+    """The columns that are features, and those left out because they hold no number at all."""
+    names = [name for name in table.frame.columns if name not in (columns.topic, columns.items, columns.relevance)]
+    text = [name for name in names if _is_text(table.frame[name])]
+    chosen = [name for name in names if name not in text]
+    if not chosen:
+        raise DataError(f"{table.where}: there are no features: no column of numbers besides topic, item, relevance")
+    return chosen, text
+
+
+def _is_text(column: pl.Series) -> bool:
+    """Whether there is no number in a column; one with words and numbers is one of numbers, with a mistake in it."""
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        return False
+    return column.dtype != pl.String or bool(column.cast(pl.Float64, strict=False).is_null().all())
+
+
+def _matrix(table: _Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
+    columns = [_numeric(table, name).cast(pl.Float32) for name in names]
+    # Row by row in memory, as a model reads it; a null comes as NaN.
+    matrix: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c").reshape(len(table.frame), len(names))
+    if not np.isfinite(matrix).all():
+        _refuse(table, names[int(np.argwhere(~np.isfinite(matrix))[0, 1])])
+    return matrix
+
+
+def _numeric(table: _Table, name: str) -> pl.Series:
+    column = _column(table, name)
+    if column.dtype == pl.Boolean:
+        return column.cast(pl.Int8)
+    if not column.dtype.is_numeric():
+        if column.dtype == pl.String:
+            _refuse(table, name)
+        raise DataError(f"{table.where}: column {name!r} is {column.dtype}, expected numbers")
+    return column
+
+
+def _refuse(table: _Table, name: str) -> None:
+    """DataError for the first row of a column that is no finite number."""
+    column = table.frame[name]
+    if not len(column):
+        raise DataError(f"{table.where}: there are no rows in it")
+    numbers = column.cast(pl.Float32, strict=False)
+    row = _first(numbers.is_null() | ~numbers.is_finite())
+    found = "is empty" if column[row] is None else f"holds {column[row]!r}"
+    raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number")
+
+
+def _first(mask: pl.Series) -> int:
+    index = mask.fill_null(True).arg_max()
+    return 0 if index is None else int(index)

@@ -1,0 +1,192 @@
+"""TREC's text files: runs (`topic Q0 item rank score tag`) and qrels (`topic iteration item relevance`).
+
+Regular files are parsed at once by polars; a file that is not plainly regular goes through a careful parser of single
+lines, which gives the same columns or says which token of which line is wrong.
+"""
+
+import gzip
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path
+from rankbound.io.grouping import by_topic, name_column, require_distinct_items
+from rankbound.io.judged import Names, Qrels, Run
+
+_GZIP = b"\x1f\x8b"
+_LARGEST_GRADE = 2**53
+"""Up to here whole numbers are exact as doubles."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The fields of a line, and what reads the one of them that is a number."""
+
+    fields: Mapping[str, type[pl.DataType]]
+    number: str
+    convert: Callable[[str], float]
+    expected: str
+
+    def __str__(self) -> str:
+        return " ".join(self.fields)
+
+
+def _finite(token: str) -> float:
+    value = float(token)
+    if not math.isfinite(value):
+        raise ValueError(token)
+    return value
+
+
+def _whole(token: str) -> int:
+    value = int(token)
+    if abs(value) > _LARGEST_GRADE:
+        raise ValueError(token)
+    return value
+
+
+_RUN = _Layout(
+    {"topic": pl.String, "Q0": pl.String, "item": pl.String, "rank": pl.String, "score": pl.Float64, "tag": pl.String},
+    "score",
+    _finite,
+    "a finite number",
+)
+_QRELS = _Layout(
+    {"topic": pl.String, "iteration": pl.String, "item": pl.String, "relevance": pl.Int64},
+    "relevance",
+    _whole,
+    "a whole number",
+)
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """Read a run; as in trec_eval, its scores count and its ranks don't. DataError says what is wrong with a line."""
+    topics, offsets, frame = _grouped(path, _RUN)
+    return Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
+
+
+def read_qrels(path: str | os.PathLike[str]) -> Qrels:
+    """Read qrels. Negative relevance (TREC's spam and the like) comes as 0. DataError says what is wrong."""
+    topics, offsets, frame = _grouped(path, _QRELS)
+    relevance = frame["relevance"].clip(lower_bound=0).to_numpy()
+    return Qrels(topics=topics, items=frame["item"], relevance=relevance, offsets=offsets)
+
+
+def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
+    """Write a run, each topic from its best item down, scores with as many digits as tell them apart."""
+    if not np.isfinite(run.scores).all():
+        raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
+    sizes = np.diff(run.offsets)
+    topic = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((-run.scores.astype(np.float64), topic))
+    rank = np.arange(len(order)) - np.repeat(run.offsets[:-1], sizes) + 1
+    columns = {
+        "topic": _names(run.topics, "topics", path)[topic],
+        "Q0": pl.repeat("Q0", len(order), eager=True),
+        "item": _names(run.items, "items", path)[order],
+        "rank": pl.Series(rank),
+        "score": pl.Series(run.scores[order]),
+        "tag": pl.repeat(_names([tag], "tag", path)[0], len(order), eager=True),
+    }
+    _write(path, columns)
+
+
+def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
+    """Write qrels; relevance must be whole numbers, as trec_eval reads no others."""
+    whole = qrels.relevance.astype(np.int64)
+    if (whole != qrels.relevance).any():
+        found = qrels.relevance[int((whole != qrels.relevance).argmax())]
+        raise DataError(f"{path}: found relevance {found}, expected whole numbers: qrels hold no others")
+    topic = np.repeat(np.arange(len(qrels.topics)), np.diff(qrels.offsets))
+    columns = {
+        "topic": _names(qrels.topics, "topics", path)[topic],
+        "iteration": pl.repeat("0", len(topic), eager=True),
+        "item": _names(qrels.items, "items", path),
+        "relevance": pl.Series(whole),
+    }
+    _write(path, columns)
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file, unpacked if it is gzip; DataError if there is none to be read."""
+    try:
+        data = Path(path).read_bytes()
+        return gzip.decompress(data) if data.startswith(_GZIP) else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+
+
+def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
+    frame = _parse(read_bytes(path), layout, str(path))
+    if frame.is_empty():
+        raise DataError(f"{path}: there are no lines in it; expected lines of `{layout}`")
+    require_distinct_items(frame, str(path))
+    topics, offsets, order = by_topic(frame["topic"])
+    return topics, offsets, frame if order is None else frame[order]
+
+
+def _parse(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
+    separator = "\t" if b"\t" in data[: data.find(b"\n") + 1] else " "
+    frame = _parse_regular(data, layout, separator)
+    if frame is None:
+        tidied = re.sub(rb"^ | (?=\n)| $|^\n", b"", re.sub(rb"[ \t\r]+", b" ", data), flags=re.MULTILINE)
+        frame = _parse_regular(tidied, layout, " ")
+    return _parse_lines(data, layout, where) if frame is None else frame
+
+
+def _parse_regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
+    """All lines at once, or None where any of them is not plainly regular."""
+    if not data or b"\r" in data:
+        return None
+    try:
+        frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=dict(layout.fields))
+    except (pl.exceptions.PolarsError, OSError):
+        # OSError: text that begins as packed data does, which polars would unpack.
+        return None
+    regular = all(frame[name].null_count() == 0 for name in frame.columns) and frame[layout.number].is_finite().all()
+    return frame if regular else None
+
+
+def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
+    rows = []
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+        tokens = line.split()
+        if not tokens:
+            continue
+        if len(tokens) != len(layout.fields):
+            raise DataError(f"{where}, line {number}: found {len(tokens)} fields, expected {layout}: {line[:80]!r}")
+        token = tokens[list(layout.fields).index(layout.number)]
+        try:
+            value = layout.convert(token)
+        except ValueError:
+            raise DataError(
+                f"{where}, line {number}: found {layout.number} {token!r}, expected {layout.expected}"
+            ) from None
+        row: dict[str, Any] = dict(zip(layout.fields, tokens, strict=True))
+        rows.append({**row, layout.number: value})
+    return pl.DataFrame(rows, schema=dict(layout.fields))
+
+
+def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
+    """Names as a column of text, without the white space that would end a field."""
+    column = name_column(names)
+    bad = column.filter(column.str.contains(r"\s") | (column == ""))
+    if len(bad):
+        raise DataError(f"{path}: {what} holds {bad[0]!r}; a name in a TREC file has no white space and is not empty")
+    return column
+
+
+def _write(path: str | os.PathLike[str], columns: Mapping[str, pl.Series]) -> None:
+    with atomic_path(path) as temporary:
+        text = pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never")
+        data = text.encode()
+        temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)

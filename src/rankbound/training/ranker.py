@@ -1,0 +1,211 @@
+"""A trained ranker as one file, and what it does: score items by their features.
+
+The file is safetensors: weights and feature scaling as tensors, everything else as JSON in its header. Reading it runs
+no code of the file's own.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from rankbound.columns import column_tensor
+from rankbound.errors import DataError
+from rankbound.training.feature_scaling import SCALES, Scaling
+from rankbound.lists import ArrayLike, Lists
+from rankbound.training.mlp import ACTIVATIONS, MLP
+from rankbound.io.seals import UNSEALED, check_seal
+
+if TYPE_CHECKING:
+    from rankbound.io.judged import JudgedLists, Run
+
+MODELS = ("linear", "mlp")
+
+# The header's key, and the version of what stands there.
+HEADER = "rankbound"
+FORMAT = "ranker/1"
+
+_WEIGHTS = "model."
+_ROWS_AT_ONCE = 2**16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a ranker is trained: all that decides its weights, beside the data.
+
+    Attributes:
+        loss: what `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
+        bound: the bound of a metric's loss; temperature: of its smooth ranks, in units of the scores.
+        model: `linear`, a weight per feature, or `mlp`, a network with layers of `hidden` widths and `activation`.
+        scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items, so that an item's
+            score depends on that item alone; `query` spreads every feature over 0 .. 1 within each list, as LETOR
+            does, which takes out what differs between topics, and needs whole lists to score; `none` leaves them.
+        epochs, learning_rate, batch_size: Adam, with so many topics a step.
+        metric: by which the validation topics pick the epoch; without any the last one counts.
+        validation_share: of the topics, drawn by `seed`, where no validation lists are given.
+        seed: of initial weights, order of batches and validation topics; losses and bounds don't change what is drawn.
+    """
+
+    loss: str = "nDCG"
+    bound: str = "none"
+    temperature: float = 1.0
+    model: str = "linear"
+    hidden: tuple[int, ...] = (64, 32)
+    activation: str = "relu"
+    scale: str = "standard"
+    epochs: int = 100
+    learning_rate: float = 0.01
+    batch_size: int = 16
+    metric: str = "nDCG@10"
+    validation_share: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
+        for name in ("temperature", "epochs", "learning_rate", "batch_size"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
+        if not all(width > 0 for width in self.hidden):
+            raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
+        if not 0 <= self.validation_share < 1:
+            raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
+
+    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
+        """The model with fresh weights."""
+        return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """A trained model with its feature scaling; `record` has the epoch, its validation metric, counts and versions."""
+
+    recipe: Recipe
+    feature_names: Sequence[str]
+    scaling: Scaling
+    model: nn.Module
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    def score(self, features: Any, offsets: ArrayLike | None = None) -> Any:
+        """Scores of items: higher stands above. A NumPy array, or a tensor if `features` is one.
+
+        Args:
+            features: `(n_items, d)`, columns in the order of `feature_names`.
+            offsets: `(n_lists + 1,)`, the lists' limits, which only `query` scaling needs.
+
+        Raises:
+            ValueError: for another number of features, features that are not finite, or offsets that are not there.
+        """
+        rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
+        if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
+            raise ValueError(
+                f"features: found shape {tuple(rows.shape)}, expected (n_items, {len(self.feature_names)})"
+            )
+        if not bool(torch.isfinite(rows).all()):
+            item, column = torch.nonzero(~torch.isfinite(rows))[0].tolist()
+            name, found = self.feature_names[column], rows[item, column].item()
+            raise ValueError(f"features: found {found} at item {item}, feature {name!r}, expected finite numbers")
+        lists = None if offsets is None else Lists.checked(offsets, len(rows), rows.device)
+        scaled = self.scaling(rows.to(torch.float32), lists)
+        self.model.eval().to(rows.device)
+        with torch.no_grad():
+            scores = torch.cat([self.model(part) for part in torch.split(scaled, _ROWS_AT_ONCE)])
+        return scores if isinstance(features, Tensor) else scores.numpy()
+
+    def score_lists(self, lists: "JudgedLists") -> "Run":
+        """A run of judged lists, whose features are found by their names; DataError names one that is not there."""
+        from rankbound.io.judged import Run
+
+        place = {name: index for index, name in enumerate(lists.feature_names)}
+        missing = [name for name in self.feature_names if name not in place]
+        if missing:
+            raise DataError(f"lists: there is no feature {missing[0]!r}, which the ranker was trained with")
+        features = lists.features
+        if list(lists.feature_names) != list(self.feature_names):
+            # Row by row in memory again: the layout would show in a score's last digits.
+            features = np.ascontiguousarray(features[:, [place[name] for name in self.feature_names]])
+        scores = self.score(features, lists.offsets)
+        return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ranker as one safetensors file, which appears whole or not at all."""
+        from rankbound.io.tensor_files import write_sealed
+
+        header = {
+            "format": FORMAT,
+            "recipe": asdict(self.recipe),
+            "feature_names": list(self.feature_names),
+            "record": dict(self.record),
+            "seal": UNSEALED,
+        }
+        weights = {f"{_WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
+        write_sealed(weights | self.scaling.tensors(), path, {HEADER: json.dumps(header, sort_keys=True)})
+
+
+def load(path: str | os.PathLike[str]) -> Ranker:
+    """The ranker that `Ranker.save` or `rankbound train` wrote; DataError says why a file is none."""
+    header, tensors = _read(path)
+    try:
+        known = {one.name for one in fields(Recipe)}
+        recipe = Recipe(**{name: value for name, value in header["recipe"].items() if name in known})
+        recipe = Recipe(**{**asdict(recipe), "hidden": tuple(recipe.hidden)})
+        names = _feature_names(header["feature_names"])
+        scaling = Scaling.from_tensors(recipe.scale, tensors)
+        n_scaled = len(names) if recipe.scale == "standard" else 0
+        if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
+            raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
+        _check_numbers(tensors)
+        weights = {name.removeprefix(_WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(_WEIGHTS)}
+        return Ranker(recipe, names, scaling, _model(recipe, len(names), weights), dict(header["record"]))
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise DataError(f"{path}: a ranker whose parts don't fit each other ({error}); train it again") from error
+
+
+def _feature_names(names: Any) -> list[str]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) != len(names):
+        raise ValueError("feature_names should be a list of distinct names")
+    return names
+
+
+def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32")
+
+
+def _model(recipe: Recipe, n_features: int, weights: Mapping[str, Tensor]) -> nn.Module:
+    """The recipe's model with these weights: built without memory, since a header may claim layers of any width."""
+    if len(recipe.hidden) > len(weights):
+        raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors of them")
+    with torch.device("meta"):
+        model = recipe.build(n_features)
+    model.load_state_dict(weights, assign=True)
+    return model
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    check_seal(path, "take another copy of it, or train it again")
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        reason = "there is no such file" if isinstance(error, FileNotFoundError) else f"no safetensors file ({error})"
+        raise DataError(f"{path}: {reason}; expected what `rankbound train` wrote") from error
+    try:
+        header = json.loads(metadata.get(HEADER, "{}"))
+    except (ValueError, RecursionError):
+        header = {}
+    found = header.get("format") if isinstance(header, dict) else None
+    if found != FORMAT:
+        raise DataError(f"{path}: found {found or 'tensors without a header of ours'}, expected a ranker ({FORMAT})")
+    return header, tensors

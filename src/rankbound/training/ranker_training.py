@@ -1,0 +1,150 @@
+"""Training a ranker on one's own judged lists, outside any study."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from rankbound import _version
+from rankbound.columns import column_tensor
+from rankbound.errors import DataError
+from rankbound.training.feature_scaling import Scaling
+from rankbound.lists import Lists, as_tensor
+from rankbound.losses import loss
+from rankbound.metrics import Metric, evaluate, metric
+from rankbound.training.parts import Part
+from rankbound.training.ranker import Ranker, Recipe
+from rankbound.seeds import derive_seed
+from rankbound.training.trainer import LAST, Epoch, Learner, Settings, train
+
+if TYPE_CHECKING:
+    from rankbound.io.judged import JudgedLists
+
+VALIDATION = "validation"
+
+
+def train_ranker(
+    lists: "JudgedLists",
+    validation: "JudgedLists | None" = None,
+    *,
+    device: str = "auto",
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    **recipe: Any,
+) -> Ranker:
+    """Train a ranker: `train_ranker(lists, loss="nDCG", bound="min-max", model="mlp")`.
+
+    The first epoch that scores best on the validation topics counts; they don't train.
+
+    Args:
+        lists: judged lists, as `read_lists` gives them.
+        validation: other judged lists with the same features; without them, `validation_share` of the topics.
+        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+        on_epoch: called after every epoch, for progress.
+        recipe: the fields of `Recipe`.
+
+    Raises:
+        ValueError: for a recipe with an unknown loss, bound, metric or value.
+        DataError: for lists from which nothing can be learned, or by which no epoch can be picked.
+        TrainingError: for a loss or score that is not finite.
+    """
+    chosen = Recipe(**recipe)
+    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
+    judge = _judge(chosen.metric)
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    training, held_out, features = _parts(lists, validation, chosen)
+    if not bool(objective.informative(training.relevance, training.lists).any()):
+        raise DataError("no training topic can teach anything: each needs a relevant item, and one that is less so")
+    if held_out is not None:
+        _require_judgeable(held_out, judge)
+    scaling = Scaling.fitted(chosen.scale, features.index_select(0, training.items))
+    scaled = scaling(features, _lists(lists, validation)).to(where)
+    measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
+    generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
+    model = chosen.build(features.shape[1], generator).to(where)
+    parts = {name: _moved(part, where) for name, part in measured.items()}
+    (trained,) = train(
+        [Learner(model, _scorer(scaled), _moved(training, where), parts, generator)],
+        objective,
+        settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
+        monitored=[judge],
+        selections={} if held_out is None else {VALIDATION: judge},
+        on_epoch=on_epoch,
+    )
+    best = trained.selected[LAST if held_out is None else VALIDATION]
+    model.load_state_dict(best.weights)
+    record = {
+        "epoch": best.epoch,
+        "validation": None if held_out is None else best.score,
+        "training_topics": len(training.lists),
+        "validation_topics": 0 if held_out is None else len(held_out.lists),
+        "training_items": training.lists.n_items,
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
+    return Ranker(chosen, list(lists.feature_names), scaling, model.cpu(), record)
+
+
+def _judge(text: str) -> Metric:
+    judge = metric(text)
+    if not judge.higher_is_better:
+        raise ValueError(f"metric {text}: lower is better; expected one whose best epoch is its highest")
+    return judge
+
+
+def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None, Tensor]:
+    """The training and the validation part, whose items are rows of the features, and these features."""
+    every = _part(lists, 0)
+    features = column_tensor(lists.features, "features")
+    if validation is not None:
+        if list(validation.feature_names) != list(lists.feature_names):
+            raise DataError("the validation lists have other features than the training lists")
+        both = torch.cat([features, column_tensor(validation.features, "features")])
+        return every, _part(validation, len(features)), both
+    if recipe.validation_share == 0:
+        return every, None, features
+    count = len(every.lists)
+    if count < 2:
+        raise DataError(f"found {count} topics, expected two or more: one trains, one validates; or a share of 0")
+    held = min(max(round(recipe.validation_share * count), 1), count - 1)
+    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
+    picked = [part.sort().values for part in (shuffled[held:], shuffled[:held])]
+    training, held_out = (
+        replace(every.batch(index), names=[every.names[at] for at in index.tolist()]) for index in picked
+    )
+    return training, held_out, features
+
+
+def _part(lists: "JudgedLists", first_row: int) -> Part:
+    relevance = as_tensor(lists.relevance, "relevance")
+    rows = torch.arange(first_row, first_row + len(relevance))
+    topics = torch.arange(len(lists.topics))
+    return Part(list(lists.topics), topics, rows, relevance, Lists(as_tensor(lists.offsets, "offsets")))
+
+
+def _lists(lists: "JudgedLists", validation: "JudgedLists | None") -> Lists:
+    """Of all rows of features."""
+    offsets = as_tensor(lists.offsets, "offsets")
+    if validation is not None:
+        offsets = torch.cat([offsets, offsets[-1] + as_tensor(validation.offsets, "offsets")[1:]])
+    return Lists(offsets)
+
+
+def _moved(part: Part, device: torch.device) -> Part:
+    topics, items, relevance = (values.to(device) for values in (part.topics, part.items, part.relevance))
+    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)))
+
+
+def _scorer(features: Tensor) -> Callable[[nn.Module, Part], Tensor]:
+    def score(model: nn.Module, part: Part) -> Tensor:
+        scores: Tensor = model(features.index_select(0, part.items))
+        return scores
+
+    return score
+
+
+def _require_judgeable(part: Part, judge: Metric) -> None:
+    """Whether a metric is defined depends on the relevance alone, so that any scores tell."""
+    scores = torch.zeros(part.lists.n_items)
+    if bool(evaluate([judge], scores, part.relevance, part.lists.offsets)[str(judge)].isnan().all()):
+        raise DataError(f"{judge} is undefined on all validation topics: none has a relevant item")

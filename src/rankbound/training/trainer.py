@@ -1,0 +1,239 @@
+"""One trainer for every torch model: batches of lists, an optimiser, and a record of every epoch.
+
+It knows nothing of files. Which epoch counts is chosen per *selection*: by a part's metric, or the last one. Several
+models (folds, seeds) may take their steps together: that pays where each operation costs more than its numbers do.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+import torch
+from torch import Tensor, nn
+
+from rankbound.errors import RankboundError
+from rankbound.lists import NotFiniteError, require_finite
+from rankbound.losses import RankingLoss
+from rankbound.metrics import Metric
+from rankbound.training.optimisers import OPTIMISERS
+from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, predict
+
+LAST = "last"
+
+
+class TrainingError(RankboundError):
+    """A training that cannot go on: a loss or a score that is NaN or infinite."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train: one learning rate and epoch budget for all losses and bounds of a data set and model.
+
+    `optimiser` is `adam` or `sgd`.
+    """
+
+    learning_rate: float
+    epochs: int
+    batch_size: int
+    optimiser: str = "adam"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is kept of each epoch: the mean training loss, the mean gradient norm, the parts' mean metrics."""
+
+    number: int
+    loss: float
+    gradient_norm: float
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass
+class Selected:
+    """The model of the chosen epoch."""
+
+    epoch: int
+    score: float
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class Trained:
+    """The record of one training: all epochs, and the chosen model of each selection."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    selected: dict[str, Selected] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A model in training, with what is its own when several train together.
+
+    Attributes:
+        scorer: gives the scores of a part's items under the model.
+        training: the lists to train on, or a function that draws those of the next epoch.
+        parts: parts to measure by name, such as `validation` and `test`.
+        generator: the source of the batches' order, on the CPU.
+    """
+
+    model: nn.Module
+    scorer: Scorer
+    training: Part | Draw
+    parts: Mapping[str, Part]
+    generator: torch.Generator
+
+
+def train(
+    learners: Sequence[Learner],
+    loss: RankingLoss,
+    *,
+    settings: Settings,
+    monitored: Sequence[Metric],
+    selections: Mapping[str, Metric],
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+) -> list[Trained]:
+    """Train the learners' models, measuring each on its parts after every epoch.
+
+    Their steps are taken together, with one loss of all their lists, whose gradients are each model's own: what one
+    learns is what it would learn alone, up to rounding.
+
+    Args:
+        monitored: metrics whose means are recorded every epoch.
+        selections: the metric by which each named part picks an epoch; the first best one counts. The last epoch is
+            always kept too, under `last`.
+        on_epoch: called after every epoch of every learner, for progress.
+
+    Raises:
+        TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
+    """
+    courses = [_Course(learner, loss, settings) for learner in learners]
+    measuring = Measuring(
+        {(place, name): part for place, one in enumerate(learners) for name, part in one.parts.items()}, monitored
+    )
+    for number in range(1, settings.epochs + 1):
+        for step in zip_longest(*(course.batches() for course in courses)):
+            _take([batch for batch in step if batch is not None], loss, number)
+        means = measuring.means(torch.cat([course.scores() for course in courses]))
+        for place, course in enumerate(courses):
+            own = {name: means[place, name] for name in course.learner.parts}
+            on_epoch(course.finish(Epoch(number, *course.progress(), own), selections))
+    return [course.finished(settings.epochs) for course in courses]
+
+
+class _Course:
+    """A learner on its way: its optimiser, this epoch's lists, and what is recorded."""
+
+    def __init__(self, learner: Learner, loss: RankingLoss, settings: Settings) -> None:
+        self.learner = learner
+        self._loss, self._batch_size, self._trained = loss, settings.batch_size, Trained()
+        self._optimiser = OPTIMISERS[settings.optimiser](learner.model.parameters(), settings.learning_rate)
+        self._measured = joined(list(learner.parts.values()))
+        self._draw()
+
+    def batches(self) -> Iterator["_Batch"]:
+        """A new epoch's batches, but for those that teach nothing."""
+        if self._trained.epochs and not isinstance(self.learner.training, Part):
+            self._draw()
+        self._losses: list[Tensor] = []
+        self._norms: list[Tensor] = []
+        self.learner.model.train()
+        shuffled = torch.randperm(len(self._part.lists), generator=self.learner.generator)
+        for index in torch.split(shuffled, self._batch_size):
+            counted = int(self._informative.index_select(0, index).sum())
+            if counted:
+                self._optimiser.zero_gradients()
+                yield _Batch(self, self._part.batch(index.to(self._part.lists.device)), counted, index)
+
+    def topic(self, index: int) -> str:
+        """The topic of one of this epoch's lists."""
+        return self._part.names[index]
+
+    def step(self, batch_sum: Tensor) -> None:
+        """Move the model by the gradients that a batch left."""
+        self._losses.append(batch_sum)
+        self._norms.append(torch.stack([gradient.norm() for gradient in self._optimiser.gradients()]).norm())
+        self._optimiser.step()
+
+    def progress(self) -> tuple[float, float]:
+        """The epoch's mean loss of the lists that teach something, and its mean gradient norm."""
+        # Fetched once an epoch: asking a GPU for a number waits for all that was started on it.
+        total, norms = (sum(torch.stack(v).tolist()) if v else 0.0 for v in (self._losses, self._norms))
+        return total / max(int(self._informative.sum()), 1), norms / max(len(self._norms), 1)
+
+    def scores(self) -> Tensor:
+        """Of the items of all measured parts, one part after the other."""
+        return predict(self.learner.model, self.learner.scorer, self._measured)
+
+    def finish(self, epoch: Epoch, selections: Mapping[str, Metric]) -> Epoch:
+        """Record an epoch, and keep its model where it is the best so far."""
+        self._trained.epochs.append(epoch)
+        for name, metric in selections.items():
+            score, best = epoch.metrics[name][str(metric)], self._trained.selected.get(name)
+            if best is None or score > best.score:
+                self._trained.selected[name] = Selected(epoch.number, score, self._weights())
+        return epoch
+
+    def finished(self, epochs: int) -> Trained:
+        """The record, with the last model."""
+        self._trained.selected[LAST] = Selected(epochs, math.nan, self._weights())
+        return self._trained
+
+    def _draw(self) -> None:
+        training = self.learner.training
+        self._part = training if isinstance(training, Part) else training()
+        self._informative = self._loss.informative(self._part.relevance, self._part.lists).cpu()
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.learner.model.state_dict().items()}
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Some lists of a course: which ones they are, and how many of them teach something."""
+
+    course: _Course
+    part: Part
+    counted: int
+    index: Tensor
+
+    def scores(self) -> Tensor:
+        learner = self.course.learner
+        return learner.scorer(learner.model, self.part)
+
+
+def _take(batches: Sequence[_Batch], loss: RankingLoss, number: int) -> None:
+    """One step of every learner, each by the mean loss of its own batch."""
+    together = joined([batch.part for batch in batches])
+    try:
+        losses = _losses(torch.cat([batch.scores() for batch in batches]), together, loss)
+    except _NotFiniteList as found:
+        places = [(batch, place) for batch in batches for place in batch.index.tolist()]
+        batch, place = places[found.place]
+        raise TrainingError(
+            f"epoch {number}: the {found.what} of topic {batch.course.topic(place)} is not a finite number; nothing "
+            "of this training was kept. Lower the learning rate, or look for features that are NaN or very large."
+        ) from None
+    sums = [own.sum() for own in torch.split(losses, [len(batch.index) for batch in batches])]
+    torch.autograd.backward([own / batch.counted for own, batch in zip(sums, batches, strict=True)])
+    for own, batch in zip(sums, batches, strict=True):
+        batch.course.step(own.detach())
+
+
+class _NotFiniteList(Exception):
+    """A score or loss of the list at `place` is NaN or infinite."""
+
+    def __init__(self, what: str, place: int) -> None:
+        super().__init__(what, place)
+        self.what, self.place = what, place
+
+
+def _losses(scores: Tensor, part: Part, loss: RankingLoss) -> Tensor:
+    try:
+        require_finite(scores)
+        losses = loss.of_lists(scores, part.relevance, part.lists)
+    except NotFiniteError as error:
+        raise _NotFiniteList("score", int(part.lists.segment[error.item])) from None
+    if not math.isfinite(losses.detach().sum().item()):
+        raise _NotFiniteList("loss", int(torch.isfinite(losses).to(torch.uint8).argmin()))
+    return losses

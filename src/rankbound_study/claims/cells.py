@@ -1,0 +1,206 @@
+"""The cells of Table 5.1: scores of the bounded and unbounded losses side by side, and what these differ by.
+
+A cell is a loss under a bounding, on MovieLens at one negative sampling ratio or on MQ2008. Differences are bounded
+minus unbounded, and their tests speak of topics and, where there are several seeds, of trainings. MQ2008 is the reading
+in which a label of 1 is relevant, whose printed numbers fit.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound.compare import Pair, PairedScores
+from rankbound.compare.effects import LEVEL, TIE
+from rankbound.compare.estimates import Estimate, over_trainings, over_units
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.margins import MARGIN, noise_margin
+from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.jobs.job import HONEST, JUDGED_BY
+
+LOSSES = ("nDCG", "AP", "nRBP")
+UNBOUNDED = "none"
+BOUNDED = ("min-max", "expectation", "expectation-max", "distribution")
+CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
+METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
+MOVIELENS, MQ2008 = "movielens", "mq2008-label1"
+
+COLLAPSE = MARGIN
+"""Drop in the mean that counts as a collapse."""
+
+
+class Column(NamedTuple):
+    """A column of Table 5.1: a data set, at one ratio of negatives if its lists are sampled."""
+
+    dataset: str
+    nsr: int | None
+
+    def __str__(self) -> str:
+        return "MQ2008" if self.nsr is None else f"MovieLens at ratio {self.nsr}"
+
+
+class Cell(NamedTuple):
+    """A bounding of a loss in a column, on one metric."""
+
+    loss: str
+    bounding: str
+    column: Column
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.loss} with {self.bounding} bounding on {self.column}"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A mean difference with its error.
+
+    Attributes:
+        estimate: over topics and trainings, or over topics where there is one seed.
+        margin: what two trainings of one system may differ by; NaN for one seed.
+        n: topics.
+    """
+
+    estimate: Estimate
+    margin: float
+    n: int
+
+    @property
+    def mean(self) -> float:
+        """The difference."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference, 95 %."""
+        return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether the difference lies inside the margin, by two one-sided tests."""
+        return self.p_alike <= LEVEL
+
+    @property
+    def is_no_lower(self) -> bool:
+        """Whether it lies above minus the margin."""
+        return self.margin > 0 and self.estimate.p_above(-self.margin) <= LEVEL
+
+    def is_beyond(self, n_tests: int) -> bool:
+        """Whether it lies outside the margin, on either side, as one of so many tests (Bonferroni's correction)."""
+        return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
+
+    @property
+    def p_alike(self) -> float:
+        """Small where the difference lies inside the margin; 1 without one."""
+        if not self.margin > 0:
+            return 1.0
+        return max(self.estimate.p_above(-self.margin), self.estimate.p_below(self.margin))
+
+    @property
+    def p_below_margin(self) -> float:
+        """Small where the difference lies below minus the margin."""
+        return self.estimate.p_below(-self.margin)
+
+
+@lru_cache(maxsize=16)
+def columns(evidence: Evidence, *datasets: str) -> tuple[Column, ...]:
+    """The columns of these data sets; MissingEvidence if one has no runs."""
+    found: list[Column] = []
+    for dataset in datasets or (MOVIELENS, MQ2008):
+        ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
+        found += [Column(dataset, nsr) for nsr in ratios]
+    return tuple(found)
+
+
+def judge(loss: str) -> str:
+    """The metric that a loss is judged by."""
+    return JUDGED_BY.get(loss, loss)
+
+
+def cells(
+    evidence: Evidence,
+    losses: Iterable[str] = LOSSES,
+    boundings: Iterable[str] = BOUNDED,
+    in_columns: Iterable[Column] = (),
+    metrics: Iterable[str] = (),
+) -> list[Cell]:
+    """The cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss."""
+    where = tuple(in_columns) or columns(evidence)
+    return [
+        Cell(loss, bounding, column, metric)
+        for loss in losses
+        for column in where
+        for bounding in boundings
+        for metric in metrics or (judge(loss),)
+    ]
+
+
+def contrasts(evidence: Evidence, of: Iterable[Cell], protocol: str = HONEST) -> dict[Cell, Contrast]:
+    """What every cell differs from the unbounded loss by."""
+    return {cell: contrast(pair(evidence, cell, protocol=protocol)) for cell in of}
+
+
+def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED, protocol: str = HONEST) -> Pair:
+    """The scores of a cell beside those of another bounding of its loss.
+
+    Raises:
+        MissingEvidence: one of them did not run, or there are too few topics to say anything of others.
+    """
+    found = scores(evidence, cell.metric, cell.loss, cell.column, protocol)
+    for bounding in (cell.bounding, other):
+        if bounding not in found.systems:
+            raise MissingEvidence(f"no {protocol} runs of {cell.loss} with bounding {bounding} on {cell.column}")
+    both = found.pair(cell.bounding, other)
+    if len(both.units) < 2:
+        raise MissingEvidence(f"{cell.column} has {len(both.units)} topics with a score of {cell}, a test takes two")
+    return both
+
+
+def contrast(of: Pair) -> Contrast:
+    """What the two differ by."""
+    return Contrast(estimate(of.a - of.b), noise_margin(of), len(of.units))
+
+
+def estimate(differences: Floats) -> Estimate:
+    """Of differences `(n_units, n_folds, n_seeds)`: over units and trainings, over units alone if there is one seed.
+
+    Differences that rounding alone makes are none.
+    """
+    differences = np.where(np.abs(differences) <= TIE, 0.0, differences)
+    return over_trainings(differences) or over_units(per_unit(differences))
+
+
+def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
+    """The two with every score put through a function, undefined ones aside."""
+    a, b = (np.where(np.isfinite(values), change(values), np.nan) for values in (of.a, of.b))
+    return replace(of, a=a, b=b)
+
+
+@lru_cache(maxsize=512)
+def scores(evidence: Evidence, metric: str, loss: str, column: Column, protocol: str = HONEST) -> PairedScores:
+    """All boundings of a loss, called by their names; `n` and `p`, the sizes of the lists, are metrics here, too."""
+    return scores_of_runs(_rows(evidence, loss, column, protocol), metric, by=("bounding",))
+
+
+@lru_cache(maxsize=64)
+def control_scores(evidence: Evidence, metric: str, column: Column) -> PairedScores:
+    """The models without training, called by their names; without any there are no systems."""
+    rows = _rows(evidence, "none", column, HONEST)
+    if rows.is_empty():
+        return PairedScores([], [], np.empty((0, 0, 1, 1)))
+    return scores_of_runs(rows, metric, by=("model",))
+
+
+@lru_cache(maxsize=64)
+def _rows(evidence: Evidence, loss: str, column: Column, protocol: str) -> pl.DataFrame:
+    rows = evidence.cell(column.dataset, column.nsr, protocol=protocol).filter(pl.col("loss") == loss)
+    found = rows.select(*KEY, *METRICS).collect()
+    if found.is_empty() and loss != "none":
+        raise MissingEvidence(f"no {protocol} runs of {loss} on {column}")
+    return found

@@ -1,0 +1,80 @@
+"""How certain the means of Table 5.1 are: the margin of each, and which bounded losses differ from the unbounded one.
+
+Errors are of the mean over topics (whole users or queries), and of trainings where there are several seeds.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.claims.cells import UNBOUNDED, contrast, estimate
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import PairedScores, any_over
+
+CELL = ("dataset", "nsr", "model", "loss", "bounding", "metric")
+COLUMNS = {
+    **{name: pl.Int8() if name == "nsr" else pl.String() for name in CELL},
+    **dict.fromkeys(("margin", "change", "change_margin", "p_value"), pl.Float64()),
+}
+SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over all bounded cells of the table"
+
+
+def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Of each cell of the frame: half of the 95 % interval of its mean, and its change against the unbounded loss.
+
+    `change` and `change_margin` are of the topics that both have scores of; `p_value` is of no change, not corrected.
+    """
+    named = frame.rename({"nsr_test": "nsr"})
+    parts = named.partition_by("dataset", "nsr", "model", "loss", maintain_order=True)
+    rows = [row for part in parts for row in _rows(part, metric)]
+    return pl.DataFrame(rows, schema=COLUMNS)
+
+
+def _rows(part: pl.DataFrame, metric: str) -> Iterator[dict[str, object]]:
+    scores = scores_of_runs(part, metric, by=("bounding",))
+    first = part.row(0, named=True)
+    for bounding in scores.systems:
+        row: dict[str, object] = {name: first.get(name) for name in CELL} | {"bounding": bounding, "metric": metric}
+        row["margin"] = _margin(scores, bounding)
+        if bounding != UNBOUNDED and UNBOUNDED in scores.systems:
+            row |= _change(scores, bounding)
+        yield row
+
+
+def _margin(scores: PairedScores, bounding: str) -> float | None:
+    values = scores.values[list(scores.systems).index(bounding)]
+    known = values[any_over(np.isfinite(values), (1, 2))]
+    if len(known) < 2:
+        return None
+    found = estimate(known)
+    return found.interval(CONFIDENCE)[1] - found.mean
+
+
+def _change(scores: PairedScores, bounding: str) -> dict[str, object]:
+    pair = scores.pair(bounding, UNBOUNDED)
+    if len(pair.units) < 2:
+        return {}
+    found = contrast(pair)
+    reach = found.interval[1] - found.mean
+    return {"change": found.mean, "change_margin": reach, "p_value": found.estimate.p_value()}
+
+
+def significance(change: float | None, p_value: float | None) -> int:
+    """1 where a bounded loss is significantly better than the unbounded one, -1 where it is worse, else 0."""
+    if change is None or p_value is None or p_value > LEVEL:
+        return 0
+    return 1 if change > 0 else -1
+
+
+def holm_adjusted(table: pl.DataFrame) -> pl.Series:
+    """The p-values of changes, corrected over the cells that the thesis prints; null for all others."""
+    printed = table["as_printed"] & table["p_value"].is_not_null()
+    places = np.flatnonzero(printed.to_numpy())
+    adjusted: list[float | None] = [None] * len(table)
+    for place, p_value in zip(places.tolist(), holm(table["p_value"].gather(places).to_list()), strict=True):
+        adjusted[place] = p_value
+    return pl.Series("p_holm", adjusted, dtype=pl.Float64)

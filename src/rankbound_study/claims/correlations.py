@@ -1,0 +1,71 @@
+"""Correlations over lists, with errors that count topics: lists of one topic are no independent witnesses."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.scores import Floats
+
+PEARSON, SPEARMAN = "Pearson", "Spearman"
+_LARGEST = 1 - 1e-12
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation, and the standard error of its Fisher transform: that one is close to normal."""
+
+    value: float
+    error: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %."""
+        low, high = self._transformed(0.0).interval(CONFIDENCE)
+        return math.tanh(low), math.tanh(high)
+
+    def p_value(self) -> float:
+        """Two-sided, that there is none."""
+        return self._transformed(0.0).p_value()
+
+    def p_above(self, limit: float) -> float:
+        """One-sided: small where it lies above."""
+        return self._transformed(limit).p_above(0.0)
+
+    def p_below(self, limit: float) -> float:
+        """One-sided: small where it lies below."""
+        return self._transformed(limit).p_below(0.0)
+
+    def _transformed(self, limit: float) -> Estimate:
+        value = math.atanh(max(-_LARGEST, min(_LARGEST, self.value)))
+        return Estimate(value - math.atanh(limit), self.error, math.inf)
+
+
+def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
+    r"""Of values `(n_topics, ...)`, over all that both have.
+
+    With $z$ the standardised values (of ranks for Spearman's) value $i$ moves $r = \overline{z_x z_y}$ by
+    $(z_{xi} z_{yi} - r (z_{xi}^2 + z_{yi}^2) / 2) / n$; the squared sums by topic, added up, are its variance.
+
+    Raises:
+        MissingEvidence: there are too few, or all are equal.
+    """
+    x, y = (values.reshape(len(values), -1) for values in (x, y))
+    known = np.isfinite(x) & np.isfinite(y)
+    topic = np.nonzero(known)[0]
+    values = [x[known], y[known]]
+    if len(np.unique(topic)) < 3:
+        raise MissingEvidence(f"no correlation over {len(np.unique(topic))} topics")
+    if any(np.ptp(one) == 0 for one in values):
+        raise MissingEvidence("no correlation: one of the two is the same in all lists")
+    if kind == SPEARMAN:
+        values = [stats.rankdata(one) for one in values]
+    first, second = ((one - one.mean()) / one.std() for one in values)
+    found = float((first * second).mean())
+    moved = (first * second - found * (first**2 + second**2) / 2) / len(topic)
+    variance = float((np.bincount(topic, weights=moved) ** 2).sum())
+    return Correlation(found, math.sqrt(variance) / max(1 - found**2, 1 - _LARGEST))

@@ -1,0 +1,158 @@
+"""Claims about tests that differ from the training: another ratio of negatives, another metric."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import polars as pl
+
+from rankbound_study.claims.cells import LOSSES, UNBOUNDED, Cell, Column, Contrast, cells, contrast, contrasts, estimate, judge
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.ratios import on_same_users
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.rules import Key, together
+from rankbound_study.claims.varied import Training, column_of, trainings, usual_beside
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.words import numbered, span
+from rankbound_study.results.number_texts import signed
+from rankbound.compare import Pair
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.randomisation import holm
+
+EXPERIMENT = "ratios"
+JUDGES = tuple(judge(loss) for loss in LOSSES)
+
+HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
+"""What is known of bounded minus unbounded: alike is any difference inside the noise, significant or not."""
+
+
+class _Readings(NamedTuple):
+    """One bounding read twice."""
+
+    own: str
+    other: str
+
+    @property
+    def are_the_same(self) -> bool:
+        """For certain."""
+        return self.own == self.other != OPEN
+
+
+@dataclass(frozen=True)
+class _Ratios:
+    """Bounded minus unbounded, by loss and bounding, tested at one ratio: trained at that one and at a higher one."""
+
+    column: Column
+    trained_at: int
+    own: Mapping[Training, Contrast]
+    other: Mapping[Training, Contrast]
+    change: Mapping[Training, Contrast]
+
+
+@decides("T49")
+def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
+    """Both another ratio in training and another metric in the test turn at least one verdict on a bounding."""
+    ratios = _ratios(evidence)
+    by_ratio, turned_by_ratio = _read_twice(ratios)
+    by_metric = _on_other_metrics(evidence)
+    turned_by_metric = [key for key, one in by_metric.items() if OPEN not in one and not one.are_the_same]
+    opposite = [key for key in turned_by_metric if set(by_metric[key]) == {HIGHER, LOWER}]
+    named = [
+        f"{loss} with {bounding} bounding {signed(ratios.own[loss, bounding].mean)} becomes "
+        f"{signed(ratios.other[loss, bounding].mean)}"
+        for loss, bounding in turned_by_ratio or by_ratio
+    ]
+    shown = [f"{cell}: {by_metric[cell].own} on its own, {by_metric[cell].other} on {cell.metric}" for cell in opposite]
+    return Verdict(
+        together(
+            _some_change(len(turned_by_ratio), list(by_ratio.values())),
+            _some_change(len(turned_by_metric), list(by_metric.values())),
+        ),
+        f"On {ratios.column}, {numbered(len(turned_by_ratio), len(by_ratio))} verdicts on bounded minus unbounded "
+        f"losses change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} and not "
+        f"at that of the test ({span(named)}); {numbered(len(turned_by_metric), len(by_metric))} verdicts are others "
+        f"on a metric that was not optimised than on the loss' own, {len(opposite)} of them opposite"
+        f"{f' ({span(shown)})' if shown else ''}.",
+        statistic="share of verdicts that are others on another metric",
+        value=len(turned_by_metric) / len(by_metric),
+        n=len(by_ratio) + len(by_metric),
+        shown_in=("table_5_1",),
+    )
+
+
+def _ratios(evidence: Evidence) -> _Ratios:
+    column = column_of(evidence, EXPERIMENT)
+    lazy = next(iter(evidence.varied(EXPERIMENT, column.dataset, column.nsr).values()))
+    rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
+    trained_at = rows.select(pl.col("nsr_train").max()).item()
+    rows = rows.filter(pl.col("nsr_train") == trained_at)
+    rows, usual = _on_the_same_lists(rows, usual_beside(evidence, column, rows))
+    bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
+    pairs = {key: (_pair(usual, key), _pair(rows, key)) for key in bounded}
+    if not pairs:
+        raise MissingEvidence(f"the experiment {EXPERIMENT} has no bounded losses: see experiments in config.yaml")
+    own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
+    return _Ratios(column, trained_at, own, other, {key: _change(*both) for key, both in pairs.items()})
+
+
+def _on_the_same_lists(rows: pl.DataFrame, usual: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Those of test lists that are as long in both: no negative was left out because the training had seen it."""
+    key = ["fold", "topic", "n"]
+    rows, usual = rows.join(usual, on=key, how="semi"), usual.join(rows, on=key, how="semi")
+    if rows["topic"].n_unique() < 2:
+        raise MissingEvidence("all test lists but one lost negatives that a training at another ratio had seen")
+    return rows, usual
+
+
+def _pair(rows: pl.DataFrame, training: Training) -> Pair:
+    loss, bounding = training
+    found = scores_of_runs(rows.filter(pl.col("loss") == loss), judge(loss), by=("bounding",))
+    if not {bounding, UNBOUNDED} <= set(found.systems):
+        raise MissingEvidence(f"{loss} was not trained both with bounding {bounding} and without, at both ratios")
+    return found.pair(bounding, UNBOUNDED)
+
+
+def _change(own: Pair, other: Pair) -> Contrast:
+    """What a difference changes by, of the same users in the same folds under the same seeds."""
+    before, after = on_same_users([own, other])
+    return Contrast(estimate(after - before), float("nan"), len(before))
+
+
+def _read_twice(ratios: _Ratios) -> tuple[dict[Training, _Readings], list[Training]]:
+    """Every bounding at both ratios; those whose verdicts differ, by a change that is itself significant."""
+    states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
+    readings = {key: _Readings(states["own", key], states["other", key]) for key in ratios.own}
+    changes = holm([one.estimate.p_value() for one in ratios.change.values()])
+    turned = [
+        key
+        for key, p_value in zip(ratios.change, changes, strict=True)
+        if p_value <= LEVEL and readings[key].own != readings[key].other
+    ]
+    return readings, turned
+
+
+def _on_other_metrics(evidence: Evidence) -> dict[Cell, _Readings]:
+    """Every cell on the metrics that other losses are judged by, beside itself on the metric of its own loss."""
+    states = _states(contrasts(evidence, cells(evidence, metrics=JUDGES)))
+    return {
+        cell: _Readings(states[cell._replace(metric=judge(cell.loss))], other)
+        for cell, other in states.items()
+        if cell.metric != judge(cell.loss)
+    }
+
+
+def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
+    differ = holm([one.estimate.p_value() for one in found.values()])
+    alike = holm([one.p_alike for one in found.values()])
+    return {
+        key: ALIKE if same <= LEVEL else OPEN if p_value > LEVEL else HIGHER if one.mean > 0 else LOWER
+        for (key, one), p_value, same in zip(found.items(), differ, alike, strict=True)
+    }
+
+
+def _some_change(count: int, readings: Sequence[_Readings]) -> str:
+    """Of "verdicts may change": refuted where all of them are shown to stay."""
+    if count:
+        return CONFIRMED
+    return REFUTED if all(one.are_the_same for one in readings) else INCONCLUSIVE

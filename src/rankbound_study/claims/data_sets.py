@@ -1,0 +1,162 @@
+"""Claims that set data sets beside each other: how hard their lists are, and which bounding suits which of them."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+import rankbound as rb
+from rankbound_study.claims.cells import BOUNDED, LOSSES, MOVIELENS, MQ2008, UNBOUNDED, Cell, Column, Contrast, columns, contrast, control_scores, estimate, judge, pair, scores
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.rules import Family, together
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.words import numbered
+from rankbound_study.results.validation import best_of, validation_scores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats
+
+SYSTEMS = (UNBOUNDED, *BOUNDED)
+
+
+@decides("T25")
+def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdict:
+    """MQ2008 scores lower than MovieLens, and hardly ever does where a random order counts 0 and the best one 1."""
+    ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
+    places = [(loss, bounding, column) for loss in LOSSES for bounding in SYSTEMS for column in ratios]
+    raw = Family.of({key: _gap(evidence, *key, queries, above_random=False) for key in places})
+    above_random = Family.of({key: _gap(evidence, *key, queries, above_random=True) for key in places})
+    remains = len(above_random.lower)
+    by_share = REFUTED if remains > len(places) / 2 else INCONCLUSIVE if remains else CONFIRMED
+    mean_raw, mean_above = float(np.mean(raw.means)), float(np.mean(above_random.means))
+    lowest = above_random.extremes[1]
+    low, high = above_random.contrasts[lowest].interval
+    return Verdict(
+        together(raw.all_lower(), by_share),
+        f"MQ2008 scores lower in {numbered(len(raw.lower), len(places))} losses, boundings and ratios, by "
+        f"{-mean_raw:.3f} on average; on a scale where a random order of the same list counts 0 and the best one 1, "
+        f"which takes the share of relevant items out, it is still lower in {remains}, by {-mean_above:.3f} on average"
+        f"{_random_orders(evidence, [*ratios, queries])}.",
+        statistic="MQ2008 minus MovieLens with a random order as 0, smallest gap",
+        value=above_random.contrasts[lowest].mean,
+        low=low,
+        high=high,
+        p_value=raw.worst_p,
+        n=len(places),
+        shown_in=("table_5_1",),
+    )
+
+
+@decides("T47")
+def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
+    """No bounding is among the best of all columns: neither of nDCG nor of AP."""
+    best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
+    shared = {
+        loss: [name for name in SYSTEMS if all(name in found for found in by_column.values())]
+        for loss, by_column in best.items()
+    }
+    texts = [
+        f"{loss}: "
+        + "; ".join(f"{column}: {', '.join(found)}" for column, found in by_column.items())
+        + f" (on all: {', '.join(shared[loss]) or 'no one'})"
+        for loss, by_column in best.items()
+    ]
+    return Verdict(
+        together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
+        f"Boundings that the best one by validation does not beat significantly are, of {'; of '.join(texts)}.",
+        statistic="boundings among the best on all data sets, fewest of nDCG and AP",
+        value=min(len(names) for names in shared.values()),
+        n=sum(len(by_column) for by_column in best.values()),
+        shown_in=("table_5_1",),
+    )
+
+
+def _gap(
+    evidence: Evidence, loss: str, bounding: str, column: Column, queries: Column, *, above_random: bool
+) -> Contrast:
+    """MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
+    there, here = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
+    squares = [one.standard_error**2 for one in (there, here)]
+    variance = sum(squares)
+    terms = [square**2 / one.degrees_of_freedom for square, one in zip(squares, (there, here), strict=True)]
+    freedom = variance**2 / sum(terms) if variance else 1.0
+    return Contrast(Estimate(there.mean - here.mean, math.sqrt(variance), freedom), math.nan, 2)
+
+
+@lru_cache(maxsize=256)
+def _mean(evidence: Evidence, loss: str, bounding: str, column: Column, above_random: bool) -> Estimate:
+    found = scores(evidence, judge(loss), loss, column)
+    if bounding not in found.systems:
+        raise MissingEvidence(f"no runs of {loss} with bounding {bounding} on {column}")
+    place = list(found.systems).index(bounding)
+    values = found.values[place]
+    if above_random:
+        expected = _expected(evidence, loss, column)[place]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            values = np.where(expected < 1, (values - expected) / (1 - expected), np.nan)
+    values = values[np.isfinite(values).any((1, 2))]
+    if len(values) < 2:
+        raise MissingEvidence(f"{column} has {len(values)} topics with a score, a test takes two")
+    return estimate(values)
+
+
+@lru_cache(maxsize=32)
+def _expected(evidence: Evidence, loss: str, column: Column) -> Floats:
+    """The mean of the metric over all orders of every list; NaN where it has no relevant item."""
+    n, p = (scores(evidence, name, loss, column).values for name in ("n", "p"))
+    known = np.isfinite(n) & np.isfinite(p) & (p > 0)
+    sizes, place = np.unique(np.stack([n[known], p[known]]).astype(np.int64), axis=1, return_inverse=True)
+    expected = np.full(n.shape, np.nan)
+    expected[known] = np.asarray(rb.expectation(judge(loss), *sizes))[place.reshape(-1)]
+    return expected
+
+
+def _random_orders(evidence: Evidence, of: Sequence[Column]) -> str:
+    means = []
+    for column in of:
+        found = control_scores(evidence, "nDCG", column)
+        if "random" not in found.systems:
+            return ""
+        means.append(f"{float(np.nanmean(found.matrix[:, list(found.systems).index('random')])):.3f} on {column}")
+    return f"; nDCG of random orders is {', '.join(means)}"
+
+
+def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
+    """Those that the best one by validation does not beat; all of them where Friedman's test finds no difference."""
+    found = scores(evidence, judge(loss), loss, column)
+    if missing := [name for name in SYSTEMS if name not in found.systems]:
+        raise MissingEvidence(f"no runs of {loss} with bounding {missing[0]} on {column}")
+    matrix = found.matrix[:, [list(found.systems).index(name) for name in SYSTEMS]]
+    matrix = matrix[np.isfinite(matrix).all(1)]
+    if len(matrix) < 2:
+        raise MissingEvidence(f"{column} has {len(matrix)} topics with a score, a test takes two")
+    if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
+        return list(SYSTEMS)
+    best = _picked(evidence, loss, column)
+    others = [name for name in SYSTEMS if name != best]
+    leads = [contrast(pair(evidence, Cell(loss, name, column, judge(loss)), best)) for name in others]
+    p_values = holm([one.estimate.p_value() for one in leads])
+    beaten = {
+        name for name, one, p_value in zip(others, leads, p_values, strict=True) if p_value <= LEVEL and one.mean < 0
+    }
+    return [name for name in SYSTEMS if name not in beaten]
+
+
+def _picked(evidence: Evidence, loss: str, column: Column) -> str:
+    of_loss = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
+    best = best_of(SYSTEMS, validation_scores(of_loss, judge(loss), "bounding"))
+    if best is None:
+        raise MissingEvidence(f"no validation scores of {loss} on {column}")
+    return best
+
+
+def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:
+    if not shared:
+        return CONFIRMED
+    same = all(set(one) == set(shared) for one in best)
+    return REFUTED if same and len(shared) < len(SYSTEMS) else INCONCLUSIVE

@@ -1,0 +1,204 @@
+"""Claims that are definitions: the metrics of Murphy's book and of the wiki page, and the three families of losses."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+import torch
+from scipy.stats import kendalltau
+
+import rankbound as rb
+from rankbound_study.claims import by_hand
+from rankbound_study.claims.all_orders import Value, agree, values_of_library
+from rankbound_study.claims.by_hand import Order
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import Verdict, holds
+from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
+
+RANDOM_LISTS = 100
+LONGEST, BEST_GRADE = 15, 3
+"""Of the random lists."""
+
+CUTOFF = 5
+
+MOST_PERMUTED = 6
+"""Items of the longest lists whose orders are all compared."""
+
+FAMILIES = {"pointwise": "squared", "pairwise": "hinge", "listwise": "ListMLE"}
+"""One loss of each."""
+
+STEPS, RATE = 15, 0.2
+"""Of gradient descent."""
+
+ByHand = Callable[[Order], Value]
+
+
+def _random_orders() -> list[Order]:
+    """Grades from rank 1 down, some of them relevant; Murphy's examples stand first."""
+    random = np.random.default_rng(0)
+    drawn = [tuple(random.integers(0, BEST_GRADE + 1, random.integers(2, LONGEST + 1)).tolist()) for _ in range(999)]
+    return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
+
+
+MURPHY: dict[str, ByHand] = {
+    **{f"P@{k}": partial(by_hand.precision, k=k) for k in range(1, CUTOFF + 1)},
+    "AP": by_hand.average_precision,
+    "DCG": by_hand.dcg,
+    "DCG(gain=linear,discount=log2(r))": by_hand.dcg_from_rank_two,
+    f"DCG@{CUTOFF}": partial(by_hand.dcg, k=CUTOFF),
+    f"DCG(gain=linear,discount=log2(r))@{CUTOFF}": partial(by_hand.dcg_from_rank_two, k=CUTOFF),
+    "nDCG": by_hand.ndcg,
+    "nDCG(gain=linear,discount=log2(r))": lambda order: (
+        by_hand.dcg_from_rank_two(order) / by_hand.dcg_from_rank_two(_ideal(order))
+    ),
+}
+"""Murphy's metrics: the library's text, and the definition."""
+
+WIKI: dict[str, ByHand] = {
+    f"CG@{CUTOFF}": partial(by_hand.cumulative_gain, k=CUTOFF),
+    "DCG(gain=linear)": by_hand.dcg_of_grades,
+    "nDCG(gain=linear)": lambda order: by_hand.dcg_of_grades(order) / by_hand.dcg_of_grades(_ideal(order)),
+    "RR": by_hand.reciprocal_rank,
+}
+"""The same of the wiki page."""
+
+
+def _ideal(order: Order) -> Order:
+    return tuple(sorted(order, reverse=True))
+
+
+def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
+    """How many values of the library are those of the definitions."""
+    return sum(
+        agree(values_of_library(rb.metric(text), orders).tolist(), map(by, orders)) for text, by in metrics.items()
+    )
+
+
+@decides("M01")
+def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
+    """The library against the definitions and against scikit-learn, and both against the printed table."""
+    orders = _random_orders()
+    same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
+    map_agrees = _mean_average_precision_agrees(orders)
+    public, of_public = _agreeing_with_scikit_learn(orders)
+    table = worked_table("table_murphy_9_3")
+    ideal = float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])
+    known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
+    misprints = known.filter(~known["holds"])["printed"].to_list()
+    return Verdict(
+        holds(same == cases and public == of_public and map_agrees),
+        f"P@k, AP, both kinds of DCG and nDCG have the defined value in {same} of {cases} cases ({len(orders)} lists), "
+        f"MAP is their mean AP, and AP and nDCG are scikit-learn's in {public} of {of_public}; of Table 9.3's "
+        f"{len(known)} numbers {len(misprints)} are misprinted ({', '.join(misprints)}), since its logarithms were "
+        f"rounded first, while its ideal DCG of {ideal:.3f} is right.",
+        statistic="share of cases that agree",
+        value=(same + public) / (cases + of_public),
+        n=cases + of_public,
+        shown_in=("table_murphy_9_3",),
+    )
+
+
+def _mean_average_precision_agrees(orders: Sequence[Order]) -> bool:
+    exact = sum(map(by_hand.average_precision, orders)) / len(orders)
+    return agree([float(values_of_library(rb.metric("AP"), orders).mean())], [exact]) == 1
+
+
+def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
+    """How many values of AP and nDCG are a public evaluator's, and of how many."""
+    from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
+
+    ap, ndcg = (values_of_library(rb.metric(text), orders).tolist() for text in ("AP", "nDCG"))
+    scores = [-np.arange(float(len(order))) for order in orders]
+    public_ap = [average_precision_score(np.array(order) > 0, row) for order, row in zip(orders, scores, strict=True)]
+    public_ndcg = [ndcg_score([2.0 ** np.array(order) - 1], [row]) for order, row in zip(orders, scores, strict=True)]
+    return agree(ap, public_ap) + agree(ndcg, public_ndcg), 2 * len(orders)
+
+
+@decides("M02")
+def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
+    """All orders of short lists: against the definition, against scipy's tau, and at both ends."""
+    orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
+    unit, weighted = (
+        values_of_library(rb.metric(text), orders).tolist() for text in ("Kendall", "Kendall(weight=difference)")
+    )
+    same = agree(unit, map(by_hand.kendall, orders)) + agree(
+        weighted, (by_hand.kendall(order, by_difference=True) for order in orders)
+    )
+    tau = agree(unit, (_kendalls_tau(order) / 2 + 0.5 for order in orders))
+    ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
+    told = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
+    return Verdict(
+        holds(same == 2 * len(orders) and tau == len(orders) and ends == [(1.0, 0.0)]),
+        f"With unit weights and with weights by difference the statistic has the defined value in {same} of "
+        f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {told} orders, and "
+        f"with unit weights is half of one plus Kendall's tau in {tau} of {len(orders)}.",
+        statistic="share of cases that agree",
+        value=(same + tau) / (3 * len(orders)),
+        n=3 * len(orders),
+    )
+
+
+def _kendalls_tau(order: Order) -> float:
+    return float(kendalltau(range(len(order), 0, -1), order).statistic)
+
+
+def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
+    """The values of each length's equal and reversed order."""
+    of_order = dict(zip(orders, values, strict=True))
+    lengths = sorted({len(order) for order in orders})
+    return [(round(of_order[tuple(range(n))[::-1]], 9), round(of_order[tuple(range(n))], 9) + 0.0) for n in lengths]
+
+
+@decides("W01")
+def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
+    """The metrics and the hinge loss against their definitions, and one loss of each family in training."""
+    orders = _random_orders()
+    same, cases = _agreeing(WIKI, orders), len(WIKI) * len(orders)
+    hinges = _agreeing_hinges()
+    before, after = _trained()
+    told = ", ".join(f"{after[family]:.2f} by {loss} ({family})" for family, loss in FAMILIES.items())
+    return Verdict(
+        holds(same == cases and hinges == RANDOM_LISTS and all(value > before for value in after.values())),
+        f"CG, DCG, nDCG and reciprocal rank have the defined value in {same} of {cases} cases, the hinge loss in "
+        f"{hinges} of {RANDOM_LISTS} random pairs; trained on lists with a planted order, a linear model's nDCG rises "
+        f"from {before:.2f} to {told}.",
+        statistic="share of cases that agree",
+        value=(same + hinges) / (cases + RANDOM_LISTS),
+        n=cases + RANDOM_LISTS,
+    )
+
+
+def _agreeing_hinges() -> int:
+    """Pairs (a, b) with y(a) > y(b): max(0, 1 - (f(a) - f(b)))."""
+    scores = np.random.default_rng(1).normal(size=(RANDOM_LISTS, 2))
+    found = rb.loss("hinge")(
+        torch.from_numpy(scores.ravel()),
+        torch.tensor([1, 0] * RANDOM_LISTS),
+        torch.arange(0, 2 * RANDOM_LISTS + 1, 2),
+    )
+    return agree(found.tolist(), np.maximum(0, 1 - (scores[:, 0] - scores[:, 1])).tolist())
+
+
+def _trained() -> tuple[float, dict[str, float]]:
+    """Mean nDCG of a linear model before training, and after training on a loss of each family."""
+    generator = torch.Generator().manual_seed(0)
+    n_lists, n_items, n_features = 20, 10, 5
+    features = torch.randn(n_lists * n_items, n_features, generator=generator, dtype=torch.float64)
+    planted, start = torch.randn(2, n_features, generator=generator, dtype=torch.float64)
+    offsets = torch.arange(0, n_lists * n_items + 1, n_items)
+    places = (features @ planted).view(n_lists, n_items).argsort(dim=1).argsort(dim=1)
+    relevance = (places // 3).clamp(max=BEST_GRADE).flatten()
+
+    def mean_ndcg(weights: torch.Tensor) -> float:
+        return float(rb.metric("nDCG")(features @ weights, relevance, offsets).mean())
+
+    after = {}
+    for family, text in FAMILIES.items():
+        loss, weights = rb.loss(text), start.clone().requires_grad_()
+        for _ in range(STEPS):
+            (slope,) = torch.autograd.grad(loss(features @ weights, relevance, offsets).mean(), weights)
+            weights = (weights - RATE * slope).detach().requires_grad_()
+        after[family] = mean_ndcg(weights.detach())
+    return mean_ndcg(start), after

@@ -1,0 +1,53 @@
+"""The largest distance between the distributions of two systems' scores over lists, and whether it is chance."""
+
+from itertools import combinations
+
+import numpy as np
+
+from rankbound.compare import Pair
+from rankbound.compare.scores import Floats, any_over
+
+PERMUTATIONS = 1999
+POINTS = 400
+"""Scores at which the distributions are compared: quantiles of both together."""
+
+
+def distance(of: Pair) -> float:
+    """Between the shares of lists that score at most so much, a topic's lists being one share."""
+    return float(np.abs(_steps(of.a, of.b).sum(0)).max())
+
+
+def permuted_p_value(of: Pair) -> float:
+    """How often a distance as large is found where chance says which of a topic's two sets of lists is whose."""
+    steps = _steps(of.a, of.b)
+    observed = np.abs(steps.sum(0)).max()
+    signs = np.random.default_rng(0).integers(0, 2, (PERMUTATIONS, len(steps))) * 2.0 - 1
+    reached = np.abs(signs @ steps).max(1) >= observed - 1e-12
+    return float((1 + reached.sum()) / (1 + PERMUTATIONS))
+
+
+def distance_between_seeds(values: Floats) -> float:
+    """The largest one between two seeds of one system `(n_units, n_folds, n_seeds)`; NaN for one seed."""
+    known = values[any_over(np.isfinite(values), (1, 2))]
+    pairs = combinations(range(values.shape[2]), 2)
+    found = [float(np.abs(_steps(known[:, :, [i]], known[:, :, [j]]).sum(0)).max()) for i, j in pairs]
+    return max(found, default=float("nan"))
+
+
+def _steps(a: Floats, b: Floats) -> Floats:
+    """Every topic's part of the difference of the two distributions, `(n_topics, n_points)`."""
+    both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
+    points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
+    found: Floats = (_shares(a, points) - _shares(b, points)) / len(a)
+    return found
+
+
+def _shares(values: Floats, points: Floats) -> Floats:
+    """Of every topic the share of its lists that score at most so much."""
+    flat = values.reshape(len(values), -1)
+    known = np.isfinite(flat)
+    rows = np.nonzero(known)[0]
+    counts = np.zeros((len(flat), len(points) + 1))
+    np.add.at(counts, (rows, np.searchsorted(points, flat[known])), 1.0)
+    shares: Floats = counts[:, :-1].cumsum(1) / known.sum(1, keepdims=True)
+    return shares

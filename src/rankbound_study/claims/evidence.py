@@ -1,0 +1,157 @@
+"""The results of a study, as the functions that decide claims ask for them.
+
+Claims speak of MovieLens, MQ2008 and faces; generated stand-ins count as these, so that a demonstration decides all
+claims, too (about its stand-ins). Runs are those of one protocol: the honest one unless a claim is about the other.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.scores import SELECTIONS
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import PairedScores
+from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.experiments import VARIANT
+from rankbound_study.jobs.job import HONEST
+
+KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "n", "p", "epoch")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The files of a results folder.
+
+    Attributes:
+        study: the study's name in its runs.
+        runs, epochs: all runs, and what was measured in every epoch.
+        experiments, experiment_epochs: the same of the experiments.
+        predictions, weights: of the methods that were trained on pictures.
+        images: the pictures, with their ages.
+    """
+
+    study: str
+    runs: Path | None = None
+    epochs: Path | None = None
+    experiments: Path | None = None
+    experiment_epochs: Path | None = None
+    predictions: tuple[Path, ...] = ()
+    weights: tuple[Path, ...] = ()
+    images: Path | None = None
+
+    def cell(
+        self, dataset: str, nsr: int | None = None, *, protocol: str = HONEST, selection: str = "", study: str = ""
+    ) -> pl.LazyFrame:
+        """The rows of one data set (at one ratio) and protocol, trained models and controls; nothing is read yet.
+
+        Args:
+            dataset: as claims call it: `movielens`, `mq2008-label1`, `aaf`.
+            nsr: sampled negatives per relevant item; None for judged lists and pictures.
+            selection: the part that picked the epoch (default: the protocol's).
+            study: another one than the study's own: `neural`, of the comparisons.
+
+        Raises:
+            MissingEvidence: no such rows.
+        """
+        chosen = (
+            (pl.col("study") == (study or self.study))
+            & (pl.col("protocol") == protocol)
+            & self._is_on(dataset, nsr)
+            & ((pl.col("selection") == (selection or SELECTIONS[protocol])) | (pl.col("loss") == "none"))
+        )
+        rows = self._scan(self.runs, "runs").filter(chosen)
+        if rows.select(pl.len()).collect().item() == 0:
+            ratio = "" if nsr is None else f" at NSR {nsr}"
+            raise MissingEvidence(f"no {protocol} runs on {dataset}{ratio}: protocols and datasets leave them out")
+        return rows
+
+    def boundings(
+        self,
+        metric: str,
+        loss: str,
+        dataset: str,
+        nsr: int | None = None,
+        *,
+        protocol: str = HONEST,
+        selection: str = "",
+    ) -> PairedScores:
+        """Scores of all boundings of a loss, by topic, fold and seed: the systems are called by their bounding."""
+        rows = self.cell(dataset, nsr, protocol=protocol, selection=selection).filter(pl.col("loss") == loss)
+        return scores_of_runs(_collected(rows, metric), metric, by=("bounding",))
+
+    def controls(self, metric: str, dataset: str, nsr: int | None = None, *, protocol: str = HONEST) -> PairedScores:
+        """Scores of the models without training: random, popularity, oracle."""
+        rows = self.cell(dataset, nsr, protocol=protocol).filter(pl.col("loss") == "none")
+        return scores_of_runs(_collected(rows, metric), metric, by=("model",))
+
+    def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
+        """What the study's own honest trainings measured in every epoch on a data set."""
+        chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
+        return self._scan(self.epochs, "epochs").filter(chosen)
+
+    def varied(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
+        """The rows of every variant of an experiment on a data set, by the variant's name (`f16`).
+
+        The same models as the study trains stand in `cell`, under the study's own settings.
+        """
+        picked = {
+            name: rows.filter(pl.col("selection") == SELECTIONS[HONEST])
+            for name, rows in self._variants(self.experiments, experiment, dataset, nsr).items()
+        }
+        if not picked:
+            raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
+        return picked
+
+    def varied_epochs(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
+        """What every variant of an experiment measured in every epoch, by the variant's name."""
+        return self._variants(self.experiment_epochs, experiment, dataset, nsr)
+
+    def _variants(self, path: Path | None, experiment: str, dataset: str, nsr: int | None) -> dict[str, pl.LazyFrame]:
+        start = f"{self.study}{VARIANT}{experiment}-"
+        rows = self._scan(path, "experiments").filter(pl.col("study").str.starts_with(start), self._is_on(dataset, nsr))
+        names = rows.select("study").unique().sort("study").collect()["study"].to_list()
+        return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
+
+    def _is_on(self, dataset: str, nsr: int | None) -> pl.Expr:
+        return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
+
+    def ratios(self, dataset: str) -> list[int]:
+        """The negative sampling ratios of a data set of ratings that honest runs have."""
+        rows = self._scan(self.runs, "runs").filter(
+            pl.col("dataset") == self._named(dataset), pl.col("protocol") == HONEST, pl.col("study") == self.study
+        )
+        found: list[int] = (
+            rows.select("nsr_test").unique().sort("nsr_test").drop_nulls().collect()["nsr_test"].to_list()
+        )
+        if not found:
+            raise MissingEvidence(f"no honest runs on {dataset}")
+        return found
+
+    def _named(self, dataset: str) -> str:
+        """The data set, or its stand-in."""
+        for name in (dataset, f"{SYNTHETIC}{dataset}"):
+            if name in self._data_sets:
+                return name
+        raise MissingEvidence(f"no runs on {dataset}")
+
+    @cached_property
+    def _data_sets(self) -> frozenset[str]:
+        files = [path for path in (self.runs, self.experiments) if path is not None]
+        return frozenset(
+            name for path in files for name in scan_runs(path).select("dataset").unique().collect()["dataset"]
+        )
+
+    @staticmethod
+    def _scan(path: Path | None, what: str) -> pl.LazyFrame:
+        if path is None:
+            raise MissingEvidence(f"no {what}: none were asked for")
+        return scan_runs(path)
+
+
+def _collected(rows: pl.LazyFrame, metric: str) -> pl.DataFrame:
+    names = rows.collect_schema().names()
+    return rows.select(*(name for name in KEY if name in names), metric).collect()

@@ -1,0 +1,144 @@
+"""Claims about ages: how much of their variance regression explains, and which pairs of faces are ordered wrongly."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import PIXELS, REGRESSION, Methods, read_methods
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.results.neural_names import FAMILIES
+from rankbound_study.results.neural_pairs import GAPS, explained, read_pairs, with_readings
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate, over_members
+from rankbound.compare.scores import Floats, Integers
+
+PRINTED_R_SQUARED = 0.28
+"""The share of variance that the best age regression explains (Li and Wu section 5)."""
+
+WIDEST = 0.2
+"""An interval of R^2 that is wider than this says neither yes nor no."""
+
+
+@decides("N13")
+def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
+    """The share of the test faces' variance that the best regression by validation explains, beside the printed one."""
+    methods = read_methods(evidence, PIXELS)
+    found = explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
+    best = methods.best(sorted(found))
+    value, low, high, faces = found[best]
+    others = ", ".join(f"{name} {found[name][0]:.1%}" for name in sorted(found) if name != best)
+    inside = low <= PRINTED_R_SQUARED <= high
+    return Verdict(
+        (CONFIRMED if high - low <= WIDEST else INCONCLUSIVE) if inside else REFUTED,
+        f"{best}, the best regression by validation, explains {value:.1%} (interval {low:.1%} to {high:.1%}) of the "
+        f"variance of age in {faces} test faces of {methods.title}{f'; of the others, {others}' if others else ''}.",
+        statistic="share of the variance of age that the best regression explains",
+        value=value,
+        low=low,
+        high=high,
+        n=faces,
+        shown_in=("table_neural_2",),
+    )
+
+
+@decides("N14")
+def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Verdict:
+    """Whether accuracy rises with the years between two faces, of the best method by validation."""
+    methods = read_methods(evidence, PIXELS)
+    best = methods.best([name for family in FAMILIES for name in methods.of(family)])
+    trend = Trend.of(with_readings(pairs_of(evidence, methods, [best])))
+    p_value = trend.slope.p_value()
+    low, high = trend.slope.interval(1 - LEVEL)
+    told = ", ".join(
+        f"{share:.1%} of {count} at {_years(*gap)}"
+        for gap, share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
+        if count
+    )
+    return Verdict(
+        _verdict_of_slope(trend.slope.mean, p_value),
+        f"The share of rightly ordered pairs of {methods.title} changes by {trend.slope.mean:+.3f} from each group of "
+        f"age differences to the next ({low:+.3f} to {high:+.3f}): {best} orders {told} years rightly.",
+        statistic="change of pair accuracy with each wider group of age differences",
+        value=trend.slope.mean,
+        low=low,
+        high=high,
+        p_value=p_value,
+        n=sum(trend.counts),
+        shown_in=("figure_neural_gaps",),
+    )
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Accuracy by groups of the years between two faces.
+
+    Attributes:
+        slope: of the accuracy over the groups, numbered in order, by least squares; its error knows shared faces.
+        accuracy, counts: of each group; NaN and 0 where it has no pairs.
+    """
+
+    slope: Estimate
+    accuracy: tuple[float, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, pairs: pl.DataFrame) -> "Trend":
+        """Of one method's pairs, seeds averaged.
+
+        Raises:
+            MissingEvidence: all are of one group.
+        """
+        found = pairs.group_by("fold", "topic").agg(
+            pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean()
+        )
+        found = found.sort("fold", "topic")
+        years, right = found["years"].to_numpy(), found["PairAccuracy"].to_numpy().astype(np.float64)
+        within = [(years >= least) & (years <= most) for least, most in GAPS]
+        kept = np.any(within, axis=0)
+        group: Floats = np.argmax(within, axis=0)[kept].astype(np.float64)
+        if len(group) < 3 or np.ptp(group) == 0:
+            raise MissingEvidence("pairs of faces with different gaps in age")
+        faces: Integers = found.select("older", "younger").to_numpy().astype(np.int64)[kept]
+        counts = tuple(int(mask.sum()) for mask in within)
+        accuracy = tuple(
+            float(right[mask].mean()) if count else math.nan for mask, count in zip(within, counts, strict=True)
+        )
+        return cls(_slope(group, right[kept], faces), accuracy, counts)
+
+
+def _slope(group: Floats, right: Floats, faces: Integers) -> Estimate:
+    """Least squares: the slope plus each pair's influence on it, so that their mean is the slope."""
+    centred = group - group.mean()
+    squares = float((centred**2).sum())
+    slope = float(centred @ right) / squares
+    residuals = right - right.mean() - slope * centred
+    influence: Floats = slope + len(group) * centred * residuals / squares
+    return over_members(influence, faces)
+
+
+def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataFrame:
+    """The pairs of faces of a data set as these methods scored them.
+
+    Raises:
+        MissingEvidence: there are none, or no ages.
+    """
+    if evidence.images is None:
+        raise MissingEvidence("no images file, which has the ages")
+    files = [path for path in evidence.predictions if path.parts[-4] == methods.dataset and path.parts[-3] in names]
+    if not files:
+        raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")
+    return read_pairs(files, evidence.images)
+
+
+def _verdict_of_slope(slope: float, p_value: float) -> str:
+    if p_value >= LEVEL:
+        return INCONCLUSIVE
+    return CONFIRMED if slope > 0 else REFUTED
+
+
+def _years(least: int, most: int) -> str:
+    return f"{least} to {most}" if most < GAPS[-1][1] else f"{least} or more"

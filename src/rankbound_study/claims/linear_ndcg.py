@@ -1,0 +1,140 @@
+"""Claims about linear DCG: the theorems of Jin and Geng, over all short lists of ratings."""
+
+from itertools import pairwise, permutations, product
+
+import numpy as np
+
+import rankbound as rb
+from rankbound_study.claims.all_orders import agree, binary_orders, values_of_library
+from rankbound_study.claims.by_hand import Order, linear_dcg, wrong_pairs
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import Verdict, holds
+
+MOST_OF_TWO = 8
+"""Items of the longest lists of two ratings."""
+
+MOST_RATED, RATINGS = 6, (2, 3, 4)
+"""Items of the longest lists of more ratings, and how many ratings there are."""
+
+TIED_LISTS, MOST_TIED = 200, 6
+
+TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]
+"""N items, m of them with the better rating."""
+
+
+@decides("L01")
+def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
+    """The fewest exchanges to every order, if each has to cost at least 1, by breadth-first search."""
+    orders = reached = 0
+    for n, m in TWO_RATINGS:
+        fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
+        within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
+        orders, reached = orders + len(within), reached + sum(within)
+    return Verdict(
+        holds(reached == orders),
+        f"{reached} of the {orders} orders of two ratings and 2 to {MOST_OF_TWO} items are reached from the ideal "
+        "order by at most as many exchanges as the rarer rating has items, each of which lowers the linear DCG by 1 or "
+        "more.",
+        statistic="share of orders reached",
+        value=reached / orders,
+        n=orders,
+        shown_in=("figure_linear_2",),
+    )
+
+
+def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
+    """By the orders that can be reached."""
+    fewest, front = {ideal: 0}, [ideal]
+    while front:
+        found = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
+        fewest |= found
+        front = list(found)
+    return fewest
+
+
+def _exchanges(order: Order) -> list[Order]:
+    """The orders that exchanging two items gives, if the linear DCG falls by at least 1."""
+    found = []
+    for i in range(len(order)):
+        for j in range(i + 1, len(order)):
+            after = (*order[:i], order[j], *order[i + 1 : j], order[i], *order[j + 1 :])
+            if linear_dcg(order) - linear_dcg(after) >= 1:
+                found.append(after)
+    return found
+
+
+@decides("L02")
+def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
+    """DCG errors, weighted wrong pairs and sums of two-rating errors of all short lists, and of random tied ones."""
+    orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
+    errors = [_dcg_error(order) for order in orders]
+    pairs = agree(map(wrong_pairs, orders), errors)
+    sums = agree((sum(wrong_pairs(_two_ratings(order, k)) for k in range(1, 4)) for order in orders), errors)
+    # The library's errors are undefined where nothing is relevant.
+    library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
+    strict, halved = _of_tied_lists()
+    return Verdict(
+        holds(pairs == sums == library == len(orders)),
+        f"Of {len(orders):,} lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores the DCG error is "
+        f"the weighted count of wrong pairs in {pairs:,}, and a sum of two-rating errors in {sums:,}; of {TIED_LISTS} "
+        f"with ties only {strict} are right, and {halved} once half of each tied pair is added.",
+        statistic="share of lists",
+        value=min(pairs, sums, library) / len(orders),
+        n=len(orders),
+        shown_in=("figure_linear_2", "figure_linear_3"),
+    )
+
+
+def _dcg_error(order: Order) -> int:
+    return linear_dcg(sorted(order, reverse=True)) - linear_dcg(order)
+
+
+def _two_ratings(order: Order, threshold: int) -> Order:
+    return tuple(int(rating >= threshold) for rating in order)
+
+
+def _of_tied_lists() -> tuple[int, int]:
+    """Lists with tied scores whose mean DCG error, over all ways to break ties, is R(f); and with half the ties."""
+    random = np.random.default_rng(0)
+    strict = halved = 0
+    for _ in range(TIED_LISTS):
+        size = random.integers(2, MOST_TIED + 1)
+        scores, ratings = random.integers(0, 3, size).tolist(), random.integers(0, 4, size).tolist()
+        wrong = tied = 0.0
+        for i, j in product(range(size), repeat=2):
+            above = max(0, ratings[i] - ratings[j])
+            wrong += above * (scores[i] < scores[j])
+            tied += above * (scores[i] == scores[j])
+        error = _mean_error(scores, ratings)
+        strict += agree([wrong], [error])
+        halved += agree([wrong + tied / 2], [error])
+    return strict, halved
+
+
+def _mean_error(scores: list[int], ratings: list[int]) -> float:
+    """Over all orders of the items in which no lower score stands above a higher one."""
+    errors = [
+        _dcg_error(tuple(ratings[item] for item in items))
+        for items in permutations(range(len(scores)))
+        if all(scores[a] >= scores[b] for a, b in pairwise(items))
+    ]
+    return sum(errors) / len(errors)
+
+
+@decides("L03")
+def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
+    """The formula and the library's largest value against all orders."""
+    largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
+    formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
+    n, m = np.array(TWO_RATINGS).T
+    library = agree(rb.maximum("LinearDCG", n, m).tolist(), largest)
+    return Verdict(
+        holds(formula == library == len(TWO_RATINGS)),
+        f"The formula gives the largest linear DCG over all orders for {formula} of the {len(TWO_RATINGS)} lists of "
+        f"two ratings and 2 to {MOST_OF_TWO} items.",
+        statistic="share of lists",
+        value=formula / len(TWO_RATINGS),
+        n=len(TWO_RATINGS),
+        shown_in=("figure_linear_2",),
+    )

@@ -1,0 +1,165 @@
+"""Claims about networks, on web queries and faces alike: two kinds of pairwise ones, and what many features change."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.rules import together
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.results.neural_features import FeatureResults, feature_results
+from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.number_texts import signed
+from rankbound.compare import Comparison
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import MARGIN
+from rankbound.compare.randomisation import holm
+from rankbound_study.config.data_sets import SYNTHETIC
+
+DIRECT, RANKNET = "DirectRanker", "RankNet"
+
+AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
+"""Verdicts by how much they speak against a claim."""
+
+
+@decides("N03")
+def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
+    """Whether they differ by less than a margin, on web queries and on faces."""
+    found = [(methods, methods.compare(DIRECT, RANKNET)) for methods in _that_ran(evidence, DIRECT, RANKNET)]
+    if not found:
+        raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
+    told = [f"{difference_text(one)} in {_measure(methods, one)} of {methods.title}" for methods, one in found]
+    widest = max((one for _, one in found), key=lambda one: abs(one.difference))
+    return Verdict(
+        _verdict_of_likeness([one for _, one in found]),
+        f"{DIRECT} minus {RANKNET} is {listed(told)}, and alike means a difference below {MARGIN} at 90 % confidence.",
+        statistic=f"mean score, {DIRECT} minus {RANKNET}, the larger",
+        value=widest.difference,
+        low=widest.low,
+        high=widest.high,
+        p_value=widest.margin.p_alike if widest.margin else float("nan"),
+        n=sum(one.n_units for _, one in found),
+        shown_in=("table_neural_1", "table_neural_2"),
+    )
+
+
+@decides("N15")
+def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
+    """Decide by the best network's lead, which should grow from none with few features to a significant one."""
+    found = list(trends(_by_features(evidence)))
+    if not found:
+        raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
+    least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[-1], one.trend["difference"]))
+    return Verdict(
+        together(*(one.verdict for one in found)),
+        f"With ten times the features the lead of the best network over the best linear model or trees changes by "
+        f"{listed([_trend_text(one) for one in found])}.",
+        statistic="change of the network's lead with ten times the features",
+        value=least.trend["difference"],
+        low=least.trend["low"],
+        high=least.trend["high"],
+        p_value=least.adjusted[-1],
+        shown_in=("table_neural_features", "figure_neural_features"),
+        n=len(least.rows),
+    )
+
+
+@dataclass(frozen=True)
+class LeadTrend:
+    """The gaps of one family on one data set, and how they change.
+
+    Attributes:
+        rows: a gap for each number of features, ascending.
+        trend: the change of the gap with ten times the features.
+        adjusted: p-values of the gaps, then of the trend, by Holm over all of them.
+        signs: of the same: 1 or -1 where a difference is significant, else 0.
+    """
+
+    dataset: str
+    rows: Sequence[dict[str, Any]]
+    trend: dict[str, Any]
+    adjusted: Sequence[float]
+    signs: Sequence[int]
+
+    @property
+    def verdict(self) -> str:
+        """Confirmed if the network wins with the most features, not with the fewest, and its lead grows between them.
+
+        Refuted if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
+        """
+        fewest, most, trend = self.signs[0], self.signs[-2], self.signs[-1]
+        if trend < 0 or most < 0 or fewest > 0:
+            return REFUTED
+        return CONFIRMED if most > 0 and trend > 0 else INCONCLUSIVE
+
+
+def trends(results: FeatureResults) -> Iterator[LeadTrend]:
+    """One of each data set and family with gaps at several numbers of features."""
+    for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
+        rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
+        for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
+            adjusted = holm([row["p_value"] for row in (*rows, trend)])
+            signs = [_sign(row, p_value) for row, p_value in zip((*rows, trend), adjusted, strict=True)]
+            yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
+
+
+def _sign(row: dict[str, Any], p_value: float) -> int:
+    if p_value >= LEVEL:
+        return 0
+    return 1 if row["difference"] > 0 else -1
+
+
+def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
+    """The data sets on which all these methods ran."""
+    for dataset in (QUERIES, PIXELS):
+        try:
+            methods = read_methods(evidence, dataset)
+            methods.needs(*names)
+        except MissingEvidence:
+            continue
+        yield methods
+
+
+def _verdict_of_likeness(found: list[Comparison]) -> str:
+    """Confirmed if alike everywhere; refuted if the difference is significantly beyond the margin anywhere."""
+    tests = [one.margin for one in found]
+    if any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests):
+        return REFUTED
+    return CONFIRMED if all(_is_alike(one) for one in found) else INCONCLUSIVE
+
+
+def _is_alike(comparison: Comparison) -> bool:
+    """Systems that score the same everywhere need no test."""
+    if comparison.margin is not None:
+        return comparison.margin.verdict == "alike"
+    return comparison.n_units > 1 and comparison.low == comparison.high == comparison.difference == 0
+
+
+def _by_features(evidence: Evidence) -> FeatureResults:
+    if evidence.runs is None:
+        raise MissingEvidence("no runs: none were asked for")
+    of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
+    if evidence.epochs is None:
+        raise MissingEvidence("no epochs, whose validation scores tell the best network and the best other model")
+    predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
+    return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
+
+
+def _trend_text(one: LeadTrend) -> str:
+    change = f"{signed(one.trend['difference'])} ({signed(one.trend['low'])} to {signed(one.trend['high'])})"
+    trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[one.signs[-1]]
+    return f"{change}, {trend}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"
+
+
+def _lead(row: dict[str, Any]) -> str:
+    return f"{signed(row['difference'])} with {row['features']:,}"
+
+
+def _measure(methods: Methods, found: Comparison) -> str:
+    if methods.scores.members is None:
+        return f"mean {methods.metric} over {found.n_units} queries"
+    return f"the share of {found.n_units} pairs that are ordered rightly"

@@ -1,0 +1,148 @@
+"""Whether a choice keeps the order of the losses: as well as two seeds of one and the same choice do.
+
+The order is that of all losses and boundings by mean score. How sure the comparison is, a bootstrap over topics says:
+each resample orders everything anew, variants and seeds alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare.draws import draws
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.scores import Floats
+
+RESAMPLES = 999
+
+_TRAINING = ("loss", "bounding")
+
+_Pairs = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Kendall's tau between orders, the least of each kind.
+
+    Attributes:
+        between_choices: of the choices, each over all its seeds; NaN where no topic has all scores.
+        between_seeds: of two seeds of one choice; None where each has one.
+    """
+
+    between_choices: float
+    between_seeds: float | None
+
+
+@dataclass(frozen=True)
+class OrderKept(Agreement):
+    """The same with how sure it is: the 95 % interval, over topics, of the first tau minus the second."""
+
+    low: float
+    high: float
+
+    @property
+    def verdict(self) -> str:
+        """Refuted where choices agree significantly less than seeds; confirmed where they agree as well or better."""
+        if self.between_seeds is None:
+            return INCONCLUSIVE
+        if self.between_choices >= self.between_seeds:
+            return CONFIRMED
+        return REFUTED if self.high < 0 else INCONCLUSIVE
+
+    def __str__(self) -> str:
+        told = f"{self.between_choices:.2f}"
+        if self.between_seeds is None:
+            return f"{told} (one seed says nothing of chance)"
+        return f"{told} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
+
+
+def agreement(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> Agreement:
+    """Of the rows of several choices, and of those whose seeds tell how much chance alone changes the order.
+
+    All have the same losses and boundings. Topics that lack a score somewhere are left out.
+    """
+    return _Orders.of(choices, seeds_of, metric).agreement()
+
+
+def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> OrderKept:
+    """As `agreement`, with a bootstrap over topics."""
+    orders = _Orders.of(choices, seeds_of, metric)
+    found = orders.agreement()
+    if found.between_seeds is None:
+        return OrderKept(found.between_choices, None, float("nan"), float("nan"))
+    across, by_seed = orders.least_taus(draws(np.random.default_rng(0), orders.n_topics, RESAMPLES))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(across - by_seed, [tail, 1 - tail])
+    return OrderKept(found.between_choices, found.between_seeds, float(low), float(high))
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """Mean scores `(n_orders, n_topics, n_trainings)`, of choices and of single seeds, and which are compared."""
+
+    means: Floats
+    of_choices: _Pairs
+    of_seeds: _Pairs
+
+    @classmethod
+    def of(cls, choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> "_Orders":
+        own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
+        of_seeds: list[tuple[int, int]] = []
+        first = len(choices)
+        for seeds in own:
+            of_seeds += combinations(range(first, first + len(seeds)), 2)
+            first += len(seeds)
+        tables = _tables([*choices, *(one for seeds in own for one in seeds)], metric)
+        return cls(tables, list(combinations(range(len(choices)), 2)), of_seeds)
+
+    @property
+    def n_topics(self) -> int:
+        return int(self.means.shape[1])
+
+    def agreement(self) -> Agreement:
+        """Over all topics."""
+        if not self.n_topics:
+            return Agreement(float("nan"), None)
+        across, by_seed = self.least_taus(np.ones((1, self.n_topics)))
+        return Agreement(float(across[0]), float(by_seed[0]) if self.of_seeds else None)
+
+    def least_taus(self, weights: Floats) -> tuple[Floats, Floats]:
+        """Between choices and between seeds, when topics weigh as much as each row of `weights` says."""
+        signs = [_signs(weights @ table) for table in self.means]
+        return _least(signs, self.of_choices), _least(signs, self.of_seeds)
+
+
+def _tables(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
+    """Mean scores `(n_rows, n_topics, n_trainings)` over folds and seeds."""
+    means = pl.concat(
+        one.with_columns(pl.col(metric).fill_nan(None))
+        .group_by("topic", *_TRAINING)
+        .agg(pl.col(metric).mean())
+        .with_columns(part=pl.lit(number))
+        for number, one in enumerate(rows)
+    ).sort("part", "topic", *_TRAINING)
+    trainings = means.select(_TRAINING).unique()
+    full = means.group_by("topic").agg(pl.col(metric).count()).filter(pl.col(metric) == len(rows) * len(trainings))
+    kept = means.join(full.select("topic"), on="topic", how="semi", maintain_order="left")
+    return kept[metric].to_numpy().reshape(len(rows), len(full), len(trainings))
+
+
+def _signs(means: Floats) -> Floats:
+    """Which of every two trainings has the higher mean, `(n_resamples, n_pairs)`; rounding alone is a tie."""
+    first, second = np.triu_indices(means.shape[1], 1)
+    gaps = means[:, first] - means[:, second]
+    return np.where(np.abs(gaps) <= 1e-12 * np.abs(means).max(), 0.0, np.sign(gaps))
+
+
+def _least(signs: Sequence[Floats], pairs: _Pairs) -> Floats:
+    """The least Kendall's tau-b of these pairs of orders, in every resample."""
+    found = np.ones(len(signs[0]))
+    for one, other in pairs:
+        agreeing = (signs[one] * signs[other]).sum(1)
+        untied = np.sqrt(np.abs(signs[one]).sum(1) * np.abs(signs[other]).sum(1))
+        tau = np.divide(agreeing, untied, out=np.ones_like(agreeing), where=untied > 0)
+        found = np.minimum(found, tau)
+    return found

@@ -1,0 +1,182 @@
+"""Claims about models of pairs: which functions of two items give an order, and what a pair's mirror image adds."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from rankbound_study.claims.all_orders import SAME
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict, holds
+from rankbound.training.mlp import MLP
+
+FEATURES, HIDDEN = 5, (16,)
+
+TRIPLES = 200_000
+"""Of random items, for transitivity."""
+
+POINTS = 100
+"""Differences at which a function's slope is taken."""
+
+NETWORKS, ITEMS = 50, 30
+"""Random networks, and the items whose pairs each is asked about."""
+
+PAIRS = 40
+
+LINKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "RankNet": torch.sigmoid,
+    "DirectRanker": lambda difference: torch.sigmoid(torch.tanh(difference)),
+}
+"""F of Li and Wu's eq. 1: the chance that the first item wins, of the difference of the scores."""
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def _random(*shape: int, generator: torch.Generator) -> Tensor:
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@decides("N04")
+def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
+    """Whether tanh(w.d (1 + (v.d)^2)) is odd and transitive, and depends on one linear score of d alone."""
+    generator = _generator()
+    w, v = _random(2, FEATURES, generator=generator)
+    return verdict_on_second_network(
+        lambda difference: torch.tanh(difference @ w * (1 + (difference @ v) ** 2)),
+        "tanh(w·d (1 + (v·d)²))",
+        w,
+        generator,
+    )
+
+
+def verdict_on_second_network(
+    second_network: Callable[[Tensor], Tensor], formula: str, w: Tensor, generator: torch.Generator
+) -> Verdict:
+    """Refuted if a second network, of differences d, is a counter-example; if not, nothing is shown."""
+    a, b, c = _random(3, TRIPLES, FEATURES, generator=generator)
+    first, second, third = (second_network(difference) for difference in (a - b, b - c, a - c))
+    odd = bool(torch.equal(second_network(b - a), -first))
+    chains = (first > 0) & (second > 0)
+    broken = int((chains & (third <= 0)).sum())
+    directions = _directions_of_slopes(second_network, 0.1 * _random(POINTS, FEATURES, generator=generator))
+    as_scored = int(((first > 0) == ((a - b) @ w > 0)).sum())
+    return Verdict(
+        REFUTED if odd and broken == 0 and directions > 1 else INCONCLUSIVE,
+        f"The second network {formula} is {'' if odd else 'not '}antisymmetric, breaks transitivity in {broken} of "
+        f"{int(chains.sum()):,} random chains of three items, and changes along {directions} independent directions, "
+        f"where a function of one score has one; the order it gives is that of the score w·d for {as_scored:,} of "
+        f"{TRIPLES:,} pairs.",
+        statistic="independent directions of the slope",
+        value=directions,
+        n=TRIPLES,
+        shown_in=("figure_neural_links",),
+    )
+
+
+def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> int:
+    """The rank of the gradients at many points: 1 for any function of one linear score."""
+    points = at.clone().requires_grad_()
+    (slopes,) = torch.autograd.grad(function(points).sum(), points)
+    return int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
+
+
+@decides("N05")
+def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdict:
+    """Random networks of both items' features, and of the difference of two scores."""
+    generator = _generator()
+    joined = sum(has_cycle(_of_joined_pairs(generator)) for _ in range(NETWORKS))
+    differences = [_of_differences(generator) for _ in range(NETWORKS)]
+    lawful = sum(
+        bool((chances.diagonal() == 0.5).all())
+        and bool(((chances + chances.T - 1).abs() <= SAME).all())
+        and not breaks_transitivity(chances)
+        for chances in differences
+    )
+    return Verdict(
+        holds(joined > NETWORKS / 2 and lawful == NETWORKS),
+        f"{joined} of {NETWORKS} random networks of the joined pair prefer a to b, b to c and c to a for some three of "
+        f"{ITEMS} items; {lawful} of {NETWORKS} differences of scores are reflexive, antisymmetric and transitive for "
+        "all of them.",
+        statistic="share of networks with a cycle",
+        value=joined / NETWORKS,
+        n=2 * NETWORKS,
+    )
+
+
+def _of_joined_pairs(generator: torch.Generator) -> Tensor:
+    """The chance that each item beats each other one, by a network of both items' features."""
+    network = MLP(2 * FEATURES, HIDDEN, "tanh", generator).double()
+    items = _random(ITEMS, FEATURES, generator=generator)
+    pairs = torch.cat([items.repeat_interleave(ITEMS, 0), items.repeat(ITEMS, 1)], dim=1)
+    with torch.no_grad():
+        return torch.sigmoid(network(pairs)).view(ITEMS, ITEMS)
+
+
+def _of_differences(generator: torch.Generator) -> Tensor:
+    """The same by the difference of the items' scores."""
+    network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
+    with torch.no_grad():
+        scores = network(_random(ITEMS, FEATURES, generator=generator))
+    return torch.sigmoid(scores[:, None] - scores)
+
+
+def breaks_transitivity(chances: Tensor) -> bool:
+    """Whether some a beats some b, b some c, and a not c."""
+    wins, chains = _wins_and_chains(chances)
+    return bool((chains & ~wins & ~torch.eye(len(wins), dtype=torch.bool)).any())
+
+
+def has_cycle(chances: Tensor) -> bool:
+    """Whether some a beats some b, b some c, and c a, but not a c."""
+    wins, chains = _wins_and_chains(chances)
+    return bool((chains & ~wins & wins.T).any())
+
+
+def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
+    """Who beats whom, and who beats somebody that beats whom."""
+    wins = (chances > 0.5) & ~torch.eye(len(chances), dtype=torch.bool)
+    return wins, (wins.double() @ wins.double()) > 0
+
+
+@decides("N16")
+def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
+    """Loss and gradient of pairs and of their mirror images, without and with a bias of the first item."""
+    same = {bias: sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5)}
+    return Verdict(
+        CONFIRMED if same[0.0] == len(LINKS) * PAIRS else REFUTED,
+        f"Loss and gradient of a pair and of its mirror image are equal in {same[0.0]} of {len(LINKS) * PAIRS} cases "
+        f"(a random network each, with the links of {' and '.join(LINKS)}); with a bias for the item that stands first "
+        f"they are in {same[0.5]}.",
+        statistic="share of pairs equal to their mirror image",
+        value=same[0.0] / (len(LINKS) * PAIRS),
+        n=len(LINKS) * PAIRS,
+    )
+
+
+def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:
+    """How many pairs have the loss and the gradient of their mirror image, each by a random network of its own."""
+    generator, agreeing = _generator(), 0
+    for _ in range(PAIRS):
+        network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
+        items = _random(2, FEATURES, generator=generator)
+        agreeing += torch.allclose(
+            _loss_and_gradient(network, items, 1, link, bias),
+            _loss_and_gradient(network, items.flip(0), -1, link, bias),
+            rtol=0,
+            atol=SAME,
+        )
+    return agreeing
+
+
+def _loss_and_gradient(
+    network: MLP, items: Tensor, outcome: int, link: Callable[[Tensor], Tensor], bias: float
+) -> Tensor:
+    """Seed 000 eq. 2 of one pair, with its sign put right; `outcome` is 1 if the first item won, else -1."""
+    first, second = network(items)
+    chance = link(first - second + bias)
+    loss = -((1 + outcome) / 2 * chance.log() + (1 - outcome) / 2 * (1 - chance).log())
+    slopes = torch.autograd.grad(loss, list(network.parameters()))
+    return torch.cat([loss.detach().reshape(1), *(slope.flatten() for slope in slopes)])

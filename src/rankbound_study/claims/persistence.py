@@ -1,0 +1,152 @@
+"""Claims about the persistence p of the metric nRBP(p): do results depend on it, and which agrees best with others?"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy import stats
+
+from rankbound_study.claims.cells import BOUNDED, LOSSES, UNBOUNDED, Cell, Column, cells, columns, contrasts, scores
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.rules import Family
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.words import numbered
+from rankbound_study.results.number_texts import signed
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats, per_unit
+
+REPORTED = "nRBP(p=0.95)"
+"""The persistence that the thesis reports."""
+OTHERS = ("nRBP(p=0.8)", "nRBP(p=0.9)")
+PERSISTENCES = (*OTHERS, REPORTED)
+AGREES_WITH = ("nDCG", "AP")
+AGREEMENT = 0.5
+"""Kendall's tau from which two orders are more alike than not: three of four pairs agree."""
+
+
+@decides("T33")
+def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
+    """Significant differences at any persistence are so, with their sign, at all; and the orders agree."""
+    every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
+    family = Family.of(contrasts(evidence, every))
+    signs = {
+        place: tuple(_sign(family, Cell("nRBP", place[0], place[1], metric)) for metric in PERSISTENCES)
+        for place in dict.fromkeys((cell.bounding, cell.column) for cell in every)
+    }
+    contrary = sum({-1, 1} <= set(found) for found in signs.values())
+    significant = [found for found in signs.values() if any(found)]
+    same = sum(len(set(found)) == 1 for found in significant)
+    agree = [
+        family.contrasts[cell].mean * family.contrasts[cell._replace(metric=REPORTED)].mean > 0
+        for cell in every
+        if cell.metric != REPORTED
+    ]
+    taus = [_tau_of_orders(evidence, column, metric) for column in columns(evidence) for metric in OTHERS]
+    tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else float("nan")
+    settled = bool(significant) and same == len(significant) and tau > AGREEMENT
+    return Verdict(
+        REFUTED if contrary else CONFIRMED if settled else INCONCLUSIVE,
+        f"Of {len(signs)} boundings and data sets {len(significant)} differ significantly from the unbounded loss at "
+        f"p = 0.8, 0.9 or 0.95: {same} of them at all three with one sign, {contrary} with contrary signs; signs agree "
+        f"with those at 0.95 in {numbered(sum(agree), len(agree))}, and the orders of the boundings have a mean tau of "
+        f"{tau:.2f}.",
+        statistic="Kendall's tau between the orders of the boundings, mean",
+        value=tau,
+        n=len(taus),
+    )
+
+
+@decides("T34")
+def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
+    """Over the topics of all runs, the tau with nDCG and AP is highest at p = 0.95."""
+    taus = {column: _agreements(evidence, column) for column in columns(evidence)}
+    leads = {
+        (column, metric, other): found[metric, REPORTED].lead(found[metric, other])
+        for column, found in taus.items()
+        for metric, other in product(AGREES_WITH, OTHERS)
+    }
+    p_values = dict(zip(leads, holm([lead.p_value() for lead in leads.values()]), strict=True))
+    ahead = [key for key, lead in leads.items() if lead.mean > 0 and p_values[key] <= LEVEL]
+    behind = [key for key, lead in leads.items() if lead.mean < 0 and p_values[key] <= LEVEL]
+    least = min(leads, key=lambda key: leads[key].mean)
+    low, high = leads[least].interval(CONFIDENCE)
+    means = {
+        other: float(np.mean([found[metric, other].value for found in taus.values() for metric in AGREES_WITH]))
+        for other in PERSISTENCES
+    }
+    texts = ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())
+    return Verdict(
+        REFUTED if behind else CONFIRMED if len(ahead) == len(leads) else INCONCLUSIVE,
+        f"The mean tau with nDCG and AP is {texts}; p = 0.95 agrees significantly better than another persistence in "
+        f"{numbered(len(ahead), len(leads))} comparisons and worse in {len(behind)}; its smallest lead is "
+        f"{signed(leads[least].mean)} ({least[2]}, against {least[1]} on {least[0]}).",
+        statistic="Kendall's tau with another metric, p = 0.95 minus another p, smallest",
+        value=leads[least].mean,
+        low=low,
+        high=high,
+        p_value=max(p_values.values()),
+        n=len(leads),
+    )
+
+
+def _sign(family: Family[Cell], cell: Cell) -> int:
+    return (cell in family.higher) - (cell in family.lower)
+
+
+def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
+    """Between the orders of all boundings by their means at two persistences; NaN where one has no order."""
+    means = [
+        [float(np.nanmean(found.matrix[:, list(found.systems).index(name)])) for name in (UNBOUNDED, *BOUNDED)]
+        for found in (scores(evidence, which, "nRBP", column) for which in (REPORTED, metric))
+    ]
+    if any(np.ptp(one) == 0 for one in means):
+        return float("nan")
+    return float(stats.kendalltau(*means).statistic)
+
+
+def _agreements(evidence: Evidence, column: Column) -> dict[tuple[str, str], "_Tau"]:
+    """Between each other metric and nRBP at each persistence, over pairs of topics of all runs together."""
+    products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)
+    untied: dict[str, Floats | float] = dict.fromkeys((*AGREES_WITH, *PERSISTENCES), 0.0)
+    for loss in LOSSES:
+        means = {name: per_unit(scores(evidence, name, loss, column).values) for name in untied}
+        for run in range(len(means[REPORTED])):
+            signs = {name: np.sign(values[run][:, None] - values[run]) for name, values in means.items()}
+            signs = {name: np.nan_to_num(found).astype(np.float32) for name, found in signs.items()}
+            for name in untied:
+                untied[name] += np.einsum("ij,ij->i", signs[name], signs[name]).astype(np.float64)
+            for one, other in products:
+                products[one, other] += np.einsum("ij,ij->i", signs[one], signs[other]).astype(np.float64)
+    for name, found in untied.items():
+        if not np.any(found):
+            raise MissingEvidence(f"{name} is the same in all topics of {column}")
+    return {
+        (one, other): _Tau.of(np.asarray(found), np.asarray(untied[one]), np.asarray(untied[other]))
+        for (one, other), found in products.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Tau:
+    """Tau-b, and by how much every topic moves it: its derivative by the topic's weight (infinitesimal jackknife)."""
+
+    value: float
+    moved_by: Floats
+
+    @classmethod
+    def of(cls, agreeing: Floats, untied: Floats, others_untied: Floats) -> "_Tau":
+        """From each topic's pairs: those that agree minus those that do not, and those that each metric tells apart."""
+        value = float(agreeing.sum() / math.sqrt(untied.sum() * others_untied.sum()))
+        own = 2 * agreeing / math.sqrt(untied.sum() * others_untied.sum())
+        return cls(value, own - value * (untied / untied.sum() + others_untied / others_untied.sum()))
+
+    def lead(self, other: "_Tau") -> Estimate:
+        """How far this one lies above the other."""
+        return Estimate(
+            self.value - other.value, math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum())), math.inf
+        )

@@ -1,0 +1,109 @@
+"""Claims about WARP: what its weights on the first places stand for."""
+
+from itertools import product
+
+import polars as pl
+import torch
+
+from rankbound_study.claims.cells import MQ2008, Column, Contrast, contrast
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.rules import Family, together
+from rankbound_study.claims.varied import column_of
+from rankbound_study.claims.verdict import MissingEvidence, Verdict, holds
+from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound_study.results.number_texts import signed
+from rankbound.compare.frames import scores_of_runs
+
+EXPERIMENT = "warp"
+FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
+"""All weight on the first place; the same weight on each of ten places."""
+
+PLACES = 10
+PRECISION = f"P@{PLACES}"
+
+_LONGEST = 4
+_VALUES = (0.0, 1.0, 2.0)
+"""Scores of the lists that are counted out: with ties, in every order."""
+
+
+@decides("M03")
+def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
+    """The penalty of one weight is the error of the top in all short lists; ten weights raise the precision at ten."""
+    cases = [_is_error_of_the_top(scores, true) for scores, true in _short_lists()]
+    found = {
+        column: {metric: _difference(evidence, column, metric) for metric in (PRECISION, "AP")}
+        for column in _columns(evidence)
+    }
+    family = Family.of({column: of[PRECISION] for column, of in found.items()})
+    least, _ = family.extremes
+    low, high = family.contrasts[least].interval
+    texts = [
+        f"{signed(of[PRECISION].mean)} in precision at ten ({signed(of[PRECISION].interval[0])} to "
+        f"{signed(of[PRECISION].interval[1])}) and {signed(of['AP'].mean)} in average precision on {column}"
+        for column, of in found.items()
+    ]
+    return Verdict(
+        together(holds(all(cases)), family.tend_higher()),
+        f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on the first place is the error of "
+        f"the top label; on lists of more than {PLACES} items ten equal weights instead of one change the score by "
+        f"{'; '.join(texts)}.",
+        statistic="mean precision at ten, ten places minus one, least",
+        value=family.contrasts[least].mean,
+        low=low,
+        high=high,
+        p_value=family.worst_p,
+        n=family.contrasts[least].n,
+    )
+
+
+def _short_lists() -> list[tuple[tuple[float, ...], int]]:
+    return [
+        (scores, true)
+        for size in range(1, _LONGEST + 1)
+        for scores in product(_VALUES, repeat=size)
+        for true in range(size)
+    ]
+
+
+def _is_error_of_the_top(scores: tuple[float, ...], true: int) -> bool:
+    """Whether the penalty is 1 where another label is at the top, ties against the true one, and 0 elsewhere."""
+    error = any(score >= scores[true] for place, score in enumerate(scores) if place != true)
+    rank = warp_rank(torch.tensor(scores), true)
+    return float(warp_penalty(rank, "constant", 1)) == float(warp_penalty(rank, torch.tensor([1.0]))) == float(error)
+
+
+def _columns(evidence: Evidence) -> list[Column]:
+    """Where the experiment ran."""
+    found: list[Column] = []
+    missing: list[MissingEvidence] = []
+    for where in (_on_queries, _on_ratings):
+        try:
+            found.append(where(evidence))
+        except MissingEvidence as error:
+            missing.append(error)
+    if not found:
+        raise missing[0]
+    return found
+
+
+def _on_queries(evidence: Evidence) -> Column:
+    evidence.varied(EXPERIMENT, MQ2008)
+    return Column(MQ2008, None)
+
+
+def _on_ratings(evidence: Evidence) -> Column:
+    return column_of(evidence, EXPERIMENT)
+
+
+def _difference(evidence: Evidence, column: Column, metric: str) -> Contrast:
+    """Ten places minus one, on lists in which the order decides what the first ten places hold."""
+    lazy = next(iter(evidence.varied(EXPERIMENT, column.dataset, column.nsr).values()))
+    rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, metric).collect()
+    if not {FIRST, SPREAD} <= set(rows["loss"]):
+        raise MissingEvidence(f"{EXPERIMENT} lacks {FIRST} or {SPREAD} on {column}, or lists longer than {PLACES}")
+    found = scores_of_runs(rows, metric, by=("loss",))
+    both = found.pair(SPREAD, FIRST)
+    if len(both.units) < 2:
+        raise MissingEvidence(f"{column} has {len(both.units)} topics with a score, a test takes two")
+    return contrast(both)

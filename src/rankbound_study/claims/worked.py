@@ -1,0 +1,219 @@
+"""The worked examples of the thesis (tables 1.1, 2.2 to 2.4, 3.1 to 3.3) and of Murphy, by the library and as printed.
+
+Every value comes from the library's metrics on lists whose order is the ranking; a rank's own share of a sum is the
+metric of the list in which only that rank is relevant. `holds` says whether ours rounds to what is printed; it is empty
+where nothing can be read (the scan has lost the sums of Table 2.3(a) and all sums of Table 3.1).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from importlib.resources import files
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+
+import rankbound as rb
+from rankbound.errors import ConfigError
+
+PERSISTENCE = 0.7
+"""Of Table 2.3."""
+
+ITEMS, RELEVANT = 9, 3
+"""Of the ideal and the worst order in tables 2.2 to 2.4."""
+
+GRADES = (3, 2, 3, 0, 1, 2)
+"""The list of Murphy's Table 9.3, from rank 1 down."""
+
+RELEVANCE = (1, 0, 1, 0, 1)
+"""Murphy's example of average precision (after eq. 9.127)."""
+
+EXACT = 1e-12
+"""How near a printed fraction must be."""
+
+Entry = tuple[str, str, str, float]
+"""(part, row, quantity, ours)"""
+
+
+def worked_table(name: str) -> pl.DataFrame:
+    """One worked table: columns part, row, quantity, ours, printed, holds.
+
+    Raises:
+        ConfigError: no worked table has that name.
+    """
+    if name not in WORKED_TABLES:
+        raise ConfigError(
+            f"there is no {name!r}; the tables without runs are {', '.join(WORKED_TABLES)}; `python -m rankbound_study table --help` "
+            "names the others"
+        )
+    printed = _printed(name)
+    rows = []
+    for part, row, quantity, ours in WORKED_TABLES[name]():
+        text = printed.pop((part, row, quantity), "")
+        rows.append((part, row, quantity, round(ours, 10), text, holds(ours, text)))
+    assert not printed, f"{name}: printed cells without a computed one: {sorted(printed)}"
+    columns = {
+        "part": pl.String,
+        "row": pl.String,
+        "quantity": pl.String,
+        "ours": pl.Float64,
+        "printed": pl.String,
+        "holds": pl.Boolean,
+    }
+    return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def holds(ours: float, printed: str) -> bool | None:
+    """Whether `ours` rounds to the printed decimal, or equals the printed fraction; None where nothing is printed.
+
+    >>> holds(0.6309, "0.63"), holds(0.6351, "0.63"), holds(29 / 36, "29/36"), holds(1.0, "")
+    (True, False, True, None)
+    """
+    if not printed:
+        return None
+    if re.fullmatch(r"-?\d+\.\d+", printed):
+        decimals = len(printed.split(".")[1])
+        return bool(abs(ours - float(printed)) <= 0.5 * 10.0**-decimals + EXACT)
+    return bool(abs(ours - float(_fraction(printed))) <= EXACT)
+
+
+def _fraction(text: str) -> Fraction:
+    """Evaluate `a`, `a/b` or `(a/b+c/d)/e`."""
+    grouped = re.fullmatch(r"\((.+)\)/(\d+)", text)
+    if grouped:
+        return sum((Fraction(term) for term in grouped.group(1).split("+")), Fraction()) / int(grouped.group(2))
+    return Fraction(text)
+
+
+def _printed(name: str) -> dict[tuple[str, str, str], str]:
+    resource = files("rankbound_study.reference").joinpath("worked_tables.csv")
+    table = pl.read_csv(resource.read_bytes(), infer_schema=False)
+    rows = table.filter(pl.col("table") == name.removeprefix("table_")).rows()
+    return {(part, row, quantity): printed for _, part, row, quantity, printed in rows}
+
+
+def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:
+    """A metric of one list whose items stand in the given order."""
+    size = len(relevance_by_rank)
+    scores = np.arange(size, 0, -1, dtype=np.float64)
+    values = rb.metric(metric)(scores, np.asarray(relevance_by_rank), np.array([0, size]))
+    return float(np.asarray(values)[0])
+
+
+def _two_instances() -> Iterator[Entry]:
+    for part, order in (("I_A", (0, 1)), ("I_B", (0, 1, 1, 1, 1, 1))):
+        yield part, " ".join(str(relevant) for relevant in order), "nDCG", _score("nDCG", order)
+
+
+def _ideal_and_worst() -> Iterator[tuple[str, list[int]]]:
+    ideal = [1] * RELEVANT + [0] * (ITEMS - RELEVANT)
+    yield from (("ideal", ideal), ("worst", ideal[::-1]))
+
+
+def _only(rank: int) -> list[int]:
+    return [int(place == rank) for place in range(1, ITEMS + 1)]
+
+
+def _dcg() -> Iterator[Entry]:
+    for part, order in _ideal_and_worst():
+        for rank in range(1, ITEMS + 1):
+            gain = _score("DCG", _only(rank))
+            yield part, f"rank {rank}", "discount", 1 / gain
+            yield part, f"rank {rank}", "gain", gain * order[rank - 1]
+        yield part, "sum", "DCG", _score("DCG", order)
+
+
+def _rbp() -> Iterator[Entry]:
+    name = f"RBP(p={PERSISTENCE})"
+    for part, order in _ideal_and_worst():
+        for rank in range(1, ITEMS + 1):
+            weight = _score(name, _only(rank)) / (1 - PERSISTENCE)
+            yield part, f"rank {rank}", "weight", weight
+            yield part, f"rank {rank}", "gain", weight * order[rank - 1]
+        value = _score(name, order)
+        yield part, "sum", "gain", value / (1 - PERSISTENCE)
+        yield part, "times (1-p)", "RBP", value
+
+
+def _average_precision() -> Iterator[Entry]:
+    for part, order in _ideal_and_worst():
+        for rank in range(1, ITEMS + 1):
+            if order[rank - 1]:
+                yield part, f"rank {rank}", "precision", _score(f"P@{rank}", order)
+        value = _score("AP", order)
+        yield part, "sum", "precision", value * RELEVANT
+        yield part, "divided by R", "AP", value
+
+
+def _over_orders(quantity: str, of_order: Callable[[Sequence[int]], float], *, total: bool) -> Iterator[Entry]:
+    """The value of each distinct order, then sum and mean over all N! permutations, duplicates included."""
+    for part, order in (("X(2,1)", (1, 0)), ("X(3,2)", (1, 1, 0))):
+        values = [of_order(each) for each in permutations(order)]
+        for distinct in sorted(set(permutations(order)), reverse=True):
+            yield part, "".join(str(relevant) for relevant in distinct), quantity, of_order(distinct)
+        if total:
+            yield part, "sum", quantity, sum(values)
+        yield part, "mean", quantity, sum(values) / len(values)
+
+
+def _expected_dcg() -> Iterator[Entry]:
+    return _over_orders("DCG", lambda order: _score("DCG", order), total=False)
+
+
+def _expected_rank_sum() -> Iterator[Entry]:
+    """The first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
+
+    def first_term(order: Sequence[int]) -> float:
+        relevant = sum(order)
+        return _score("nRBP", order) + relevant * (relevant - 1) / 2
+
+    return _over_orders("L1", first_term, total=False)
+
+
+def _expected_ap() -> Iterator[Entry]:
+    return _over_orders("AP", lambda order: _score("AP", order), total=True)
+
+
+def _murphy() -> Iterator[Entry]:
+    """Linear gain over log2(i), the first item undiscounted (eq. 9.128): printed from rounded terms."""
+    variant = "(gain=linear,discount=log2(r))"
+    for rank, grade in enumerate(GRADES, start=1):
+        only = [grade if place == rank else 0 for place in range(1, len(GRADES) + 1)]
+        yield "9.3", f"rank {rank}", "discounted gain", _score(f"DCG{variant}", only)
+    value = _score(f"DCG{variant}@6", GRADES)
+    yield "9.3", "sum", "DCG@6", value
+    yield "9.3", "ideal", "DCG@6", _score(f"DCG{variant}@6", sorted(GRADES, reverse=True))
+    yield "9.3", "normalised", "nDCG@6", _score(f"nDCG{variant}@6", GRADES)
+    yield "9.127", " ".join(map(str, RELEVANCE)), "AP", _score("AP", RELEVANCE)
+
+
+WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
+    "table_1_1": _two_instances,
+    "table_2_2": _dcg,
+    "table_2_3": _rbp,
+    "table_2_4": _average_precision,
+    "table_3_1": _expected_dcg,
+    "table_3_2": _expected_rank_sum,
+    "table_3_3": _expected_ap,
+    "table_murphy_9_3": _murphy,
+}
+
+CAPTIONS: dict[str, str] = {
+    "table_1_1": "A list with all relevant items at the bottom scores above a list whose only one stands second.",
+    "table_2_2": "DCG of the ideal and the worst order of nine items with three relevant ones.",
+    "table_2_3": f"RBP with p = {PERSISTENCE} of the same two orders.",
+    "table_2_4": "AP of the same two orders.",
+    "table_3_1": "DCG of all orders of X(2,1) and X(3,2), and its expectation.",
+    "table_3_2": "First term of the nRBP loss of all orders of X(2,1) and X(3,2), and its expectation.",
+    "table_3_3": "AP of all orders of X(2,1) and X(3,2), and its expectation.",
+    "table_murphy_9_3": "Murphy's Table 9.3 (linear gain, first two ranks undiscounted) and his example of AP. The book"
+    " adds up rounded terms, and carries its DCG into the nDCG.",
+}
+
+
+def title(name: str) -> str:
+    """What people call the table: `table_2_2` is Table 2.2."""
+    if name == "table_murphy_9_3":
+        return "Murphy, Table 9.3"
+    return name.replace("table_", "Table ").replace("_", ".")

@@ -1,0 +1,62 @@
+"""`python -m rankbound_study check-config`: say whether a study's configuration is valid."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankbound_study.config.study import Run, Study
+
+SUMMARY = "Check a study's configuration: every problem with its key, line, what was found and what is allowed"
+EXAMPLES = """\
+  python -m rankbound_study check-config
+  python -m rankbound_study check-config config.yaml mine.yaml"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        type=Path,
+        nargs="*",
+        default=[Path("config.yaml")],
+        help="configuration files, merged in this order (default: config.yaml)",
+    )
+    parser.add_argument(
+        "--schema",
+        type=Path,
+        metavar="FILE",
+        default=Path("workflow/schemas/config.schema.json"),
+        help="its JSON schema",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Check, and say what would run."""
+    from rankbound_study.config.check import check_config
+    from rankbound_study.config.lines import merged
+    from rankbound_study.config.study import Study
+
+    config = merged(arguments.files)
+    check_config(config, arguments.schema, arguments.files)
+    study = Study(config)
+    print(
+        f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
+        f"{_trainings(study, study.runs)} trainings"
+    )
+    for name in dict.fromkeys(variant.experiment for variant in study.variants):
+        runs = [run for run in study.experiments if run.variant and run.variant.experiment == name]
+        print(f"experiment {name}: {len(runs)} training jobs, {_trainings(study, runs)} trainings")
+    for name, section in study.comparisons.items():
+        jobs = len(section["datasets"]) * len(section["methods"])
+        trainings = jobs * len(section["folds"]) * len(section["seeds"])
+        print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
+    for reason in study.left_out.values():
+        print(reason)
+
+
+def _trainings(study: "Study", runs: Sequence["Run"]) -> int:
+    jobs = [study.options(run) for run in runs]
+    return sum(len(job["folds"]) * len(job["seeds"]) for job in jobs)

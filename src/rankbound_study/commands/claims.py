@@ -1,0 +1,56 @@
+"""`python -m rankbound_study claims`: a verdict on every claim of the sources, from a study's results."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it"
+EXAMPLES = """\
+  python -m rankbound_study claims --out-dir results/tables
+  python -m rankbound_study claims --runs results/runs.parquet --epochs results/epochs.parquet \\
+      --experiments results/experiments.parquet --options '{"study": "thesis"}' --out-dir results/tables
+
+Without runs, the claims about formulas alone are decided; the others are `not run`, each with what is missing."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table")
+    parser.add_argument("--epochs", type=Path, metavar="FILE", help="the table of epochs")
+    parser.add_argument("--experiments", type=Path, metavar="FILE", help="the runs of the experiments")
+    parser.add_argument("--experiment-epochs", type=Path, metavar="FILE", help="the epochs of the experiments")
+    for name, meaning in (("predictions", "scores"), ("weights", "weights")):
+        parser.add_argument(
+            f"--{name}", type=Path, metavar="FILE", nargs="*", default=[], help=f"{meaning} of methods on pictures"
+        )
+    parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
+    parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
+    parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
+    # As of `python -m rankbound_study table`: the step's record is called by it.
+    parser.set_defaults(name="table_claims")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Decide, and write the table in all its forms."""
+    from rankbound_study.claims import verdict_table
+    from rankbound_study.claims.evidence import Evidence
+    from rankbound_study.claims.registry import decide
+    from rankbound_study.options import parse_options
+    from rankbound_study.report import claims_table
+    from rankbound_study.report.output import write_text
+
+    evidence = Evidence(
+        parse_options(arguments.options)["study"],
+        runs=arguments.runs,
+        epochs=arguments.epochs,
+        experiments=arguments.experiments,
+        experiment_epochs=arguments.experiment_epochs,
+        predictions=tuple(arguments.predictions),
+        weights=tuple(arguments.weights),
+        images=arguments.images,
+    )
+    table = verdict_table.frame(decide(evidence))
+    stem = arguments.out_dir / verdict_table.NAME
+    write_text(stem.with_suffix(".md"), claims_table.markdown(table))
+    write_text(stem.with_suffix(".tex"), claims_table.latex(table))
+    write_text(stem.with_suffix(".csv"), table.write_csv(float_precision=6))
+    print(verdict_table.summary(table))

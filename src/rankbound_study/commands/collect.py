@@ -1,0 +1,25 @@
+"""`python -m rankbound_study collect`: all runs in one table."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Collect the runs of all jobs, and the epochs beside them, into one table each; check them on the way."
+
+EXAMPLES = """\
+  python -m rankbound_study collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-max.parquet \\
+      --out runs.parquet --epochs-out epochs.parquet
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--runs", type=Path, nargs="+", required=True, help="runs of jobs and controls, not the files beside them"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="all runs")
+    parser.add_argument("--epochs-out", type=Path, required=True, help="all epochs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from rankbound_study.jobs.collect import collect
+
+    collect(arguments.runs, arguments.out, arguments.epochs_out)

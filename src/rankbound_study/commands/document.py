@@ -1,0 +1,27 @@
+"""`python -m rankbound_study document`: the report as one PDF and one web page."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Write the report, findings first: a PDF (Typst) and a self-contained web page"
+EXAMPLES = """\
+  python -m rankbound_study document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
+  python -m rankbound_study document --results results --provenance results/provenance.json --out report.pdf --html report.html"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
+    parser.add_argument("--provenance", type=Path, metavar="FILE", help="what `python -m rankbound_study provenance` wrote")
+    parser.add_argument("--out", type=Path, metavar="PDF", required=True)
+    parser.add_argument("--html", type=Path, metavar="HTML", required=True)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Build the content once, and render it twice."""
+    from rankbound_study.report import document, render_html, render_typst
+
+    content = document.build(arguments.results, arguments.provenance)
+    figures = arguments.results / "figures"
+    render_html.write(content, figures, arguments.html)
+    render_typst.write(content, figures, arguments.out)

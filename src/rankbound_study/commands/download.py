@@ -1,0 +1,30 @@
+"""`python -m rankbound_study download`: get a raw archive and check its content."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Get a publisher's raw archive (from disk, a mirror, or its address) and check its content"
+EXAMPLES = """\
+  python -m rankbound_study download movielens --out data/raw/ml-latest-small.zip
+  RANKBOUND_MIRROR=/srv/archives python -m rankbound_study download mq2008 --out data/raw/MQ2008.zip"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf or vgg16")
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="where to save the archive")
+    parser.add_argument(
+        "--mirror", metavar="M", help="a folder or base URL with the archives by name; after RANKBOUND_MIRROR"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Fetch and check the archive, and state its terms."""
+    from rankbound_study.data.fetch import fetch
+    from rankbound_study.data.sources import find_source
+
+    source = find_source(arguments.source)
+    path = fetch(source, arguments.out, arguments.mirror)
+    print(f"{path}: {source.title}, content as expected\nterms: {source.terms}\ncite: {source.citation}")
+    if source.remark:
+        print(f"note: {source.remark}")

@@ -1,0 +1,84 @@
+"""`python -m rankbound_study export`: the kept scores of a study as TREC runs and qrels."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankbound_study.commands.selection_flags import add_selection_flags, given_selection
+
+if TYPE_CHECKING:
+    from rankbound_study.export.trec_folder import Exported
+
+SUMMARY = "Write a study's kept scores as TREC runs and qrels, for any evaluator"
+EXAMPLES = """\
+  python -m rankbound_study export results --out-dir trec --space _
+  python -m rankbound_study export results --out-dir trec --dataset mq2008-label1 --protocol honest
+  python -m rankbound_study export results --out-dir trec --dataset movielens --nsr 1 --loss AP --bounding min-max --fold 1 --seed 0
+  python -m rankbound_study export results --out-dir trec --study neural --dataset mq2008-label1
+  python -m rankbound_study export results --out-dir trec --dataset aaf --space _
+  rankbound evaluate trec/mq2008-label1/runs/RUN.txt trec/mq2008-label1/qrels.txt -m nDCG -m AP
+
+Without flags that choose, everything is written. Runs on the same test lists share a folder with their qrels.txt;
+runs.csv lists all of them. A training's folds are one run where no topic is in two of them; where topics recur (users
+of MovieLens), each fold has a folder of its own. The qrels hold every item of the lists, 0 for those that are not
+relevant. Scores have as many digits as read back exactly, so that ties stay ties: `rankbound evaluate` gives the
+study's values, and trec_eval, which orders ties by name, others where there are any; runs.csv says how many topics
+have some."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="?",
+        default=Path("results"),
+        metavar="RESULTS",
+        help="a results folder, or one file of predictions (default: results)",
+    )
+    parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="the new folder to write")
+    parser.add_argument(
+        "--data", type=Path, default=Path("data"), metavar="DIR", help="the study's data folder (default: data)"
+    )
+    parser.add_argument(
+        "--space",
+        metavar="TEXT",
+        help="put this in the place of white space in names, which TREC files cannot hold (pairs of faces have some)",
+    )
+    add_selection_flags(parser, "which runs are written (default: all whose scores were kept)")
+    # The step's record is called by it.
+    parser.set_defaults(name="runs")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the folder, and say what is in it."""
+    from rankbound.errors import ConfigError
+    from rankbound.io.files import needs_extra
+
+    space = arguments.space
+    if space is not None and (not space or any(letter.isspace() for letter in space)):
+        raise ConfigError(f"--space {space!r}: expected one or more characters that are no white space, such as _")
+    with needs_extra("statistics"):
+        from rankbound_study.export.trec_folder import export
+        from rankbound_study.results.selection import parse_choice
+    choice = parse_choice([f"{key}={value}" for key, value in given_selection(arguments).items()], "flag")
+    print(_told(export(arguments.results, arguments.data, arguments.out_dir, choice, space), arguments.out_dir))
+
+
+def _told(exported: "Exported", out: Path) -> str:
+    from rankbound_study.export.checked import METRICS, TOLERANCE
+    from rankbound_study.export.trec_folder import INDEX
+
+    index, found = exported.index, exported.agreement
+    tied, metrics = int(index["tied_topics"].sum()), ", ".join(METRICS)
+    compared = f"{metrics} of all lists are those of the study's runs"
+    if found.differing:
+        compared = (
+            f"{metrics} of {found.differing} lists differ from those of the study's runs by more than {TOLERANCE:g}, "
+            f"at most {found.most:.2g}: scores are kept in single precision, where some are tied that were not"
+        )
+    return (
+        f"wrote {len(index)} runs and {index['qrels'].n_unique()} qrels to {out}; {out / INDEX} lists them\n"
+        f"{tied} of {found.lists} lists have tied scores: `rankbound evaluate` takes the mean over their orders, "
+        f"trec_eval orders them by name\n{compared}"
+    )

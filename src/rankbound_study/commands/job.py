@@ -1,0 +1,51 @@
+"""`python -m rankbound_study job`: one training job, all its folds and seeds."""
+
+import argparse
+from pathlib import Path
+
+from rankbound.commands.flags import positive
+
+SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
+
+EXAMPLES = """\
+  python -m rankbound_study job --instances data/instances/movielens-nsr1.parquet --out runs/movielens-nsr1/min-max.parquet \\
+      --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
+                  "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
+                  "folds": [1, 2, 3, 4, 5], "seeds": [0], "optimiser": "adam", "learning_rate": 0.001,
+                  "epochs": 30, "batch_size": 32, "temperature": 1.0, "variant": ""}'
+  python -m rankbound_study job --instances data/instances/aaf.parquet --images data/images/aaf.parquet --out runs/Rank-LR.parquet \\
+      --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
+                  "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
+                  "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,
+                  "batch_size": 100, "scale": "standard"}, "judged_by": "PairAccuracy", "folds": [1], "seeds": [0]}'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
+    parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for models that read features")
+    parser.add_argument("--images", type=Path, help="parquet file of images, in the place of judged lists")
+    parser.add_argument("--image-features", type=Path, help="what a network made of the images, not their pixels")
+    parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
+    parser.add_argument("--test-instances", type=Path, help="the same ratings at another ratio: their test lists count")
+    parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
+    parser.add_argument("--options", required=True, help="JSON object: the job")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
+    parser.add_argument(
+        "--together", type=positive, default=5, metavar="N", help="folds and seeds that take their steps together"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    import torch
+
+    from rankbound_study.jobs.determinism import use_fixed_algorithms
+    from rankbound_study.jobs.parts import Inputs
+    from rankbound_study.jobs.train_job import job_of, run_job
+
+    # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
+    torch.set_num_threads(1)
+    use_fixed_algorithms()
+    names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
+    inputs = Inputs(**{name: getattr(arguments, name) for name in names})
+    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together)

@@ -1,0 +1,30 @@
+"""`python -m rankbound_study provenance`: one file about where every file of a results folder comes from."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Put the records of all steps, the configuration and checksums of all results into one file"
+EXAMPLES = """\
+  python -m rankbound_study provenance --results results --options "$(cat study.json)" --out results/provenance.json
+  python -m rankbound_study provenance --results results --out results/provenance.json
+
+options are the study's configuration as JSON; the workflow gives it. Steps leave their records where the environment
+variable RANKBOUND_PROVENANCE says, which the workflow sets to results/provenance."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="the folder of a study's results")
+    parser.add_argument("--options", metavar="JSON", default="{}", help="the study's configuration")
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="DIR/provenance.json")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Collect, check against the files, write."""
+    from rankbound_study.options import parse_options
+    from rankbound_study.provenance.manifest import make_manifest, write_manifest
+
+    manifest = make_manifest(arguments.results, parse_options(arguments.options))
+    write_manifest(manifest, arguments.out)
+    files = sum(len(step.outputs) for step in manifest.steps)
+    print(f"{len(manifest.steps)} steps made {files} files; {len(manifest.unrecorded)} files have no record")

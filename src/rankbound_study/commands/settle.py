@@ -1,0 +1,31 @@
+"""`python -m rankbound_study settle`: tell Snakemake that what `dvc pull` brought is current."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "After `dvc pull`: make the files current for Snakemake, if DVC finds every one as its lock file says"
+EXAMPLES = """\
+  dvc pull && python -m rankbound_study settle && snakemake -n"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "--folder", type=Path, metavar="DIR", default=Path(), help="the workflow's root (default: the working folder)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Check and settle."""
+    from rankbound_study.provenance.manifest import restore_records
+    from rankbound_study.workflow.dvc_stages import folders_of
+    from rankbound_study.workflow.settle import settle
+
+    missing = settle(arguments.folder)
+    results = arguments.folder / folders_of(arguments.folder)["results"]
+    if (results / "provenance.json").exists():
+        restore_records(results)
+    if missing:
+        print(f"settled, but for what shows licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
+    else:
+        print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")

@@ -1,0 +1,50 @@
+"""`python -m rankbound_study split`: which fold's test part every topic or relevant item belongs to."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+SUMMARY = "Cut a data set into folds: LETOR's own parts, each user's relevant items, or random splits of images"
+EXAMPLES = """\
+  python -m rankbound_study split mq2008 --in data/lists/mq2008.parquet --out data/folds/mq2008.parquet
+  python -m rankbound_study split movielens --in data/interactions/movielens.parquet --out data/folds/movielens.parquet \\
+      --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
+  python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet --options '{"folds": 1}'"""
+INTERACTION_OPTIONS: dict[str, Any] = {"min_relevant": 25, "seed": 0, "threshold": 4.0}
+IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "validation_share": 0.2}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("dataset", metavar="DATASET", help="its name, on which the drawn folds depend")
+    parser.add_argument(
+        "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
+    parser.add_argument(
+        "--options",
+        default="{}",
+        metavar="JSON",
+        help="interactions: min_relevant, seed, threshold; images: folds, seed, test_share, validation_share; "
+        "lists: none",
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the folds."""
+    from rankbound_study.data.contracts import contract_of
+    from rankbound_study.data.folds import fold_interactions, fold_lists
+    from rankbound_study.data.image_splits import Splitting, fold_images
+    from rankbound_study.options import read_options
+
+    contract = contract_of(arguments.data, ("interactions", "lists", "images"))
+    if contract == "lists":
+        read_options(arguments.options, {})
+        fold_lists(arguments.data, arguments.out)
+        return
+    if contract == "images":
+        options = read_options(arguments.options, IMAGE_OPTIONS)
+        fold_images(arguments.data, arguments.out, Splitting(arguments.dataset, **options))
+        return
+    options = read_options(arguments.options, INTERACTION_OPTIONS)
+    fold_interactions(arguments.data, arguments.out, dataset=arguments.dataset, **options)

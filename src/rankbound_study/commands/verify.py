@@ -1,0 +1,83 @@
+"""`python -m rankbound_study verify`: has anything changed since these results were made?"""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Check a results folder against its provenance, or against another results folder"
+EXAMPLES = """\
+  python -m rankbound_study verify                                  # results/: files, inputs, config.yaml
+  python -m rankbound_study verify results/demo --config profiles/demo/study.yaml
+  python -m rankbound_study verify /copied/results --json           # what is not here is not checked
+  python -m rankbound_study verify results --strict                 # open questions count, too
+  python -m rankbound_study verify results --against other/results --tolerance 0.01
+
+The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could be checked. What differs:
+  changed, missing   a file of the results is not as its step left it, or not there
+  unknown            a file that no step made
+  input              a file that steps read, in another folder, is another one now
+  chain              a step read another content of a file than the one recorded by the step that made it
+  config             a key of the configuration has another value
+Open questions, which count with --strict alone:
+  code               another version of the package is installed here than the one that made the results
+  unchecked          a file is not here
+  unrecorded         a file's checksum is known, but not how it was made
+
+With --against, files are compared by their bytes, except the paper, which tells where it was made. With --tolerance,
+only mean scores over topics, folds and seeds count: docs/reproducibility.md says how far those of two machines are
+apart."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=Path("results"), metavar="FOLDER", help="results (default: results)"
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="the study's configuration, merged in this order (default: config.yaml, if its results are this folder)",
+    )
+    parser.add_argument("--strict", action="store_true", help="open questions count as differences")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another results folder to compare with")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="with --against: how far means may be apart")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check, print, and say by the exit status whether all is well."""
+    import math
+
+    from rankbound.errors import ConfigError
+    from rankbound_study.provenance.verify_report import comparison_json, comparison_text, report_json, report_text
+
+    tolerance: float | None = arguments.tolerance
+    if tolerance is not None and (arguments.against is None or not math.isfinite(tolerance) or tolerance < 0):
+        raise ConfigError(f"--tolerance {tolerance}: expected a number of at least 0, together with --against FOLDER")
+    if arguments.against is not None:
+        from rankbound_study.provenance.compare import compare
+
+        comparison = compare(arguments.folder, arguments.against)
+        print(comparison_json(comparison, tolerance) if arguments.json else comparison_text(comparison, tolerance))
+        return 0 if comparison.holds(tolerance) else 1
+    from rankbound_study.provenance.verify import verify
+
+    config = _config(arguments.folder, arguments.config)
+    report = verify(arguments.folder, config)
+    texts = report_json if arguments.json else report_text
+    print(texts(report, strict=arguments.strict, config_checked=config is not None))
+    return 0 if report.holds(strict=arguments.strict) else 1
+
+
+def _config(folder: Path, files: list[Path] | None) -> dict[str, object] | None:
+    """The configuration that was named; or config.yaml, if it is the one of this folder."""
+    if files is None and not Path("config.yaml").is_file():
+        return None
+    from rankbound_study.config.lines import merged
+
+    if files is not None:
+        return merged(files)
+    config = merged([Path("config.yaml")])
+    results = (config.get("pathvars") or {}).get("results", "results")
+    return config if Path(results).resolve() == folder.resolve() else None

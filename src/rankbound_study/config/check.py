@@ -1,0 +1,266 @@
+"""Checking a study's configuration: every problem with its key, its line, what was found and what is allowed.
+
+The schema (workflow/schemas/config.schema.json) holds the rules for single keys; `_cross_checks` those between keys.
+The workflow calls `check_config` before it builds anything, and `python -m rankbound_study check-config` does the same by hand.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from rankbound.errors import ConfigError
+from rankbound_study.config.comparison_checks import check_comparisons
+from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
+from rankbound_study.config.words import listed, named, nearest
+from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC
+from rankbound_study.config.experiment_checks import check_experiments
+
+
+def check_config(
+    config: Mapping[str, Any], schema: Path, files: Sequence[Path] = (), flags: Sequence[str] = ()
+) -> None:
+    """Check a merged configuration.
+
+    Args:
+        config: the configuration, merged.
+        schema: the JSON schema file.
+        files: what it was read from, in the order of merging.
+        flags: keys that the command line gave instead (`snakemake --config seeds=[1,2]`).
+
+    Raises:
+        ConfigError: with one line per problem: file, line, key, what was found, what is allowed, the nearest valid key.
+    """
+    lines = ConfigLines(files, flags)
+    problems = [f"{lines.locate(path)}{message}" for path, message in _problems(config, schema)]
+    problems = [*lines.duplicates, *problems]
+    if problems:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        raise ConfigError("\n  ".join([f"the configuration has {count}:", *problems]))
+
+
+def config_files(workflow: Any) -> list[Path]:
+    """The files that a Snakemake workflow's configuration was merged from, the one that wins last.
+
+    Snakemake lists those of the command line first, though they win; with --replace-workflow-config they are alone.
+    """
+    given = [Path(file) for file in workflow.overwrite_configfiles or []]
+    if given and workflow.config_settings.replace_workflow_config:
+        return given
+    own = [Path(file) for file in workflow.configfiles if Path(file) not in given]
+    return [*own, *given]
+
+
+def load_schema(path: Path) -> dict[str, Any]:
+    """Read the JSON schema; ConfigError says where it was expected."""
+    try:
+        schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"the schema {path} is missing: run this in the workflow's root, or name it") from error
+    return schema
+
+
+def _problems(config: Mapping[str, Any], schema: Path) -> Iterator[tuple[KeyPath, str]]:
+    # Comes with snakemake, not with the library: imported where it is used.
+    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+    # First what JSON cannot hold: neither the schema nor what comes after it knows what to do with that.
+    odd = list(_odd_values(config, ()))
+    if odd:
+        yield from odd
+        return
+    errors = list(Draft202012Validator(load_schema(schema)).iter_errors(config))
+    for error in sorted(errors, key=lambda error: [str(step) for step in error.absolute_path]):
+        yield from _explain(error)
+    if not errors:
+        # Between keys only once every key is what it should be: else one mistake would be told twice.
+        yield from _cross_checks(config)
+
+
+def _odd_values(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Keys that are no text, numbers that are not finite, and YAML's dates, bytes and sets."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if isinstance(key, str):
+                yield from _odd_values(part, (*path, key))
+            else:
+                text = key_text(key)
+                yield (*path, text), f"the key {text} of {named(path)} is no text: write it in quotes"
+    elif isinstance(value, list):
+        for position, part in enumerate(value):
+            yield from _odd_values(part, (*path, position))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield path, f"{named(path)} is {value}: expected a finite number"
+    elif not isinstance(value, str | int | float | None):
+        yield path, f"{named(path)} is {value!r}, a {type(value).__name__}: expected a text or a number"
+
+
+def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
+    """One JSON-schema error as sentences for people."""
+    path: KeyPath = tuple(error.absolute_path)
+    found = _shown(error.instance)
+    match error.validator:
+        case "additionalProperties":
+            allowed = list(error.schema["properties"])
+            for key in [key for key in error.instance if key not in allowed]:
+                name = named((*path, key))
+                yield (*path, key), f"unknown key {name}{nearest(key, allowed)} (the keys here: {listed(allowed)})"
+        case "required":
+            for key in [key for key in error.validator_value if key not in error.instance]:
+                yield path, f"the key {named((*path, key))} is missing{_described(error.schema, key)}"
+            # jsonschema reports one error per missing key, each with the whole list: the caller sees them once.
+        case "enum":
+            allowed = [str(value) for value in error.validator_value]
+            yield (
+                path,
+                f"{named(path)} is {found}: expected one of {listed(allowed)}{nearest(error.instance, allowed)}",
+            )
+        case "pattern" | "propertyNames":
+            yield (
+                path,
+                f"{named(path)} is {found}: expected {_name_like(str(error.validator_value))}",
+            )
+        case "type":
+            kind = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
+            yield path, f"{named(path)} is {found}: expected {_KINDS[kind]}{_hint(error)}"
+        case "uniqueItems":
+            yield path, f"{named(path)} is {found}: a value stands there twice"
+        case "minItems":
+            yield path, f"{named(path)} is an empty list: expected at least one value"
+        case "minLength":
+            yield path, f"{named(path)} is empty: expected a text"
+        case validator if validator in _LIMITS:
+            yield path, f"{named(path)} is {found}: expected {_LIMITS[validator]} {error.validator_value}"
+        case _:
+            yield path, f"{named(path)}: {error.message}"
+
+
+def _name_like(pattern: str) -> str:
+    if pattern == f"^{GRADED}$":
+        return f"the least label that is relevant, or {GRADED}"
+    if pattern.startswith("^[A-Z]"):
+        return "a name of letters, digits and hyphens that starts with a capital, such as Rank-LR"
+    return "a name of small letters, digits and hyphens, such as movielens"
+
+
+_KINDS = {
+    "object": "a section (key: value lines)",
+    "array": "a list, such as [1, 2]",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+_LIMITS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "more than",
+    "exclusiveMaximum": "less than",
+}
+
+
+def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """What no single key can say: data sets that are named, defined and trained in different places."""
+    sections = {name: config.get(name) or {} for name in KINDS}
+    defined = [name for section in sections.values() for name in section]
+    for position, name in enumerate(config["datasets"]):
+        if name not in defined:
+            yield (
+                ("datasets", position),
+                f"datasets names {name!r}, which neither interactions nor lists defines{nearest(name, defined)}",
+            )
+        elif name in sections["images"]:
+            yield (
+                ("datasets", position),
+                f"datasets names {name!r}, which has pictures: name it in a comparison instead",
+            )
+        elif name not in config["training"]:
+            trained = listed(list(config["training"])) or "none"
+            yield ("training",), f"training has no entry for the data set {name!r} (it has {trained})"
+        else:
+            yield from _for_all_protocols(("training", name, "learning_rate"), "rate", config)
+    yield from _for_all_protocols(("seeds",), "list", config)
+    for section, entries in sections.items():
+        for name, entry in entries.items():
+            yield from _raw_or_generated((section, name), entry)
+    for first, second in combinations(KINDS, 2):
+        for name in set(sections[first]) & set(sections[second]):
+            yield (second, name), f"{second}.{name} is defined under {first}, too: give one of them another name"
+    yield from _models_that_fit(config, sections)
+    yield from _boundings_that_fit(config, sections)
+    yield from check_comparisons(config)
+    yield from check_experiments(config)
+
+
+def _for_all_protocols(path: KeyPath, what: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """A section with an entry for each protocol has one for all that run."""
+    section: Any = config
+    for key in path:
+        section = section[key]
+    for protocol in config["protocols"]:
+        if protocol not in section:
+            yield path, f"{named(path)} has no {what} for the protocol {protocol} (it has {listed(list(section))})"
+
+
+def _raw_or_generated(path: KeyPath, entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    generated = str(path[-1]).startswith(SYNTHETIC)
+    if generated and "archive" in entry:
+        yield (*path, "archive"), f"{named(path)} is generated (its name starts with {SYNTHETIC}): it has no archive"
+    if generated and "seed" not in entry:
+        yield path, f"{named(path)} is generated: it needs a seed"
+    if not generated and "archive" not in entry:
+        yield path, f"{named(path)} needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+    if not generated and "size" in entry:
+        yield (*path, "size"), f"{named((*path, 'size'))} is for generated data, whose names start with {SYNTHETIC}"
+
+
+def _models_that_fit(
+    config: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[KeyPath, str]]:
+    for name in config["datasets"]:
+        model = config["training"].get(name, {}).get("model", {}).get("name")
+        path: KeyPath = ("training", name, "model", "name")
+        if name in sections["lists"] and model == "matrix-factorization":
+            yield path, f"{named(path)} is {model}: it learns items that recur between topics; judged lists need mlp"
+        if name in sections["interactions"] and model == "mlp":
+            yield path, f"{named(path)} is {model}: it reads features, and ratings have none; use matrix-factorization"
+
+
+def _boundings_that_fit(
+    config: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[KeyPath, str]]:
+    """The tables of score distributions are by (N, P): lists of grades have none."""
+    bounds = [bound for bound in config["bounds"] if bound.startswith("distribution")]
+    for name in config["datasets"]:
+        readings = sections["lists"].get(name, {}).get("thresholds", [])
+        if bounds and GRADED in readings:
+            path: KeyPath = ("lists", name, "thresholds", readings.index(GRADED))
+            yield (
+                path,
+                f"{named(path)} is {GRADED}, but bounds has {bounds[0]}, whose tables are of binary relevance: take "
+                f"one of them out, or name {name}-{GRADED} in a comparison instead of {name} in datasets",
+            )
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _described(schema: Mapping[str, Any], key: str) -> str:
+    description = schema.get("properties", {}).get(key, {})
+    text = description.get("description", "") if isinstance(description, Mapping) else ""
+    return f" ({text})" if text else ""
+
+
+def _hint(error: Any) -> str:
+    """What people trip over in YAML: 1e-3 without a dot is text."""
+    if error.validator_value in ("number", "integer") and isinstance(error.instance, str):
+        try:
+            number = float(error.instance)
+        except ValueError:
+            return ""
+        return f"; YAML reads {error.instance} as text: write {number!r} without quotes"
+    return ""

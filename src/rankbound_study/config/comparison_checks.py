@@ -1,0 +1,147 @@
+"""What no single key of a comparison can say: losses and data sets that exist, options that a model has."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rankbound_study.config.comparisons import OF_FEATURES, method_settings, with_feature_counts
+from rankbound_study.config.lines import KeyPath
+from rankbound_study.config.words import listed, named, nearest
+from rankbound_study.config.data_sets import Instances, defined_instances
+from rankbound.texts import split_text
+
+# The names that `rankbound.loss` knows. Written out: to check a configuration should not take loading torch.
+LOSS_NAMES = (
+    *("RankNet", "DirectRanker", "hinge", "WARP"),
+    *("squared", "logistic", "ordinal"),
+    *("ListNet", "ListMLE", "softmax", "multinomial", "LambdaRank", "LambdaLoss"),
+    *("nDCG", "AP", "RR", "nRBP"),
+)
+
+MODEL_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "mlp": ("hidden",),
+    "linear": (),
+    "cnn": ("side", "channels", "kernel", "hidden"),
+    "boosted-trees": ("rounds", "every", "leaves", "min_rows", "feature_share", "bins", "learning_rate"),
+    "random-forest": ("rounds", "every", "leaves", "min_rows", "feature_share", "row_share", "bins"),
+    "lasso": ("penalties",),
+    "ridge": ("penalties",),
+}
+"""The options that each model takes, beside its name."""
+
+_NEEDED = {"mlp": ("hidden",), "boosted-trees": ("rounds", "every"), "random-forest": ("rounds", "every")}
+_NEEDED |= {"lasso": ("penalties",), "ridge": ("penalties",)}
+_TRAINED = ("mlp", "linear", "cnn")
+_TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size")
+
+Problem = tuple[KeyPath, str]
+
+
+def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
+    """Every problem between the keys of the comparisons."""
+    defined = defined_instances(config)
+    comparisons = config.get("comparisons") or {}
+    for position, name in enumerate(config.get("compare", [])):
+        if name not in comparisons:
+            hint = nearest(name, list(comparisons))
+            yield ("compare", position), f"compare names {name!r}, which comparisons does not define{hint}"
+    taken: dict[tuple[str, str], str] = {}
+    for name, section in comparisons.items():
+        path: KeyPath = ("comparisons", name)
+        for position, dataset in enumerate(section["datasets"]):
+            where = (*path, "datasets", position)
+            if dataset not in defined:
+                yield where, f"{named(where)} is {dataset!r}, which nothing defines{nearest(dataset, list(defined))}"
+                continue
+            yield from _folds_that_are_there(path, section, defined[dataset], config)
+            for method in with_feature_counts(section)["methods"]:
+                other = taken.setdefault((dataset, method), name)
+                if other != name:
+                    base = method if method in section["methods"] else method.rpartition(OF_FEATURES)[0]
+                    message = f"{named((*path, 'methods', method))} runs on {dataset} in comparisons.{other}, too"
+                    yield (*path, "methods", base), f"{message}: give it another name"
+        yield from _feature_counts(path, section)
+        yield from _shifts(path, section, defined)
+        found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
+        for method, own in section["methods"].items():
+            yield from _method((*path, "methods", method), section, own, found)
+
+
+def _folds_that_are_there(
+    path: KeyPath, section: Mapping[str, Any], instances: Instances, config: Mapping[str, Any]
+) -> Iterator[Problem]:
+    if instances.kind == "images":
+        there = config["images"][instances.source]["folds"]
+        if max(section["folds"]) > there:
+            where = (*path, "folds")
+            yield where, f"{named(where)} has {max(section['folds'])}, but images.{instances.source} makes {there}"
+        if instances.features and "vgg16_side" not in config["images"][instances.source]:
+            where = ("images", instances.source)
+            yield where, f"{named(where)} has no vgg16_side, which {instances.name} needs"
+    elif instances.nsr is not None:
+        where = (*path, "datasets")
+        yield where, f"{named(where)} has {instances.name}: methods read features, and ratings have none"
+
+
+def _feature_counts(path: KeyPath, section: Mapping[str, Any]) -> Iterator[Problem]:
+    counts = section.get("feature_counts", [])
+    if counts != sorted(counts):
+        where = (*path, "feature_counts")
+        yield where, f"{named(where)} is {counts}: expected ascending numbers, {sorted(counts)}"
+    for method, own in section["methods"].items() if counts else ():
+        if own["model"]["name"] == "cnn":
+            where = (*path, "methods", method)
+            yield (
+                where,
+                (
+                    f"{named(where)} is a cnn, which reads whole pictures: it cannot see some of their pixels only "
+                    f"({named((*path, 'feature_counts'))}); take it out of this comparison"
+                ),
+            )
+
+
+def _shifts(path: KeyPath, section: Mapping[str, Any], defined: Mapping[str, Instances]) -> Iterator[Problem]:
+    """Pictures are moved: not what stands in a table, nor what a network made of pictures."""
+    moving = [name for name, own in section["methods"].items() if method_settings(section, own).get("shift")]
+    found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
+    for instances in found if moving else []:
+        if instances.kind != "images" or instances.features:
+            where = (*path, "methods", moving[0])
+            yield where, f"{named(where)} has the setting shift, which moves pictures: {instances.name} has no pixels"
+
+
+def _method(
+    path: KeyPath, section: Mapping[str, Any], own: Mapping[str, Any], data: list[Instances]
+) -> Iterator[Problem]:
+    loss = (*path, "loss")
+    try:
+        name = split_text(own["loss"], "loss")[0]
+    except ValueError as error:
+        yield loss, f"{named(loss)}: {error}"
+    else:
+        if name not in LOSS_NAMES:
+            hint = nearest(name, LOSS_NAMES)
+            yield loss, f"{named(loss)} is {own['loss']!r}: expected one of {listed(LOSS_NAMES)}{hint}"
+        elif name != "squared" and own["model"]["name"] in ("random-forest", "lasso", "ridge"):
+            yield loss, f"{named(loss)} is {own['loss']!r}: {own['model']['name']} takes squared"
+    yield from _model((*path, "model"), own)
+    if own["model"]["name"] in _TRAINED:
+        settings = method_settings(section, own)
+        for key in [key for key in _TRAINER if key not in settings]:
+            yield path, f"{named(path)} is trained without {key}: neither its settings nor the comparison's have one"
+    if own.get("target") == "value":
+        for instances in data:
+            if instances.kind != "images":
+                where = (*path, "target")
+                yield where, f"{named(where)} is value: items of {instances.name} have grades only"
+    elif own["model"]["name"] in ("lasso", "ridge"):
+        yield path, f"{named(path)} is a regression: it needs target: value"
+
+
+def _model(path: KeyPath, own: Mapping[str, Any]) -> Iterator[Problem]:
+    model = own["model"]
+    allowed = MODEL_OPTIONS[model["name"]]
+    for key in [key for key in model if key not in ("name", *allowed)]:
+        takes = listed(allowed) or "none"
+        yield (*path, key), f"{named((*path, key))} is no option of {model['name']} (it takes: {takes})"
+    for key in [key for key in _NEEDED.get(model["name"], ()) if key not in model]:
+        yield path, f"the key {named((*path, key))} is missing"

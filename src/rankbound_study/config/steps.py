@@ -1,0 +1,200 @@
+"""The inputs and options of single steps: what the workflow's rules use as input and parameter functions.
+
+A step's options are one JSON text with sorted keys that holds exactly the configuration that the step depends on, so
+that another value elsewhere in the configuration never reruns it.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from shlex import quote
+from typing import Any
+
+from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
+from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.study import Run, Study
+
+
+def one_of(names: Iterable[object]) -> str:
+    """The regular expression of a wildcard that is one of `names` (nothing matches it if there are none)."""
+    return "|".join(re.escape(str(name)) for name in names) or "(?!)"
+
+
+class Steps:
+    """Functions of a rule's wildcards, for the study of one configuration."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.config = study.config
+
+    # Data
+
+    def source_of_archive(self, wildcards: Any) -> str:
+        """The data set that an archive belongs to."""
+        return self.study.archives[wildcards.archive]
+
+    def archive(self, wildcards: Any) -> str:
+        """The raw file of a data set."""
+        return f"<data>/raw/{self.study.sources[wildcards.source]['archive']}"
+
+    def converted(self, wildcards: Any) -> str:
+        """The parquet file that the folds of a data set are made from."""
+        return self.study.converted_path(wildcards.source)
+
+    def generate_flags(self, wildcards: Any) -> str:
+        """Seed and size of a generated data set."""
+        section = self.study.sources[wildcards.source]
+        return " ".join(f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section)
+
+    def split_options(self, wildcards: Any) -> str:
+        """Which users are kept, or how large the parts are, and the folds' seed; judged lists come with their folds."""
+        keys = {
+            "interactions": ("threshold", "min_relevant", "seed"),
+            "images": ("folds", "validation_share", "test_share", "seed"),
+            "lists": (),
+        }
+        section = self.study.sources[wildcards.source]
+        return as_json(_chosen(section, *keys[self.study.kind_of(wildcards.source)]))
+
+    def source_of_instances(self, wildcards: Any) -> str:
+        """The data set that instances are sampled from."""
+        return self.study.instances[wildcards.instances].source
+
+    def sampled_from(self, wildcards: Any) -> dict[str, str]:
+        """What instances are sampled from: their data set's parquet file, and its folds."""
+        source = self.source_of_instances(wildcards)
+        return {"data": self.study.converted_path(source), "folds": f"<data>/folds/{source}.parquet"}
+
+    def sample_options(self, wildcards: Any) -> str:
+        """How instances are sampled."""
+        return as_json(self.study.instances[wildcards.instances].options)
+
+    # Features of pictures
+
+    def features_from(self, wildcards: Any) -> dict[str, str]:
+        """What the features of a data set are made from: its pictures, and the weights of a network."""
+        generated = wildcards.source.startswith(SYNTHETIC)
+        weights = "<data>/weights/synthetic-vgg16.safetensors" if generated else VGG16_WEIGHTS
+        return {"images": self.study.converted_path(wildcards.source), "weights": weights}
+
+    def features_side(self, wildcards: Any) -> int:
+        """The side that pictures are enlarged to."""
+        return int(self.study.sources[wildcards.source]["vgg16_side"])
+
+    # Runs
+
+    def distribution_options(self, wildcards: Any) -> str:
+        """How score distributions are computed."""
+        return as_json(self.config["distributions"])
+
+    def tilted_from(self, wildcards: Any) -> list[str]:
+        """The instances whose lists' sizes tilted score distributions are of."""
+        return self.study.tilted_files(wildcards.loss, wildcards.tilt)
+
+    def tilted_options(self, wildcards: Any) -> str:
+        """How score distributions over tilted orders are computed."""
+        return as_json({**self.config["distributions"], "tilt": float(wildcards.tilt)})
+
+    def trained_from(self, wildcards: Any) -> dict[str, str]:
+        """What a training job reads: instances, the lists that hold their features, the distributions of its metric."""
+        return self.study.inputs(self._run(wildcards))
+
+    def train_flags(self, wildcards: Any, input: Any) -> str:
+        """The flags for those inputs that only some training jobs have."""
+        return _flags(self.trained_from(wildcards), input)
+
+    def train_options(self, wildcards: Any) -> str:
+        """Everything that a training job depends on, apart from its input files."""
+        return as_json(self.study.options(self._run(wildcards)))
+
+    def compared_from(self, wildcards: Any) -> dict[str, str]:
+        """What a method's job reads: instances, and what holds the items' features."""
+        return self.study.instances[wildcards.instances].inputs
+
+    def compare_flags(self, wildcards: Any, input: Any) -> str:
+        """The flags for those inputs that only some of the methods' jobs have."""
+        return _flags(self.compared_from(wildcards), input)
+
+    def compare_options(self, wildcards: Any) -> str:
+        """Everything that a method's job depends on, apart from its input files."""
+        return as_json(self._compared(wildcards))
+
+    def compare_memory(self, wildcards: Any) -> int:
+        """Megabytes: penalised regressions and networks of pictures hold all the pixels as numbers, or many weights."""
+        return 6000 if self.study.instances[wildcards.instances].kind == "images" else 3000
+
+    def compare_together(self, wildcards: Any) -> int:
+        """How many folds and seeds of a method take their steps together: of networks of pictures each is large."""
+        return 1 if self.study.instances[wildcards.instances].kind == "images" else 5
+
+    def controlled(self, wildcards: Any) -> str:
+        """What the controls rank."""
+        return self.study.instances[wildcards.instances].path
+
+    def control_options(self, wildcards: Any) -> str:
+        """Which controls run, on which folds."""
+        return as_json({**self._key(wildcards), **_chosen(self.config, "controls", "folds")})
+
+    def compared_control_options(self, wildcards: Any) -> str:
+        """Which controls stand beside the methods of the comparisons on a data set."""
+        instances = self.study.instances[wildcards.instances]
+        sections = [one for one in self.study.comparisons.values() if wildcards.instances in one["datasets"]]
+        folds = sorted({fold for section in sections for fold in section["folds"]})
+        key = {"study": STUDY, "protocol": PROTOCOL, "dataset": instances.dataset, "nsr": instances.nsr}
+        return as_json({**key, **_chosen(self.config, "controls"), "folds": folds})
+
+    # Results
+
+    def result_options(self, wildcards: Any) -> str:
+        """Which protocol the tables and figures show: the first one of the configuration."""
+        return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
+
+    def honest_options(self, wildcards: Any) -> str:
+        """The honest protocol, of a table that stands beside that of the first one."""
+        return as_json({"protocol": "honest", "study": self.config["study"]})
+
+    def claim_options(self, wildcards: Any) -> str:
+        """By what name the study's runs are found."""
+        return as_json(_chosen(self.config, "study"))
+
+    def sensitivity_options(self, wildcards: Any) -> str:
+        """The experiments that are measured as the study is, each with the data sets that it ran on."""
+        instances = self.study.varied_instances
+        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
+        named = {name: [(instances[one].dataset, instances[one].nsr) for one in sets] for name, sets in ran.items()}
+        return as_json({"study": self.config["study"], "experiments": named})
+
+    def study_options(self, wildcards: Any) -> str:
+        """The whole configuration; where archives were fetched from is no part of it, their content is checked."""
+        return as_json({key: value for key, value in self.config.items() if key != "mirror"})
+
+    def _run(self, wildcards: Any) -> Run:
+        return self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)
+
+    def _compared(self, wildcards: Any) -> dict[str, Any]:
+        names = (wildcards.instances, wildcards.model, wildcards.loss)
+        job = next(one for one in self.study.compared if (one.instances.name, one.method, one.loss) == names)
+        return method_options(self.study.comparisons[job.comparison], job.instances, job.method)
+
+    def _key(self, wildcards: Any) -> dict[str, Any]:
+        instances = self.study.instances[wildcards.instances]
+        return {
+            "study": self.config["study"],
+            "protocol": wildcards.protocol,
+            "dataset": instances.dataset,
+            "nsr": instances.nsr,
+        }
+
+
+def as_json(options: Mapping[str, Any]) -> str:
+    """The one text of a step's options: equal options give equal bytes."""
+    return json.dumps(options, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _flags(files: Mapping[str, str], input: Any) -> str:
+    names = [name for name in files if name != "instances"]
+    return " ".join(f"--{name.replace('_', '-')} {quote(str(getattr(input, name)))}" for name in names)
+
+
+def _chosen(section: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: section[key] for key in keys}

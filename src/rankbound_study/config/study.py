@@ -1,0 +1,330 @@
+"""A study's configuration as the work it asks for: data sets, training jobs, and the files of both.
+
+The workflow's targets come from here. Paths begin with a path variable of the workflow (`<data>`, `<results>`), which
+the configuration's `pathvars` resolve.
+
+A study has two halves. The *bounded* one trains every loss with every bounding on its data sets; the *comparisons* set
+methods beside each other. They share data, rules and the table of runs. Its *experiments* are the bounded half once
+more, with some setting changed, and have a table of their own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from rankbound_study.config.comparisons import PROTOCOL, VGG16_FILE, Compared, method_settings, missing_weights, needs_vgg16, vgg16_at, with_feature_counts
+from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
+from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
+from rankbound_study.config.experiments import VARIANT, Variant, variants_of
+from rankbound.texts import split_text
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training job: all folds and seeds of a model, loss and bounding on one data set."""
+
+    protocol: str
+    instances: Instances
+    model: str
+    loss: str
+    bounding: str
+    variant: Variant | None = None
+
+    @property
+    def place(self) -> str:
+        """The first folder of its files: the protocol, and the variant if it is an experiment's."""
+        return self.protocol if self.variant is None else f"{self.protocol}{VARIANT}{self.variant.id}"
+
+    @property
+    def stem(self) -> str:
+        """Its files without their suffix."""
+        return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
+
+
+class Study:
+    """What a valid configuration asks for."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+
+    # Data sets
+
+    @cached_property
+    def bounded_instances(self) -> dict[str, Instances]:
+        """The data sets of the bounded half as training reads them, by name."""
+        every = defined_instances(self.config)
+        chosen = [one for name in self.config["datasets"] for one in every.values() if one.source == name]
+        return {one.name: one for one in chosen}
+
+    @cached_property
+    def compared_instances(self) -> dict[str, Instances]:
+        """The data sets of the comparisons that run, by name."""
+        every = defined_instances(self.config)
+        return {name: every[name] for section in self.comparisons.values() for name in section["datasets"]}
+
+    @cached_property
+    def varied_instances(self) -> dict[str, Instances]:
+        """The data sets of the experiments, by name."""
+        every = defined_instances(self.config)
+        return {name: every[name] for variant in self.variants for name in variant.instances}
+
+    @cached_property
+    def instances(self) -> dict[str, Instances]:
+        """The data sets of both halves and of the experiments, by name."""
+        return self.bounded_instances | self.compared_instances | self.varied_instances
+
+    @cached_property
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """What all of them are made from, by name, each with its section of the configuration."""
+        kinds = {one.source: one.kind for one in self.instances.values()}
+        return {name: self.config[kind][name] for name, kind in kinds.items()}
+
+    @cached_property
+    def fetched(self) -> list[str]:
+        """Data sets that come from an archive."""
+        return [name for name in self.sources if not name.startswith(SYNTHETIC)]
+
+    @cached_property
+    def generated(self) -> list[str]:
+        """Data sets that are generated."""
+        return [name for name in self.sources if name.startswith(SYNTHETIC)]
+
+    @cached_property
+    def archives(self) -> dict[str, str]:
+        """The data set of each raw file, by the file's name; VGG16's weights are one."""
+        files = {self.sources[name]["archive"]: name for name in self.fetched}
+        return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
+
+    # Training jobs
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """Every training job of the bounded half, in the configuration's order."""
+        return [
+            Run(protocol, one, self.training(one, protocol)["model"]["name"], loss, bounding)
+            for protocol in self.config["protocols"]
+            for one in self.bounded_instances.values()
+            for loss in self.config["losses"]
+            for bounding in self.config["bounds"]
+        ]
+
+    @cached_property
+    def variants(self) -> list[Variant]:
+        """The variants of the experiments that run."""
+        return list(variants_of(self.config))
+
+    @cached_property
+    def experiments(self) -> list[Run]:
+        """Every training job of the experiments, in the configuration's order."""
+        return [
+            Run(OF_EXPERIMENTS, one, self._varied(one, variant)["model"]["name"], loss, bounding, variant)
+            for variant in self.variants
+            for one in map(self.varied_instances.__getitem__, variant.datasets)
+            for loss in variant.losses
+            for bounding in variant.bounds
+        ]
+
+    @cached_property
+    def comparisons(self) -> dict[str, dict[str, Any]]:
+        """The comparisons that run, by name."""
+        return {name: section for name, section in self._comparisons.items() if name not in self.left_out}
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """The comparisons that cannot run here, by name, each with the reason and what to do."""
+        every = defined_instances(self.config)
+        missing = vgg16_at(self.config) is None
+        return {
+            name: missing_weights(self.config, name)
+            for name, section in self._comparisons.items()
+            if missing and any(needs_vgg16(every[dataset]) for dataset in section["datasets"])
+        }
+
+    @cached_property
+    def compared(self) -> list[Compared]:
+        """Every training job of the comparisons, in the configuration's order."""
+        return [
+            Compared(
+                name,
+                self.instances[dataset],
+                method,
+                options["loss"],
+                options.get("features"),
+                method_settings(section, options).get("shift"),
+            )
+            for name, section in self.comparisons.items()
+            for dataset in section["datasets"]
+            for method, options in section["methods"].items()
+        ]
+
+    @cached_property
+    def models(self) -> list[str]:
+        """The models that the bounded half trains, once each."""
+        return sorted({run.model for run in self._bounded})
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """The methods that the comparisons train, once each."""
+        return sorted({job.method for job in self.compared})
+
+    @cached_property
+    def places(self) -> list[str]:
+        """The first folders of all runs: protocols and variants."""
+        places = [*self.config["protocols"], *(run.place for run in self.experiments)]
+        return list(dict.fromkeys([*places, *([PROTOCOL] if self.compared else [])]))
+
+    @cached_property
+    def losses(self) -> list[str]:
+        """The losses of all runs."""
+        return list(dict.fromkeys([*(run.loss for run in self._bounded), *(job.loss for job in self.compared)]))
+
+    @cached_property
+    def boundings(self) -> list[str]:
+        """The boundings of all runs."""
+        return list(dict.fromkeys([*(run.bounding for run in self._bounded), *(["none"] if self.compared else [])]))
+
+    # Targets
+
+    def data_files(self) -> list[str]:
+        """What the target `data` asks for."""
+        return list(dict.fromkeys(one.path for one in self.instances.values()))
+
+    def bounded_files(self) -> list[str]:
+        """The instances whose lists' sizes the score distributions are of."""
+        return [one.path for one in (self.bounded_instances | self.varied_instances).values()]
+
+    def distribution_files(self) -> list[str]:
+        """What the target `tables` asks for."""
+        return list(self._reading)
+
+    def tilted_files(self, loss: str, tilt: str) -> list[str]:
+        """The instances whose lists' sizes tilted score distributions are of: those of the runs that read them."""
+        return self._reading[distributions_path(loss, f"distribution(tilt={tilt})")]
+
+    def run_files(self) -> list[str]:
+        """The runs of every training job, and of the controls."""
+        return [f"{stem}.parquet" for stem in self._stems()] + self._control_files()
+
+    def epoch_files(self) -> list[str]:
+        """The epochs beside the training jobs' runs."""
+        return [f"{stem}.epochs.parquet" for stem in self._stems()]
+
+    def experiment_files(self) -> list[str]:
+        """The runs of the experiments."""
+        return [f"{run.stem}.parquet" for run in self.experiments]
+
+    def experiment_epoch_files(self) -> list[str]:
+        """The epochs beside the experiments' runs."""
+        return [f"{run.stem}.epochs.parquet" for run in self.experiments]
+
+    def experiment_tables(self) -> list[str]:
+        """All of the experiments' runs, and their epochs."""
+        names = ("experiments", "experiment_epochs") if self.experiments else ()
+        return [f"<results>/{name}.parquet" for name in names]
+
+    def table_files(self) -> list[str]:
+        """The tables as CSV files."""
+        return [f"<results>/tables/{name}.csv" for name in self.config["tables"]]
+
+    def figure_files(self) -> list[str]:
+        """The figures, as SVG and as PDF."""
+        return [f"<results>/figures/{name}.{suffix}" for name in self.config["figures"] for suffix in ("svg", "pdf")]
+
+    # Lookups
+
+    def kind_of(self, source: str) -> str:
+        """Which section of the configuration defines a data set."""
+        return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
+
+    def converted_path(self, source: str) -> str:
+        """The parquet file of a data set."""
+        return converted_path(self.kind_of(source), source)
+
+    def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
+        """How a data set's model is trained: its section of the configuration, with the protocol's learning rate."""
+        section: Mapping[str, Any] = self.config["training"][instances.source]
+        rate = section["learning_rate"].get(protocol)
+        return {**section, "optimiser": "adam", "temperature": self.config["temperature"], "learning_rate": rate}
+
+    def options(self, run: Run) -> dict[str, Any]:
+        """Everything that a training job of the bounded half depends on, apart from its input files."""
+        variant, usual = run.variant, self.training(run.instances, run.protocol)
+        return {
+            "study": self.config["study"],
+            "variant": variant.id if variant else "",
+            "protocol": run.protocol,
+            "dataset": run.instances.dataset,
+            "nsr": run.instances.nsr,
+            "loss": run.loss,
+            "bounding": run.bounding,
+            "folds": list(variant.folds) if variant else self.config["folds"],
+            "seeds": list(variant.seeds) if variant else self.config["seeds"][run.protocol],
+            **(variant.applied(usual) if variant else usual),
+        }
+
+    def inputs(self, run: Run) -> dict[str, str]:
+        """What a training job of the bounded half reads, by the flag's name."""
+        files = run.instances.inputs
+        if reads_distributions(run.bounding):
+            files["distributions"] = distributions_path(run.loss, run.bounding)
+        if run.variant and (other := run.variant.tested_on(run.instances.name)):
+            files["test_instances"] = self.varied_instances[other].path
+        return files
+
+    def run_at(self, place: str, instances: str, loss: str, bounding: str) -> Run:
+        """The training job of the bounded half whose files lie there."""
+        return self._by_place[place, instances, loss, bounding]
+
+    # Pieces
+
+    @property
+    def _comparisons(self) -> dict[str, dict[str, Any]]:
+        defined = self.config.get("comparisons") or {}
+        return {name: with_feature_counts(defined[name]) for name in self.config.get("compare", defined)}
+
+    @cached_property
+    def _bounded(self) -> list[Run]:
+        return self.runs + self.experiments
+
+    @cached_property
+    def _reading(self) -> dict[str, list[str]]:
+        """The instances of the runs that read score distributions, by the distributions' file."""
+        found: dict[str, list[str]] = {}
+        for run in self._bounded:
+            if reads_distributions(run.bounding):
+                found.setdefault(distributions_path(run.loss, run.bounding), []).append(run.instances.path)
+        return {path: list(dict.fromkeys(instances)) for path, instances in found.items()}
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, str, str, str], Run]:
+        return {(run.place, run.instances.name, run.loss, run.bounding): run for run in self._bounded}
+
+    def _varied(self, instances: Instances, variant: Variant) -> dict[str, Any]:
+        return variant.applied(self.training(instances, OF_EXPERIMENTS))
+
+    def _stems(self) -> list[str]:
+        return [run.stem for run in self.runs] + [job.stem for job in self.compared]
+
+    def _control_files(self) -> list[str]:
+        if not self.config["controls"]:
+            return []
+        bounded = [
+            f"<results>/runs/{protocol}/{one.name}/controls.parquet"
+            for protocol in self.config["protocols"]
+            for one in self.bounded_instances.values()
+        ]
+        compared = [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in self.compared_instances]
+        return bounded + compared
+
+
+def reads_distributions(bounding: str) -> bool:
+    """Whether a bounding reads score distributions."""
+    return bounding.startswith("distribution")
+
+
+def distributions_path(loss: str, bounding: str = "distribution") -> str:
+    """The score distributions of a loss' metric: over random orders, or tilted ones, as the bounding says."""
+    _, parameters, _ = split_text(bounding, "bound")
+    tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
+    return f"<results>/tables/distributions/{loss}{tilt}.parquet"

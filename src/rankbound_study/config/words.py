@@ -1,0 +1,27 @@
+"""How messages about a configuration name keys, list what is allowed, and guess what was meant."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from rankbound_study.config.lines import KeyPath
+
+
+def named(path: KeyPath) -> str:
+    """A key with all that it stands under: `lists.mq2008.thresholds[1]`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text or "the configuration"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a row."""
+    return ", ".join(names)
+
+
+def nearest(found: Any, allowed: Sequence[str]) -> str:
+    """`: did you mean nDCG?` where one of the allowed names is near, else nothing."""
+    by_small_letters = {name.lower(): name for name in allowed}
+    close = difflib.get_close_matches(str(found).lower(), list(by_small_letters), n=1, cutoff=0.6)
+    return f": did you mean {by_small_letters[close[0]]}?" if close else ""

@@ -1,0 +1,258 @@
+"""Members of .zip and .rar archives as byte streams; nothing is ever unpacked to the disk.
+
+The format is told by the first bytes, not by the file's name. RAR goes through libarchive, and through Debian's
+`unar` where that is missing or fails (solid RAR4). An archive is refused whole if any of its names points outside,
+is absurd or occurs twice, if it holds links, if members overlap, or if sizes (declared, and again while reading) pass
+the limits.
+"""
+
+import io
+import os
+import re
+import struct
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+from rankbound_study.data import rar
+from rankbound_study.data.rar import Member
+from rankbound.errors import DataError
+
+ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
+RAR_STARTS = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")
+MAXIMUM_NAME_LENGTH = 1024
+_BUFFER_BYTES = 2**17
+_LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# A zip's end record: signature, numbers of disks and members, size and place of its directory, size of a comment.
+_END, _END_64, _LOCATOR_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
+_END_MARK, _END_64_MARK, _LONGEST_COMMENT = b"PK\5\6", b"PK\6\6", 2**16
+_LOCAL_HEADER_BYTES = 30
+# Of a directory a member takes its name and about 60 bytes: so many are plenty on average.
+_DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
+_OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an archive may hold at most: number of members, bytes of one member, bytes of all."""
+
+    members: int = 10_000
+    member_bytes: int = 2 * 2**30
+    total_bytes: int = 8 * 2**30
+
+
+def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
+    """The regular files of an archive, in its order, after every check that needs no reading of content.
+
+    Raises DataError if the file is no archive, is damaged, or breaks a rule of this module.
+    """
+    limits = limits or Limits()
+    members = _list_zip(path, limits) if _is_zip(path) else rar.list_members(path)
+    if len(members) > limits.members:
+        raise _refused(path, f"it has {len(members)} members, more than {limits.members}")
+    seen: dict[str, str] = {}
+    for member in members:
+        _check_member(path, member, limits)
+        _check_name_is_new(path, member.name, seen)
+    total = sum(member.size for member in members)
+    if total > limits.total_bytes:
+        raise _refused(path, f"its members add up to {total} bytes, more than {limits.total_bytes}")
+    return [member for member in members if member.kind == "file"]
+
+
+def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[str]) -> str:
+    """The one member whose path ends in `wanted` (whole path parts); DataError if there is none or several."""
+    found = [member.name for member in members if f"/{member.name}".endswith(f"/{wanted}")]
+    if len(found) != 1:
+        shown = ", ".join(found or [member.name for member in members][:8]) or "nothing"
+        raise DataError(
+            f"{path}: expected exactly one member {wanted!r}, found {len(found)}; the archive has {shown}: "
+            "check that this is the right file, and that it is complete"
+        )
+    return found[0]
+
+
+@contextmanager
+def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None = None) -> Iterator[BinaryIO]:
+    """Open the member of that exact name (see `list_members`, whose checks are made again) as a stream of bytes.
+
+    Reading raises DataError where the archive is damaged, or gives other bytes than so many as it declares. (The
+    readers of RAR do not check sums of what they give: `rankbound_study.data.sources` checks the content.)
+    """
+    sizes = {member.name: member.size for member in list_members(path, limits)}
+    if name not in sizes:
+        raise DataError(f"{path}: there is no member {name!r}")
+    with _open_archive(path) as open_one, open_one(name) as read:
+        stream = _CheckedStream(read, f"{path}: member {name!r}", sizes[name])
+        yield io.BufferedReader(stream, _BUFFER_BYTES)
+
+
+def read_members(
+    path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None = None
+) -> Iterator[tuple[str, bytes]]:
+    """Each of these members with its whole content, in that order; the archive is listed and checked once.
+
+    Raises DataError as `open_member` does.
+    """
+    sizes = {member.name: member.size for member in list_members(path, limits)}
+    with _open_archive(path) as open_one:
+        for name in names:
+            if name not in sizes:
+                raise DataError(f"{path}: there is no member {name!r}")
+            with open_one(name) as read:
+                yield name, _CheckedStream(read, f"{path}: member {name!r}", sizes[name]).readall()
+
+
+def _is_zip(path: str | os.PathLike[str]) -> bool:
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    if not start.startswith(ZIP_STARTS + RAR_STARTS):
+        raise DataError(
+            f"{path}: neither a .zip nor a .rar archive: it begins with {start!r}; "
+            "perhaps an error page was saved in its place: delete it and fetch it again"
+        )
+    return start.startswith(ZIP_STARTS)
+
+
+def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) -> None:
+    name = member.name
+    # Neither control characters, nor marks that make a name look like another one.
+    if not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable():
+        raise _refused(path, f"a member has the absurd name {name[:80]!r}")
+    if _OUTSIDE.search(name):
+        raise _refused(path, f"member {name!r} points outside of it")
+    if member.kind == "link":
+        raise _refused(path, f"member {name!r} is a link")
+    if member.encrypted:
+        raise _refused(path, f"member {name!r} is encrypted")
+    if not 0 <= member.size <= limits.member_bytes:
+        raise _refused(path, f"member {name!r} has {member.size} bytes, more than {limits.member_bytes}")
+
+
+def _check_name_is_new(path: str | os.PathLike[str], name: str, seen: dict[str, str]) -> None:
+    """Names that differ in capitals alone, or in how an accent is written, are one file on some disks."""
+    other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
+    if other is not name:
+        how = "occurs twice" if other == name else f"is on some disks the same file as {other!r}"
+        raise _refused(path, f"member {name!r} {how}")
+
+
+def _refused(path: str | os.PathLike[str], reason: str) -> DataError:
+    return DataError(f"{path}: archive refused: {reason}; fetch it again from its publisher")
+
+
+def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
+    try:
+        # The directory is read whole, however long it says that it is: so that comes first.
+        size = _directory_bytes(path)
+        if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
+            raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+    _check_layout(path, infos)
+    return [_zip_member(info) for info in infos]
+
+
+def _directory_bytes(path: str | os.PathLike[str]) -> int:
+    """The size of a zip's directory, by its end record or, if there is one, by the 64-bit one before it."""
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_64.size - _END_64.size))
+        tail = file.read()
+    place = len(tail) - _END.size
+    if not tail[max(place, 0) :].startswith(_END_MARK):
+        place = tail.rfind(_END_MARK)
+    if place < 0 or place + _END.size > len(tail):
+        return 0
+    large = place - _LOCATOR_64.size - _END_64.size
+    if large >= 0 and tail[large:].startswith(_END_64_MARK):
+        return int(_END_64.unpack_from(tail, large)[8])
+    return int(_END.unpack_from(tail, place)[5])
+
+
+def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]) -> None:
+    """Each member has bytes of its own: a bomb of a few kilobytes is made of members that share theirs."""
+    infos = sorted(infos, key=lambda info: info.header_offset)
+    for info, following in pairwise(infos):
+        end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
+        if end > following.header_offset:
+            raise _refused(path, f"members {info.orig_filename!r} and {following.orig_filename!r} overlap")
+    for info in infos:
+        if info.compress_type not in _METHODS:
+            raise _refused(
+                path,
+                f"member {info.orig_filename!r} is packed by method {info.compress_type}; expected stored or deflated",
+            )
+
+
+def _zip_member(info: zipfile.ZipInfo) -> Member:
+    is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
+    # `orig_filename` still shows a NUL, at which `filename` is cut.
+    name = info.orig_filename.replace("\\", "/")
+    kind = "link" if is_link else "folder" if name.endswith("/") else "file"
+    return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
+
+
+_Opener = Callable[[str], AbstractContextManager[Callable[[int], bytes]]]
+
+
+@contextmanager
+def _open_archive(path: str | os.PathLike[str]) -> Iterator[_Opener]:
+    """Yield a function that opens the member of a name, to read so many bytes."""
+    if not _is_zip(path):
+        yield partial(rar.open_member, path)
+        return
+    try:
+        archive = zipfile.ZipFile(path)
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+    with archive:
+        infos = {_zip_member(info).name: info for info in archive.infolist()}
+        yield lambda name: _open_zipped(path, archive, infos[name])
+
+
+@contextmanager
+def _open_zipped(
+    path: str | os.PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo
+) -> Iterator[Callable[[int], bytes]]:
+    try:
+        stream = archive.open(info)
+    except _DAMAGE as error:
+        raise rar.damaged(path, error) from error
+    with stream:
+        yield stream.read
+
+
+class _CheckedStream(io.RawIOBase):
+    """A raw stream over `read(size)` that must give `size` bytes in all; every sign of damage is a DataError."""
+
+    def __init__(self, read: Callable[[int], bytes], where: str, size: int) -> None:
+        self._read, self._where, self._size, self._count = read, where, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
+        try:
+            data = self._read(len(buffer))
+        except _DAMAGE as error:
+            raise rar.damaged(self._where, error) from error
+        self._count += len(data)
+        if self._count > self._size or (not data and self._count < self._size):
+            raise rar.damaged(self._where, f"{self._count} bytes so far, but it declares {self._size} in all")
+        buffer[: len(data)] = data
+        return len(data)

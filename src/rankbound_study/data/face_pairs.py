@@ -1,0 +1,150 @@
+"""Pairs of faces, as lists of two items: the older one is relevant. What training reads of pictures."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.image_splits import read_image_folds
+from rankbound_study.data.images import Faces, read_faces
+from rankbound_study.data.instances import SPLITS, Topics, instances_table
+from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
+from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound.errors import ConfigError, DataError
+from rankbound.seeds import derive_seed
+
+Path = str | os.PathLike[str]
+Integers = npt.NDArray[np.int64]
+
+_CHOICES = 8
+"""Partners to choose from: the more, the more even."""
+
+_ROUNDS_PER_FACE = 8
+"""Rounds until every face had its turn."""
+
+
+@dataclass(frozen=True)
+class PairDrawing:
+    """How to draw: pairs of each part, by how many years ages must differ at least (and one more), the seed."""
+
+    dataset: str
+    pairs: Mapping[str, int]
+    above: int
+    seed: int
+
+
+def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> None:
+    """Write the pairs of every fold and part as instances: topics named by both faces, items rows of `images`.
+
+    Relevance is 1 for the older face and 0 for the younger one. Raises DataError where near duplicates sit in two
+    parts, or where a part has too few pairs to draw from.
+    """
+    for split in SPLITS:
+        if drawing.pairs[split] < 1:
+            raise ConfigError(
+                f"{split}_pairs is {drawing.pairs[split]}: expected 1 or more, an empty set trains nothing"
+            )
+    if drawing.above < 0:
+        raise ConfigError(f"above is {drawing.above}: expected 0 years or more")
+    faces = read_faces(images)
+    if faces.synthetic and not drawing.dataset.startswith("synthetic-"):
+        raise ConfigError(
+            f"{images} is synthetic, so its data set cannot be named {drawing.dataset!r}: say synthetic-..."
+        )
+    table, sizes = instances_table(drawing.dataset, None, _parts(faces, read_image_folds(folds, faces), drawing))
+    notes = {key: value for key, value in faces.metadata.items() if key == SYNTHETIC_KEY}
+    notes |= {ITEM_COUNT_KEY: str(len(faces)), ITEM_NAMES_KEY: json.dumps(faces.names), DATASET_KEY: drawing.dataset}
+    write_table(table, out, "instances", sizes, notes)
+
+
+def draw_pairs(
+    ages: npt.NDArray[np.int8], groups: npt.NDArray[np.int32], count: int, above: int, random: np.random.Generator
+) -> Integers:
+    """`count` distinct pairs of faces `(count, 2)` whose ages differ by more than `above` years, sides at random.
+
+    "Evenly selected" (Li and Wu section 5) is read as: every face about equally often, so that no one person decides
+    what is learnt, and ages keep the shares that they have. In rounds, the faces drawn least often so far each get a
+    partner: of some random ones that are far enough in age, no near duplicates and not yet drawn together, the one
+    drawn least often. Which side the older face is on is a coin's throw.
+
+    Raises DataError where there are not at least twice as many such pairs.
+    """
+    partners = Partners(ages, groups, above)
+    if partners.n_pairs < 2 * count:
+        raise DataError(
+            f"{partners.n_pairs} pairs of {len(ages)} faces differ by more than {above} years, but {count} distinct "
+            "ones are to be drawn, which takes twice as many to choose from: lower pairs or above, or use more faces"
+        )
+    drawn = np.empty(0, dtype=np.int64)
+    times = np.zeros(len(ages), dtype=np.int64)
+    while len(drawn) < count:
+        waiting = np.flatnonzero(times < partners.counts)
+        least = waiting[np.lexsort((random.random(len(waiting)), times[waiting]))]
+        first = least[: min(count - len(drawn), 1 + len(waiting) // _ROUNDS_PER_FACE)]
+        second, fits = partners.draw(first, random)
+        keys = np.minimum(first[:, None], second) * len(ages) + np.maximum(first[:, None], second)
+        fits &= ~np.isin(keys, drawn)
+        chosen = np.where(fits, times[second] + random.random(second.shape), np.inf).argmin(1)
+        taken = np.flatnonzero(np.take_along_axis(fits, chosen[:, None], 1)[:, 0])
+        # Nobody is chosen twice in a round.
+        taken = taken[np.unique(second[taken, chosen[taken]], return_index=True)[1]]
+        new = np.unique(keys[taken, chosen[taken]])
+        times += np.bincount(np.concatenate(np.divmod(new, len(ages))), minlength=len(ages))
+        drawn = np.append(drawn, new)
+    pairs = random.permutation(np.stack(np.divmod(drawn, len(ages)), 1))
+    sides: Integers = random.permuted(pairs, axis=1)
+    return sides
+
+
+class Partners:
+    """The faces that a face may be paired with: ages more than `above` years apart, of another group.
+
+    `counts` says how many each face has; `n_pairs` how many pairs there are.
+    """
+
+    def __init__(self, ages: npt.NDArray[np.int8], groups: npt.NDArray[np.int32], above: int) -> None:
+        wide, self._groups = ages.astype(np.int64), groups
+        self._by_age = np.argsort(wide, kind="stable")
+        ordered = wide[self._by_age]
+        self._younger = np.searchsorted(ordered, wide - above, side="left")
+        self._not_older = np.searchsorted(ordered, wide + above, side="right")
+        self._far = self._younger + len(ages) - self._not_older
+        self.counts: Integers = self._far.copy()
+        names, sizes = np.unique(groups, return_counts=True)
+        for name in names[sizes > 1]:
+            own = np.flatnonzero(groups == name)
+            self.counts[own] -= (np.abs(wide[own, None] - wide[own]) > above).sum(1)
+        self.n_pairs = int(self.counts.sum()) // 2
+
+    def draw(self, faces: Integers, random: np.random.Generator) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        """Faces `(n, 8)` far enough in age from each of `faces`, with repeats, and whether their group is another."""
+        place = random.integers(self._far[faces, None], size=(len(faces), _CHOICES))
+        younger, gap = self._younger[faces, None], (self._not_older - self._younger)[faces, None]
+        found: Integers = self._by_age[np.where(place < younger, place, place + gap)]
+        return found, self._groups[found] != self._groups[faces, None]
+
+
+def _parts(
+    faces: Faces, part_of_fold: Mapping[int, Integers], drawing: PairDrawing
+) -> Iterator[tuple[int, str, Topics]]:
+    for fold, part in part_of_fold.items():
+        for index, split in enumerate(SPLITS):
+            rows = np.flatnonzero(part == index)
+            random = np.random.default_rng(
+                derive_seed("face-pairs", drawing.dataset, split, fold, drawing.seed, drawing.above)
+            )
+            try:
+                pairs = draw_pairs(faces.ages[rows], faces.groups[rows], drawing.pairs[split], drawing.above, random)
+            except DataError as error:
+                raise DataError(f"{drawing.dataset}, fold {fold}, {split}: {error}") from error
+            yield fold, split, _as_lists(faces, rows[pairs])
+
+
+def _as_lists(faces: Faces, pairs: Integers) -> Topics:
+    older = (faces.ages[pairs] == faces.ages[pairs].max(1, keepdims=True)).astype(np.int8)
+    names = [f"{faces.names[one]} {faces.names[other]}" for one, other in pairs.tolist()]
+    return Topics(names, pairs.reshape(-1), older.reshape(-1), 2 * np.arange(len(pairs) + 1))

@@ -1,0 +1,179 @@
+"""Getting a raw archive: from where it already is, from a mirror, or from its publisher; checked before use."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankbound_study.data.sources import Source, check_content
+from rankbound.errors import SourceError
+from rankbound.io.atomic import temporary_beside
+
+MIRROR_VARIABLE = "RANKBOUND_MIRROR"
+_BLOCK_BYTES = 2**18
+_TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to try one address: seconds to connect, seconds without a byte, attempts, seconds between them."""
+
+    connect: float = 15.0
+    silence: float = 60.0
+    attempts: int = 3
+    pause: float = 2.0
+
+
+class _Fault(Exception):
+    """Why one place gave nothing; `again` if another attempt may help."""
+
+    def __init__(self, reason: str, again: bool = False) -> None:
+        super().__init__(reason)
+        self.again = again
+
+
+def fetch(
+    source: Source, out: str | os.PathLike[str], mirror: str | None = None, patience: Patience | None = None
+) -> Path:
+    """Make sure that `out` is the archive of `source` with the right content, and return it.
+
+    Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
+    (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL that holds archives by name);
+    the publisher's addresses. A file that fails its check becomes `<name>.rejected` and is never used. Downloads
+    appear by rename. Raises SourceError that lists every place tried, and what to do by hand.
+    """
+    target = Path(out)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    faults: list[str] = []
+    if target.exists() and _accept(source, target, target, faults):
+        return target
+    for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
+        # A name of its own: two downloads at once must not write into one file.
+        with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
+            try:
+                _copy(place, part, patience or Patience())
+            except _Fault as fault:
+                faults.append(f"{place}: {fault}")
+                continue
+            if _accept(source, part, target, faults, place):
+                part.replace(target)
+                return target
+    raise SourceError(_advice(source, target, faults))
+
+
+def _places(source: Source, target: Path, mirrors: list[str | None]) -> Iterator[str]:
+    siblings = [target.parent / name for name in source.file_names]
+    yield from (str(path) for path in siblings if path != target and path.exists())
+    for mirror in filter(None, dict.fromkeys(mirrors)):
+        yield from (f"{mirror.rstrip('/')}/{name}" for name in source.file_names)
+    yield from source.addresses
+
+
+def _accept(source: Source, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
+    """Whether the file at `path` passes; if not, it is set aside under the target's name, and the fault noted."""
+    try:
+        check_content(source, path)
+    except SourceError as error:
+        rejected = target.with_name(f"{target.name}.rejected")
+        path.replace(rejected)
+        reason = str(error).removeprefix(f"{path}: ")
+        faults.append(f"{place or path}: {reason} (the file is set aside as {rejected})")
+        print(f"rejected {faults[-1]}", file=sys.stderr)
+        return False
+    return True
+
+
+def _advice(source: Source, target: Path, faults: list[str]) -> str:
+    tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
+    names = " or ".join(source.file_names)
+    return (
+        f"could not get {source.title}. Tried:\n{tried}\n"
+        f"By hand: fetch {names} (from {source.homepage} or a colleague), and save it as {target} "
+        f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
+        "URL that holds it. It is accepted if the content has the expected checksums."
+    )
+
+
+def _copy(place: str, part: Path, patience: Patience) -> None:
+    if place.startswith(("http://", "https://")):
+        _download_patiently(place, part, patience)
+        return
+    try:
+        shutil.copyfile(place, part)
+    except OSError as error:
+        raise _Fault(error.strerror or str(error)) from error
+
+
+def _download_patiently(address: str, part: Path, patience: Patience) -> None:
+    for attempt in range(1, patience.attempts + 1):
+        try:
+            _download(address, part, patience)
+            return
+        except _Fault as fault:
+            if not fault.again or attempt == patience.attempts:
+                tries = f" ({attempt} attempts)" if attempt > 1 else ""
+                raise _Fault(f"{fault}{tries}") from fault
+        time.sleep(patience.pause * attempt)
+
+
+def _download(address: str, part: Path, patience: Patience) -> None:
+    import requests
+
+    # Without this header a server may compress on the fly, and the length could not be checked.
+    headers = {"Accept-Encoding": "identity", "User-Agent": "rankbound"}
+    timeouts = (patience.connect, patience.silence)
+    try:
+        with requests.get(address, stream=True, timeout=timeouts, headers=headers) as response:
+            if not response.ok:
+                again = response.status_code in (_TOO_MANY_REQUESTS,) or response.status_code >= _FIRST_SERVER_FAULT
+                raise _Fault(f"the server answered {response.status_code} {response.reason}", again)
+            _save(response, part)
+    except requests.RequestException as error:
+        raise _Fault(_root_cause(error), again=True) from error
+    except OSError as error:
+        raise _Fault(f"could not write {part}: {error.strerror or error}") from error
+
+
+def _save(response: Any, part: Path) -> None:
+    expected = response.headers.get("Content-Length")
+    length = int(expected) if expected and expected.isdigit() else None
+    count = 0
+    with part.open("wb") as file, _progress(part.name, length) as advance:
+        for block in response.iter_content(_BLOCK_BYTES):
+            file.write(block)
+            count += len(block)
+            advance(len(block))
+        file.flush()
+        os.fsync(file.fileno())
+    if length is not None and count != length:
+        raise _Fault(f"cut off after {count} of {length} bytes", again=True)
+
+
+@contextmanager
+def _progress(title: str, length: int | None) -> Iterator[Any]:
+    if not sys.stderr.isatty():
+        yield lambda count: None
+        return
+    from tqdm import tqdm
+
+    with tqdm(total=length, desc=title, unit="B", unit_scale=True) as bar:
+        yield bar.update
+
+
+def _root_cause(error: BaseException) -> str:
+    """The innermost reason: the outer layers only repeat the address."""
+    while True:
+        inner = (
+            error.__cause__
+            or error.__context__
+            or next((part for part in error.args if isinstance(part, BaseException)), None)
+            or getattr(error, "reason", None)
+        )
+        if not isinstance(inner, BaseException):
+            return f"{type(error).__name__}: {error}"
+        error = inner

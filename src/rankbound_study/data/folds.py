@@ -1,0 +1,96 @@
+"""Which fold's test part everything belongs to: LETOR's own parts, or each user's relevant items cut in five."""
+
+import json
+import os
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
+from rankbound.errors import DataError
+from rankbound.seeds import derive_seed
+
+FOLDS = 5
+OPTIONS_KEY = "rankbound.folds"
+"""Metadata of a folds file of interactions: how it was made, as sorted JSON."""
+
+
+def fold_lists(lists: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
+    """Write the part (S1 .. S5 as 1 .. 5) of each topic of a judged-lists file, in its order.
+
+    Fold k then trains on parts k, k+1, k+2, validates on k+3 and tests on k+4 (cyclic), as LETOR's Fold1 .. Fold5.
+    """
+    metadata = read_metadata(lists, "lists")
+    topics = read_table(lists, "lists", ["topic"]).column("topic")
+    if PARTS_KEY not in metadata:
+        raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing: it tells where each part ends")
+    parts = _part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
+    kept = _origin(metadata)
+    write_table(pa.table({"topic": topics, "fold": pa.array(parts, pa.int8())}), out, "list-folds", None, kept)
+
+
+def fold_interactions(
+    interactions: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    dataset: str,
+    threshold: float,
+    min_relevant: int,
+    seed: int,
+) -> None:
+    """Write the fold 1 .. 5 of each relevant pair of an interactions file, as `split_relevant` chooses it."""
+    table = read_table(interactions, "interactions", ["topic", "item", "rating"])
+    topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
+    kept = keep_relevant(topic, rating, threshold, min_relevant)
+    if not kept.any():
+        raise DataError(
+            f"{interactions}: no user has {min_relevant} ratings of at least {threshold}; lower min_relevant"
+        )
+    fold = split_relevant(topic[kept], dataset, seed)
+    options = {"dataset": dataset, "min_relevant": min_relevant, "seed": seed, "threshold": threshold}
+    metadata = _origin(read_metadata(interactions, "interactions"))
+    write_table(
+        pa.table({"topic": topic[kept], "item": item[kept], "fold": fold}),
+        out,
+        "interaction-folds",
+        metadata={**metadata, OPTIONS_KEY: json.dumps(options, sort_keys=True)},
+    )
+
+
+def keep_relevant(
+    topic: npt.NDArray[np.int32], rating: npt.NDArray[np.float32], threshold: float, min_relevant: int
+) -> npt.NDArray[np.bool_]:
+    """Which rows rate at least `threshold` and are of a topic with at least `min_relevant` such rows."""
+    relevant = rating >= threshold
+    topics, index = np.unique(topic, return_inverse=True)
+    counts = np.bincount(index[relevant], minlength=len(topics))
+    kept: npt.NDArray[np.bool_] = relevant & (counts[index] >= min_relevant)
+    return kept
+
+
+def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt.NDArray[np.int8]:
+    """A fold 1 .. 5 for each row (rows sorted by topic), stratified: per topic, fold sizes differ by at most one.
+
+    Each topic's rows are shuffled by a seed of its own (data set, seed, topic), so that no user's folds depend on
+    which other users there are. The fold that gets a topic's first surplus row is drawn as well.
+    """
+    fold = np.empty(len(topic), dtype=np.int8)
+    starts = np.flatnonzero(np.diff(topic, prepend=topic[0] - 1)) if len(topic) else np.empty(0, dtype=np.int64)
+    for start, stop in zip(starts, np.append(starts[1:], len(topic)), strict=True):
+        random = np.random.default_rng(derive_seed("folds", dataset, seed, int(topic[start])))
+        place = random.permutation(stop - start) + random.integers(FOLDS)
+        fold[start:stop] = place % FOLDS + 1
+    return fold
+
+
+def _part_of_topics(counts: list[int], topics: int, where: str) -> list[int]:
+    """The part, from 1, of each topic of a lists file whose metadata has these counts."""
+    if sum(counts) != topics:
+        raise DataError(f"{where}: {PARTS_KEY} counts {sum(counts)} topics in {counts}, but there are {topics}")
+    return [part for part, count in enumerate(counts, 1) for _ in range(count)]
+
+
+def _origin(metadata: dict[str, str]) -> dict[str, str]:
+    return {key: metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in metadata}

@@ -1,0 +1,117 @@
+"""Sampled negatives: so many not-relevant items per relevant one, drawn once per user, fold and seed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound_study.data.folds import FOLDS
+from rankbound_study.data.instances import SPLITS, Topics
+from rankbound.errors import DataError
+from rankbound.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Relevant pairs sorted by topic: topic id, dense item index 0 .. item_count - 1, fold 1 .. 5."""
+
+    topic: npt.NDArray[np.int32]
+    item: npt.NDArray[np.int64]
+    fold: npt.NDArray[np.int8]
+    item_count: int
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How to draw: `nsr` negatives per positive, the share of training positives that validates, the seed."""
+
+    dataset: str
+    nsr: int
+    validation_share: float
+    seed: int
+
+
+def sampled_instances(pairs: Pairs, drawing: Drawing) -> Iterator[tuple[int, str, Topics]]:
+    """The lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
+
+    A user's negatives come from all rated items but those relevant to that user (low-rated ones included), without
+    replacement, so that the splits share none. Items stand in ascending order within a list: their order says
+    nothing of relevance. Raises DataError where a user has too few items to draw from.
+    """
+    starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
+    users = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)], strict=True))
+    for fold in range(1, FOLDS + 1):
+        lists: dict[str, list[tuple[str, _List]]] = {split: [] for split in SPLITS}
+        for start, stop in users:
+            topic = int(pairs.topic[start])
+            item, is_test = pairs.item[start:stop], pairs.fold[start:stop] == fold
+            drawn = _draw_user(topic, item, is_test, fold, pairs.item_count, drawing)
+            for split, one in zip(SPLITS, drawn, strict=True):
+                lists[split].append((str(topic), one))
+        for split in SPLITS:
+            yield fold, split, _flatten(lists[split])
+
+
+_List = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
+
+
+def _draw_user(
+    topic: int,
+    item: npt.NDArray[np.int64],
+    is_test: npt.NDArray[np.bool_],
+    fold: int,
+    item_count: int,
+    drawing: Drawing,
+) -> list[_List]:
+    """Items and relevance of one user's training, validation and test list."""
+    train, validation = _cut(item[~is_test], topic, fold, drawing)
+    positives = (train, validation, item[is_test])
+    is_candidate = np.ones(item_count, dtype=bool)
+    is_candidate[item] = False
+    candidates = np.flatnonzero(is_candidate)
+    needed = drawing.nsr * len(item)
+    if needed > len(candidates):
+        raise DataError(
+            f"{drawing.dataset}: user {topic} has {len(item)} relevant items and needs {needed} negatives at NSR "
+            f"{drawing.nsr}, but only {len(candidates)} of the {item_count} rated items are left: lower nsr"
+        )
+    seed = derive_seed("negatives", drawing.dataset, drawing.nsr, fold, drawing.seed, topic)
+    negatives = np.random.default_rng(seed).choice(candidates, needed, replace=False)
+    cuts = np.cumsum([drawing.nsr * len(part) for part in positives])
+    return [_join(*both) for both in zip(positives, np.split(negatives, cuts[:-1]), strict=True)]
+
+
+def _cut(
+    positives: npt.NDArray[np.int64], topic: int, fold: int, drawing: Drawing
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Training and validation positives; the same at every NSR, as its seed leaves NSR out."""
+    count = max(1, round(drawing.validation_share * len(positives))) if drawing.validation_share > 0 else 0
+    if count >= len(positives):
+        raise DataError(
+            f"{drawing.dataset}: user {topic} has {len(positives)} training positives in fold {fold}, and "
+            f"validation would take {count}: lower validation_share or raise min_relevant"
+        )
+    seed = derive_seed("validation", drawing.dataset, fold, drawing.seed, topic)
+    shuffled = np.random.default_rng(seed).permutation(positives)
+    return shuffled[count:], shuffled[:count]
+
+
+def _join(positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64]) -> _List:
+    items = np.concatenate((positives, negatives))
+    relevance = np.zeros(len(items), dtype=np.int8)
+    relevance[: len(positives)] = 1
+    order = np.argsort(items)
+    return items[order], relevance[order]
+
+
+def _flatten(lists: list[tuple[str, _List]]) -> Topics:
+    # A user without an item in a split has no list there.
+    lists = [(name, one) for name, one in lists if len(one[0])]
+    sizes = [len(items) for _, (items, _) in lists]
+    return Topics(
+        [name for name, _ in lists],
+        np.concatenate([items for _, (items, _) in lists] or [np.empty(0, dtype=np.int64)]),
+        np.concatenate([relevance for _, (_, relevance) in lists] or [np.empty(0, dtype=np.int8)]),
+        np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
+    )

@@ -1,0 +1,226 @@
+"""Instances as training reads them: flat NumPy arrays per fold and split, views of Arrow's memory where possible."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rankbound_study.data.arrow import to_numpy
+from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
+from rankbound_study.data.schemas import SYNTHETIC_KEY
+from rankbound.errors import DataError
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Lists, flat: list t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`.
+
+    topics int64 (n_lists,), indices into `Instances.topics`; items int64 (n_items,), indices of items or rows of the
+    lists file; relevance int8 (n_items,); offsets int64 (n_lists + 1,).
+    """
+
+    topics: npt.NDArray[np.int64]
+    items: npt.NDArray[np.int64]
+    relevance: npt.NDArray[np.int8]
+    offsets: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.topics)
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """N of each list: its number of items."""
+        return np.diff(self.offsets)
+
+    @property
+    def positives(self) -> npt.NDArray[np.int64]:
+        """P of each list: its number of items of relevance above 0."""
+        before = np.concatenate(([0], np.cumsum(self.relevance > 0, dtype=np.int64)))
+        counts: npt.NDArray[np.int64] = before[self.offsets[1:]] - before[self.offsets[:-1]]
+        return counts
+
+
+@dataclass(frozen=True)
+class Instances:
+    """One instances file. `topics` are all names, in order of appearance; `splits` by fold and split's name.
+
+    `item_count` bounds the item indices; `item_names` gives each index' id in the raw data, and is None for judged
+    lists, whose names are in the lists file (`read_item_names`).
+    """
+
+    dataset: str
+    nsr: int | None
+    topics: tuple[str, ...]
+    item_count: int
+    item_names: tuple[str, ...] | None
+    synthetic: bool
+    splits: Mapping[tuple[int, str], Split]
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        """The folds that the file has, ascending."""
+        return tuple(sorted({fold for fold, _ in self.splits}))
+
+    def split(self, fold: int, name: str) -> Split:
+        """The lists of one fold and split; DataError if the file has none."""
+        if (fold, name) not in self.splits:
+            raise DataError(
+                f"{self.dataset}: no lists of fold {fold}, split {name!r}; there are the folds "
+                f"{', '.join(map(str, self.folds))} and the splits {', '.join(SPLITS)}"
+            )
+        return self.splits[fold, name]
+
+    def pairs(self) -> set[tuple[int, int]]:
+        """The distinct (N, P) of all lists with P > 0, training and validation also merged (published protocol)."""
+        merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
+        every = [*self.splits.values(), *merged]
+        found = {pair for one in every for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
+        return {(n, p) for n, p in found if p > 0}
+
+
+def read_instances(path: Path) -> Instances:
+    """Read an instances file; DataError where it breaks the contract or contradicts itself."""
+    table = read_table(path, "instances")
+    metadata = read_metadata(path, "instances")
+    if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
+        raise DataError(f"{path}: the metadata key {ITEM_COUNT_KEY!r} should be the number of items; make it anew")
+    names = table.column("topic").to_pylist()
+    topics = {name: index for index, name in enumerate(dict.fromkeys(names))}
+    index = np.fromiter((topics[name] for name in names), dtype=np.int64, count=len(names))
+    instances = Instances(
+        dataset=str(_single(table, "dataset", path)),
+        nsr=_single(table, "nsr", path),
+        topics=tuple(topics),
+        item_count=int(metadata[ITEM_COUNT_KEY]),
+        item_names=_item_names(metadata, path),
+        synthetic=SYNTHETIC_KEY in metadata,
+        splits={
+            key: _split(table.slice(start, stop - start), index[start:stop], f"{path}, fold {key[0]}, {key[1]}")
+            for key, start, stop in _ranges(table, path)
+        },
+    )
+    for key, split in instances.splits.items():
+        _check(split, instances.item_count, f"{path}, fold {key[0]}, {key[1]}")
+    return instances
+
+
+def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+    """Distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
+    found = set().union(*(read_instances(path).pairs() for path in paths))
+    return sorted((n, p) for n, p in found if 0 < p < n)
+
+
+def merge(train: Split, validation: Split) -> Split:
+    """Both splits' lists joined per topic, items ascending: what the published protocol trains on."""
+    topics = np.unique(np.concatenate((train.topics, validation.topics)))
+    owner = np.concatenate((np.repeat(train.topics, train.sizes), np.repeat(validation.topics, validation.sizes)))
+    items = np.concatenate((train.items, validation.items))
+    relevance = np.concatenate((train.relevance, validation.relevance))
+    order = np.lexsort((items, owner))
+    offsets = np.append(np.searchsorted(owner[order], topics), len(items))
+    return Split(topics, items[order], relevance[order], offsets)
+
+
+def read_features(path: Path) -> npt.NDArray[np.float32]:
+    """The features of a judged-lists file, (rows, d): row r is item r of its instances.
+
+    Memory is that of the result and one row group: of a million rows, a second copy is hundreds of megabytes.
+    """
+    rows = sum(len(_values(table, "relevance")) for table in read_row_groups(path, "lists", ["relevance"]))
+    features: npt.NDArray[np.float32] = np.empty((rows, 0), dtype=np.float32)
+    start = 0
+    for table in read_row_groups(path, "lists", ["features"]):
+        vectors = _values(table, "features")
+        if not start:
+            features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
+        stop = start + len(vectors)
+        if stop > rows:
+            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' has ({rows})")
+        features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
+        start = stop
+    if start != rows:
+        raise DataError(f"{path}: column 'features' has {start} rows, column 'relevance' {rows}")
+    return features
+
+
+def read_item_names(path: Path) -> list[str]:
+    """The document names of a judged-lists file, by row."""
+    column = read_table(path, "lists", ["items"]).column("items")
+    return [name for chunk in column.chunks for name in chunk.flatten().to_pylist()]
+
+
+def _item_names(metadata: Mapping[str, str], path: Path) -> tuple[str, ...] | None:
+    if ITEM_NAMES_KEY not in metadata:
+        return None
+    try:
+        names = json.loads(metadata[ITEM_NAMES_KEY])
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or len(names) != int(metadata[ITEM_COUNT_KEY]):
+        raise DataError(
+            f"{path}: the metadata key {ITEM_NAMES_KEY!r} should be a list of {metadata[ITEM_COUNT_KEY]} names; "
+            "make it anew"
+        )
+    return tuple(map(str, names))
+
+
+def _single(table: pa.Table, column: str, path: Path) -> Any:
+    values = table.column(column).unique().to_pylist()
+    if len(values) != 1:
+        raise DataError(f"{path}: column {column!r} should have one value, found {values[:5] or 'no rows'}")
+    return values[0]
+
+
+def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int]]:
+    """The rows start .. stop - 1 of each (fold, split), which must stand together."""
+    fold = to_numpy(table.column("fold"))
+    split = np.array(table.column("split").to_pylist(), dtype=str)
+    changes = np.flatnonzero((np.diff(fold) != 0) | (split[1:] != split[:-1])) + 1
+    bounds = [0, *changes.tolist(), len(fold)]
+    ranges = [((int(fold[start]), str(split[start])), start, stop) for start, stop in pairwise(bounds)]
+    keys = [key for key, _, _ in ranges]
+    for key in keys:
+        if key[1] not in SPLITS:
+            raise DataError(f"{path}: column 'split' holds {key[1]!r}; expected one of {', '.join(SPLITS)}")
+        if keys.count(key) > 1:
+            raise DataError(f"{path}: the rows of fold {key[0]}, split {key[1]!r} do not stand together")
+    return ranges
+
+
+def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
+    items, relevance = _one_chunk(table.column("items")), _one_chunk(table.column("relevance"))
+    offsets = to_numpy(items.offsets).astype(np.int64)
+    others = to_numpy(relevance.offsets).astype(np.int64)
+    if not np.array_equal(offsets - offsets[0], others - others[0]):
+        raise DataError(f"{where}: the lists of columns 'items' and 'relevance' differ in length")
+    flat, labels = items.flatten(), relevance.flatten()
+    return Split(topics, to_numpy(flat), to_numpy(labels), offsets - offsets[0])
+
+
+def _values(table: pa.Table, name: str) -> pa.Array:
+    """What stands in all the lists of a column."""
+    return _one_chunk(table.column(name)).flatten()
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.ListArray:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _check(split: Split, item_count: int, where: str) -> None:
+    if len(np.unique(split.topics)) != len(split.topics):
+        raise DataError(f"{where}: a topic has more than one list")
+    if len(split.items) and not (split.items.min() >= 0 and split.items.max() < item_count):
+        raise DataError(f"{where}: column 'items' holds an index outside 0 .. {item_count - 1}")
+    if len(split.relevance) and split.relevance.min() < 0:
+        raise DataError(f"{where}: column 'relevance' holds {split.relevance.min()}, expected 0 or more")

@@ -1,0 +1,168 @@
+"""Seeded stand-ins for the licensed data sets, always labelled synthetic, for demonstrations and tests.
+
+They have the published sizes and shares, scaled down on demand, and a planted structure that a model can learn in
+part: a random order scores below a fitted model, and that below an oracle, by margins that tests state.
+"""
+
+import json
+import os
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.folds import FOLDS
+from rankbound_study.data.letor_sets import LETOR_SETS
+from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
+from rankbound_study.data.synthetic_faces import generate_faces
+from rankbound.errors import ConfigError
+from rankbound.seeds import derive_seed
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+SIZES = {
+    "synthetic-movielens": {"demo": 60, "full": 412},
+    "synthetic-mq2008": {"demo": 120, "full": 784},
+    "synthetic-aaf": {"demo": 240, "full": 12_936},
+}
+"""Number of topics: of users with enough relevant items, and of queries; or of faces."""
+
+_SMALLEST_SIZE = 10
+_WIDTH = LETOR_SETS["mq2008"].width
+
+# MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
+# rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
+_FULL_USERS, _FULL_ITEMS, _FEWEST_ITEMS = 412, 9724, 600
+_DROPPED_SHARE, _RELEVANT_SHARE = 198 / 412, 0.48
+_LEAST_RELEVANT, _MOST_RELEVANT, _MEDIAN_EXCESS, _EXCESS_SPREAD = 25, 1227, 40.5, 1.2
+_ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item, of the movies that anyone rated
+_TASTES, _TASTE_WEIGHT, _POPULARITY_SPREAD = 4, 1.6, 1.3
+_FIRST_TIMESTAMP = 1_000_000_000
+
+# MQ2008 (the same section): 5 .. 121 documents, median 8, mean 19.4; labels 0, 1, 2 in shares 81, 13 and 6%; 28% of
+# the queries have no label above 0; no query has nothing else.
+_FEWEST_DOCUMENTS, _MOST_DOCUMENTS, _MEDIAN_MORE, _MORE_SPREAD = 5, 121, 3.5, 1.6
+_EMPTY_SHARE, _POSITIVE_SHARE, _TOP_SHARE = 0.28, 0.3, 0.32
+_CAUSES, _INFORMATIVE, _CONSTANT, _NOISE = 6, 30, 6, 0.8
+_FIRST_QUERY = 10_001
+
+
+def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) -> None:
+    """Write `synthetic-movielens` (interactions), `synthetic-mq2008` (judged lists) or `synthetic-aaf` (images).
+
+    `size` is a number of topics or faces, `demo` or `full`. Raises ConfigError for another data set or size.
+    """
+    if dataset not in SIZES:
+        raise ConfigError(f"there is no synthetic data set {dataset!r}; known are {', '.join(SIZES)}")
+    topics = _topics(dataset, size)
+    metadata = {
+        DATASET_KEY: dataset,
+        SYNTHETIC_KEY: json.dumps({"dataset": dataset, "seed": seed, "topics": topics}, sort_keys=True),
+    }
+    if dataset == "synthetic-aaf":
+        generate_faces(out, topics, seed, metadata)
+        return
+    random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
+    if dataset == "synthetic-movielens":
+        write_table(_interactions(random, topics), out, "interactions", metadata=metadata)
+        return
+    table, parts = _judged_lists(random, topics)
+    write_table(table, out, "lists", parts, {**metadata, PARTS_KEY: json.dumps(parts)})
+
+
+def _topics(dataset: str, size: str) -> int:
+    if size in SIZES[dataset]:
+        return SIZES[dataset][size]
+    if not size.isdigit() or int(size) < _SMALLEST_SIZE:
+        raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {_SMALLEST_SIZE}")
+    return int(size)
+
+
+def _interactions(random: np.random.Generator, users: int) -> pa.Table:
+    """Ratings by popularity and taste: what a user rates, and which of these well, follow u . v + popularity."""
+    scale = min(1.0, users / _FULL_USERS)
+    items = max(_FEWEST_ITEMS, round(_FULL_ITEMS * scale))
+    positives = _relevant_counts(random, users, scale, items // _ITEMS_PER_RELEVANT)
+    popularity = _POPULARITY_SPREAD * random.standard_normal(items)
+    item_tastes = random.standard_normal((items, _TASTES))
+    rows = []
+    for user, count in enumerate(positives.tolist(), 1):
+        taste = random.standard_normal(_TASTES) / np.sqrt(_TASTES)
+        utility = popularity + _TASTE_WEIGHT * item_tastes @ taste
+        rated = min(items, round(count / _RELEVANT_SHARE))
+        # The largest of utility plus Gumbel noise are a draw without replacement by exp(utility).
+        chosen = np.argsort(-(utility + random.gumbel(size=items)))[:rated]
+        ordered = chosen[np.argsort(-(utility[chosen] + random.gumbel(size=rated)))]
+        good = random.choice((4.0, 4.5, 5.0), size=count)
+        poor = random.integers(1, 8, size=rated - count) / 2
+        rows.append((np.full(rated, user), ordered, np.concatenate((good, poor))))
+    topic, item, rating = (np.concatenate(column) for column in zip(*rows, strict=True))
+    order = np.lexsort((item, topic))
+    # Like the real ones, movie ids are not dense.
+    columns = {"topic": topic[order], "item": 1 + 3 * item[order], "rating": rating[order]}
+    timestamp = _FIRST_TIMESTAMP + random.permutation(len(order))
+    return pa.table({**columns, "timestamp": timestamp}).cast(
+        pa.schema({"topic": pa.int32(), "item": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()}.items())
+    )
+
+
+def _relevant_counts(random: np.random.Generator, users: int, scale: float, most: int) -> Integers:
+    """Relevant items of each user: `users` with enough of them, and the share of others that folding leaves out."""
+    excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
+    enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, min(most, _MOST_RELEVANT))
+    fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
+    shuffled: Integers = random.permutation(np.concatenate((enough.astype(np.int64), fewer)))
+    return shuffled
+
+
+def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, list[int]]:
+    """Lists whose labels follow hidden causes, partly linear, of which the features are noisy mixtures."""
+    more = np.floor(_MEDIAN_MORE * np.exp(_MORE_SPREAD * random.standard_normal(queries)))
+    sizes = np.clip(_FEWEST_DOCUMENTS + more, _FEWEST_DOCUMENTS, _MOST_DOCUMENTS).astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    rows = int(offsets[-1])
+    causes = random.standard_normal((rows, _CAUSES))
+    weights = random.permutation(np.linspace(0.4, 1.2, _CAUSES)) * random.choice((-1.0, 1.0), _CAUSES)
+    utility = causes @ weights + np.tanh(causes[:, 0] * causes[:, 1]) + _NOISE * random.standard_normal(rows)
+    labels = np.concatenate([_labels(random, utility[start:stop]) for start, stop in pairwise(offsets)])
+    features = _features(random, causes, offsets)
+    topics = [str(_FIRST_QUERY + query) for query in range(queries)]
+    names = [f"SYNTHETIC-{topic}-{place}" for topic, size in zip(topics, sizes, strict=True) for place in range(size)]
+    starts = pa.array(offsets.astype(np.int32))
+    columns = {
+        "items": pa.array(names),
+        "relevance": pa.array(labels),
+        "features": pa.FixedSizeListArray.from_arrays(pa.array(features.ravel()), _WIDTH),
+    }
+    lists = {name: pa.ListArray.from_arrays(starts, values) for name, values in columns.items()}
+    parts = [len(part) for part in np.array_split(np.arange(queries), FOLDS)]
+    return pa.table({"topic": topics, **lists}), parts
+
+
+def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
+    """Labels of one query: 0 throughout for some, else the best get 2 and 1, and at least one stays 0."""
+    labels = np.zeros(len(utility), dtype=np.int8)
+    if random.random() < _EMPTY_SHARE:
+        return labels
+    positives = np.clip(random.binomial(len(utility), _POSITIVE_SHARE), 1, len(utility) - 1)
+    order = np.argsort(-utility)[:positives]
+    labels[order] = 1
+    labels[order[: random.binomial(positives, _TOP_SHARE)]] = 2
+    return labels
+
+
+def _features(random: np.random.Generator, causes: Floats, offsets: Integers) -> npt.NDArray[np.float32]:
+    """Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 within each query as LETOR does."""
+    rows = len(causes)
+    mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
+    noise = random.standard_normal((rows, _WIDTH - _CONSTANT))
+    noise[:, :_INFORMATIVE] = mixed + _NOISE * noise[:, :_INFORMATIVE]
+    lowest = np.minimum.reduceat(noise, offsets[:-1])
+    spread = np.maximum.reduceat(noise, offsets[:-1]) - lowest
+    query = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    features = np.zeros((rows, _WIDTH))
+    features[:, random.permutation(_WIDTH)[: _WIDTH - _CONSTANT]] = (noise - lowest[query]) / spread[query]
+    return np.round(features, 6).astype(np.float32)

@@ -1,0 +1,151 @@
+"""The test lists of a data set, under names that TREC files can hold, and the relevance of their items."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rankbound_study.data.reader import Instances, read_instances, read_item_names
+from rankbound.errors import DataError
+from rankbound.io.grouping import require_distinct_items
+from rankbound_study.config.data_sets import VGG16
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A data set's test lists.
+
+    Attributes:
+        path: of the instances.
+        item_names: by the items' indices.
+        topic_names: by the topics' indices.
+    """
+
+    path: Path
+    instances: Instances
+    item_names: pl.Series
+    topic_names: pl.Series
+
+    @classmethod
+    def read(cls, data: Path, dataset: str, nsr: int | None, space: str | None = None) -> "Tested":
+        """From a study's data folder; `space` takes the place of white space in names.
+
+        Raises:
+            DataError: a file is missing, or of another data set, or a name has white space and `space` is None.
+        """
+        path = instances_path(data, dataset, nsr)
+        instances = read_instances(path)
+        if instances.dataset != _base(dataset) or instances.nsr != nsr:
+            found = instances.dataset if instances.nsr is None else f"{instances.dataset} at NSR {instances.nsr}"
+            raise DataError(f"{path}: found lists of {found}, expected those of {_base(dataset)}: make it anew")
+        names_path, names = path, instances.item_names
+        if names is None:
+            names_path = data / "lists" / f"{dataset.rpartition('-')[0]}.parquet"
+            names = tuple(read_item_names(_required(names_path, f"the names of the items of {dataset}")))
+        if len(names) != instances.item_count:
+            raise DataError(
+                f"{names_path}: found {len(names)} items, expected the {instances.item_count} of {path}: make both anew"
+            )
+        used = np.unique(np.concatenate([instances.split(fold, "test").topics for fold in instances.folds]))
+        return cls(
+            path,
+            instances,
+            _plain(pl.Series(names, dtype=pl.String), "item", names_path, space),
+            _plain(_known(instances, used), "topic", path, space),
+        )
+
+    @property
+    def folds(self) -> tuple[int, ...]:
+        """All folds of the data set."""
+        return self.instances.folds
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether a topic is tested in more than one fold: with other items in each, as users are."""
+        topics = np.concatenate([self.instances.split(fold, "test").topics for fold in self.folds])
+        return len(np.unique(topics)) < len(topics)
+
+    def judged(self, predictions: pl.DataFrame, fold: int, file: Path) -> pl.DataFrame:
+        """The fold's predicted items, a row each, in their order: topic, item, score and relevance.
+
+        Raises:
+            DataError: they are not of these lists, a score is not finite, or two items of a topic have one name.
+        """
+        predicted = predictions.filter(fold=fold).select("topic", "items", "scores").explode("items", "scores")
+        joined = predicted.join(self._truth(fold), on=["topic", "items"], how="left", maintain_order="left")
+        unknown = joined.filter(pl.col("relevance").is_null())
+        if len(unknown):
+            raise DataError(
+                f"{file}: topic {unknown['topic'][0]!r} of fold {fold} has an item that its test list in {self.path} "
+                f"does not have ({len(unknown)} such items); expected the data that the study ran on: name its folder "
+                "with --data, or run the study's steps again"
+            )
+        if not joined["scores"].is_finite().all():
+            bad = joined.filter(~pl.col("scores").is_finite())
+            raise DataError(
+                f"{file}: topic {bad['topic'][0]!r} of fold {fold} has the score {bad['scores'][0]}, expected finite "
+                "numbers: the training diverged; choose others with the flags, or train it anew"
+            )
+        frame = joined.select(
+            topic=self.topic_names.gather(joined["place"]),
+            item=self.item_names.gather(joined["items"]),
+            score=pl.col("scores"),
+            relevance=pl.col("relevance"),
+        )
+        require_distinct_items(frame, str(self.path))
+        return frame
+
+    def _truth(self, fold: int) -> pl.DataFrame:
+        split = self.instances.split(fold, "test")
+        place = np.repeat(split.topics, split.sizes)
+        return pl.DataFrame(
+            {
+                "topic": pl.Series(self.instances.topics, dtype=pl.String).gather(place),
+                "items": split.items,
+                "relevance": split.relevance,
+                "place": place,
+            }
+        )
+
+
+def instances_path(data: Path, dataset: str, nsr: int | None) -> Path:
+    """Where the lists of a data set lie; DataError if they don't."""
+    name = _base(dataset) if nsr is None else f"{dataset}-nsr{nsr}"
+    return _required(data / "instances" / f"{name}.parquet", f"the test lists of {dataset}")
+
+
+def _base(dataset: str) -> str:
+    """The data set whose lists it shares: pixels and features of the same images have the same pairs."""
+    return dataset.removesuffix(f"-{VGG16}")
+
+
+def _required(path: Path, what: str) -> Path:
+    if not path.is_file():
+        raise DataError(
+            f"{path}: there is no such file; expected {what}: name the data folder that the study ran on with --data"
+        )
+    return path
+
+
+def _known(instances: Instances, used: npt.NDArray[np.int64]) -> pl.Series:
+    """The topics' names; None for those that no test part has."""
+    known = pl.Series([None] * len(instances.topics), dtype=pl.String)
+    return known.scatter(used, [instances.topics[topic] for topic in used.tolist()])
+
+
+def _plain(names: pl.Series, what: str, path: Path, space: str | None) -> pl.Series:
+    """The names without white space, which would end a field."""
+    bad = names.filter(names.str.contains(r"\s") | (names == ""))
+    if not len(bad):
+        return names
+    if space is None or "" in bad:
+        raise DataError(
+            f"{path}: found the {what} {bad[0]!r}; a name in a TREC file has no white space and is not empty: say "
+            "--space _ to put _ in the place of white space"
+        )
+    plain = names.str.replace_all(r"\s", space)
+    if what == "topic" and plain.n_unique() < names.n_unique():
+        raise DataError(f"{path}: with {space!r} in the place of white space, two topics have one name: choose another")
+    return plain

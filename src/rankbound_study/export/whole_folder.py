@@ -1,0 +1,54 @@
+"""A folder that appears whole or not at all."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rankbound.errors import ConfigError
+from rankbound.io.atomic import temporary_beside
+
+_LOCK = ".lock"
+_FOLDER = ".folder"
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a new folder beside `path`, and rename it to `path` if the block ends without an error.
+
+    It is removed on any error; what a killed process left of it, the next writer of the same path removes.
+
+    Raises:
+        ConfigError: something is at `path` already, other than an empty folder.
+        OutputError: the folder beside it cannot be written.
+    """
+    target = Path(path)
+    if target.exists() and not _is_empty(target):
+        raise ConfigError(f"{target}: is there already, expected a new folder: remove it, or name another one")
+    # Whoever has the file has the folder of that name: files that no living process holds are removed first.
+    with temporary_beside(target, _LOCK) as lock:
+        _remove_left_behind(target)
+        folder = lock.with_suffix(_FOLDER)
+        try:
+            folder.mkdir()
+            yield folder
+            if target.exists():
+                target.rmdir()
+            folder.rename(target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _remove_left_behind(target: Path) -> None:
+    for entry in target.parent.iterdir():
+        if (
+            entry.name.startswith(f".{target.stem}.")
+            and entry.suffix == _FOLDER
+            and not entry.with_suffix(_LOCK).exists()
+        ):
+            shutil.rmtree(entry, ignore_errors=True)

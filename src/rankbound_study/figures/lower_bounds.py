@@ -1,0 +1,26 @@
+"""Figure 1.1: the score of the worst order against the share of relevant items, by list size."""
+
+from typing import Any
+
+import numpy as np
+
+import rankbound as rb
+from rankbound_study.figures import style
+
+SIZES = (25, 50, 100, 200)
+
+
+def draw() -> Any:
+    """Two panels, nDCG and AP; a line per list size N over P = 1..N."""
+    figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
+    for panel, metric in zip(axes[0], ("nDCG", "AP"), strict=True):
+        for n, look in zip(SIZES, style.SERIES, strict=False):
+            relevant = np.arange(1, n + 1)
+            floor = rb.minimum(metric, np.full(n, n), relevant)
+            style.line(panel, relevant / n, floor, look, label=f"N = {n}", marks=6)
+        panel.set_title(metric)
+        panel.set_xlabel("share of relevant items, P / N")
+    axes[0, 0].set_ylabel("score of the worst order")
+    axes[0, 0].set(xlim=(0, 1), ylim=(0, 1))
+    style.shared_legend(figure, axes, columns=4)
+    return figure

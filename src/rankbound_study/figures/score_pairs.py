@@ -1,0 +1,46 @@
+"""Figures 5.5 to 5.7: each topic's score, trained on a bounded loss, against its score with the unbounded loss."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.figures import style
+from rankbound_study.figures.score_distributions import BOUNDED, score_limits
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
+
+
+def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
+    """Rows are boundings, columns data sets; a point above the diagonal is a topic that the bounding serves better."""
+    metric = scores.PRINTED_METRIC[loss]
+    frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
+    frame = frame.filter(pl.col("loss") == loss)
+    sets = scores.data_sets(frame)
+    figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, sharex="col", sharey="col")
+    for column, data_set in enumerate(sets):
+        of_set = scores.of_data_set(frame, data_set)
+        limits = score_limits(frame, data_set.name, metric)
+        for row, bounding in enumerate(BOUNDED):
+            _panel(axes[row, column], scores.paired(of_set, loss, bounding, metric), limits)
+        axes[0, column].set(xlim=limits, ylim=limits)
+        axes[0, column].locator_params(nbins=3)
+        axes[0, column].set_title(data_set.title)
+    style.outer_labels(figure, axes, "unbounded", f"{metric}, bounded loss")
+    style.row_titles(axes, BOUNDED)
+    figure.suptitle(
+        scores.heading(f"{metric} per topic, trained on {loss}: bounded (y) against unbounded (x)", choice, sets)
+    )
+    return figure
+
+
+def _panel(axes: Any, pairs: pl.DataFrame, limits: tuple[float, float]) -> None:
+    if pairs.is_empty():
+        style.empty_panel(axes)
+        return
+    axes.plot(limits, limits, color=style.MUTED, linewidth=0.7, linestyle=(0, (4, 2)), label="_equal scores")
+    style.points(axes, pairs["unbounded"].to_numpy(), pairs["bounded"].to_numpy(), label="topic", in_legend=False)
+    above = int((pairs["bounded"] > pairs["unbounded"]).sum())
+    below = int((pairs["bounded"] < pairs["unbounded"]).sum())
+    style.note(axes, f"{above} above", (0.04, 0.96), ha="left", va="top")
+    style.note(axes, f"{below} below", (0.98, 0.04), ha="right", va="bottom")

@@ -1,0 +1,276 @@
+"""The house style of all figures: one size, one type, one colour and line per bounding, and files with fixed bytes.
+
+A bounding is told by line style (or marker) and by colour together, so that a grey print and a colour-blind reader lose
+nothing. The colours are those of Okabe and Ito (2008); `DARK` holds lighter ones for a page with a dark background.
+"""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankbound.errors import ConfigError
+from rankbound.io.atomic import atomic_path
+
+PAGE_WIDTH = 7.0
+"""Width of a full-page figure, inches: the text block of the paper."""
+
+MARGIN = 0.03
+"""What a figure leaves free at its edges, inches."""
+
+_ROW_TITLE_WIDTH = 14
+"""Characters in a line: what fits beside the lowest panels."""
+
+INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
+    "#1b1b1b",
+    "#5f5f5f",
+    "#d9d9d9",
+    "#c4c4c4",
+    "#00589c",
+    "#d55e00",
+    "#009e73",
+    "#b0568c",
+    "#b57a00",
+    "#56b4e9",
+)
+_LAYERS = 4
+
+DARK = {
+    INK: "#ececec",
+    MUTED: "#a8a8a8",
+    GRID: "#3d3d3d",
+    SHADE: "#5a5a5a",
+    BLUE: "#5cb3e6",
+    VERMILION: "#ff8b4a",
+    GREEN: "#3ccb9f",
+    PURPLE: "#e093c3",
+    ORANGE: "#e6b450",
+    SKY: "#8fd0f5",
+}
+"""House colour -> its counterpart on a dark page."""
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """How one line is drawn: colour, dash pattern and marker together."""
+
+    color: str
+    dashes: Any = "-"
+    marker: str = ""
+    width: float = 1.2
+
+
+SERIES = (
+    LineStyle(INK, "-", "o"),
+    LineStyle(BLUE, (0, (5, 1.5)), "s"),
+    LineStyle(VERMILION, (0, (1.2, 1.2)), "^"),
+    LineStyle(GREEN, (0, (6, 1.5, 1.2, 1.5)), "D"),
+    LineStyle(PURPLE, (0, (3, 1.2, 1.2, 1.2, 1.2, 1.2)), "v"),
+    LineStyle(ORANGE, (0, (9, 2)), "P"),
+    LineStyle(SKY, (0, (2.5, 2.5)), "X"),
+)
+"""Styles for lines that are not boundings, in the order of use."""
+
+BOUNDING_STYLES = dict(zip(("none", "min-max", "expectation", "expectation-max", "distribution"), SERIES, strict=False))
+
+RC: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "figure.titlesize": 9.5,
+    "figure.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 4,
+    "axes.labelpad": 3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.45,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "legend.handlelength": 2.8,
+    "legend.columnspacing": 1.6,
+    "lines.linewidth": 1.2,
+    "axes.unicode_minus": True,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "rankbound",
+    "pdf.fonttype": 42,
+    "path.simplify": False,
+}
+
+
+def bounding_style(bounding: str, all_boundings: Sequence[str]) -> LineStyle:
+    """The line of a bounding: the same in every figure; variants take the spare styles in their order."""
+    if bounding in BOUNDING_STYLES:
+        return BOUNDING_STYLES[bounding]
+    spare = SERIES[len(BOUNDING_STYLES) :]
+    variants = [name for name in all_boundings if name not in BOUNDING_STYLES]
+    return spare[variants.index(bounding) % len(spare)]
+
+
+def bounding_title(bounding: str) -> str:
+    """How figures and tables call a bounding."""
+    return "unbounded" if bounding == "none" else bounding
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Apply the house style to everything that is drawn in the block."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    with matplotlib.rc_context(RC):
+        yield
+
+
+def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH, **sharing: Any) -> tuple[Any, Any]:
+    """A figure and its (rows, columns) array of axes; `height` is that of the whole figure in inches."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    spacing = ConstrainedLayoutEngine(w_pad=MARGIN, h_pad=MARGIN, wspace=0.015, hspace=0.02)
+    figure = Figure(figsize=(width, height), layout=spacing)
+    return figure, figure.subplots(rows, columns, squeeze=False, **sharing)
+
+
+def line(axes: Any, x: Any, y: Any, look: LineStyle, *, label: str, marks: int) -> None:
+    """One line with `marks` markers, spread evenly along the drawn curve so that lines differ in grey too."""
+    axes.plot(
+        x,
+        y,
+        color=look.color,
+        linestyle=look.dashes,
+        linewidth=look.width,
+        marker=look.marker,
+        markersize=3.2,
+        markevery=1.0 / marks,
+        label=label,
+    )
+
+
+def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> None:
+    """A scatter of small dots in four translucent layers: overlap shows, at a tenth of the bytes of single markers."""
+    import numpy as np
+
+    for layer in range(_LAYERS):
+        some_x, some_y = (np.asarray(values, dtype=float)[layer::_LAYERS] for values in (x, y))
+        # Each dot is a stroke of length zero with a round cap; NaN lifts the pen between dots.
+        gap = np.full_like(some_x, np.nan)
+        axes.plot(
+            np.column_stack([some_x, some_x, gap]).ravel(),
+            np.column_stack([some_y, some_y, gap]).ravel(),
+            color=INK,
+            alpha=0.4,
+            linewidth=1.9,
+            solid_capstyle="round",
+            label=f"_{label}",
+        )
+    if in_legend:
+        axes.plot([], [], linestyle="none", marker="o", markersize=2.4, color=INK, alpha=0.6, label=label)
+
+
+def note(axes: Any, text: str, place: tuple[float, float], *, ha: str, va: str) -> None:
+    """A short remark inside a panel, at axes fractions."""
+    axes.text(*place, text, transform=axes.transAxes, ha=ha, va=va, fontsize=7.5, color=MUTED)
+
+
+def empty_panel(axes: Any, text: str = "no runs") -> None:
+    """Say in the panel that there is nothing to draw, and leave its frame where it is."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
+
+
+def row_titles(axes: Any, titles: Sequence[str]) -> None:
+    """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips.
+
+    A name that is too long for one line is broken, after its hyphen where it has one.
+    """
+    for row, title in zip(axes, titles, strict=True):
+        for panel in row:
+            panel.set_label(title)
+        row[-1].annotate(
+            textwrap.fill(title, _ROW_TITLE_WIDTH),
+            (1.0, 0.5),
+            xytext=(5, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            rotation=-90,
+            ha="left",
+            va="center",
+            multialignment="center",
+            fontsize=8,
+        )
+
+
+def outer_labels(figure: Any, axes: Any, x: str, y: str) -> None:
+    """A label below every column, and one for all vertical axes."""
+    for panel in axes[-1]:
+        panel.set_xlabel(x)
+    figure.supylabel(y, fontsize=RC["axes.labelsize"])
+
+
+def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
+    """One legend below all panels, each label once, in the order of first use."""
+    found: dict[str, Any] = {}
+    for panel in axes.flat:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    if found:
+        figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+
+
+def save(figure: Any, paths: Sequence[Path]) -> None:
+    """Write the figure to every path (.svg or .pdf) with bytes that depend on the drawing alone.
+
+    Raises:
+        ConfigError: a path has another suffix.
+    """
+    for path in paths:
+        if path.suffix not in (".svg", ".pdf", ".png"):
+            raise ConfigError(f"{path}: a figure is written as .svg, .pdf or .png, not as {path.suffix!r}")
+        with house_style(), atomic_path(path) as temporary:
+            if path.suffix == ".svg":
+                _save_svg(figure, temporary)
+            else:
+                figure.savefig(temporary, metadata=_metadata(path.suffix), dpi=200)
+
+
+def _save_svg(figure: Any, path: Path) -> None:
+    """Titles tell what the parts of the drawing are, paths are short."""
+    from rankbound_study.figures.svg_lattice import on_lattice
+    from rankbound_study.figures.svg_titles import marked, with_titles
+
+    with marked(figure) as told:
+        figure.savefig(path, metadata=_metadata(".svg"), dpi=200)
+        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), told), "utf-8")
+
+
+def _metadata(suffix: str) -> dict[str, Any]:
+    if suffix == ".svg":
+        return {"Date": None, "Creator": "rankbound"}
+    if suffix == ".pdf":
+        return {"CreationDate": None, "Creator": "rankbound", "Producer": None}
+    return {"Software": None}

@@ -1,0 +1,103 @@
+"""Titles inside an SVG file, which tell what is under the pointer: browsers show them, screen readers say them.
+
+A panel also carries its scales, so that a page can tell the values of any point on a curve.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from rankbound_study.report.figure_words import Panel, Part, panels, parts
+
+_POINTS_PER_INCH = 72
+
+
+Told = list[tuple[Panel, list[Part]]]
+"""Panels with their parts: the I-th is the group `panel-I` of the file, its J-th part the group `part-I-J`."""
+
+
+@contextmanager
+def marked(figure: Any) -> Iterator[Told]:
+    """Give ids to all parts of the figure that are told, for as long as the block lasts."""
+    told = [(panel, found) for panel in panels(figure) if (found := list(parts(panel)))]
+    for i, (panel, found) in enumerate(told):
+        panel.axes.set_gid(f"panel-{i}")
+        for j, part in enumerate(found):
+            part.artist.set_gid(f"part-{i}-{j}")
+    try:
+        yield told
+    finally:
+        for panel, found in told:
+            for artist in (panel.axes, *(part.artist for part in found)):
+                artist.set_gid(None)
+
+
+def with_titles(svg: str, told: Told) -> str:
+    """The file as it was saved within `marked`, with titles in place of the ids."""
+    for i, (panel, found) in enumerate(told):
+        scales = _scales(panel) if any(part.is_curve for part in found) else ""
+        svg = svg.replace(f'<g id="panel-{i}">', f"<g data-panel={quoteattr(panel.title)}{scales}>", 1)
+    svg = re.sub(
+        r'^( *)<g id="part-(\d+)-(\d+)">(.*?)^\1</g>',
+        lambda match: f"{match[1]}{_titled(match[4], told[int(match[2])][1][int(match[3])])}{match[1]}</g>",
+        svg,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    return re.sub(r'<g id="part-\d+-\d+"/>', "<g/>", svg)
+
+
+def _titled(content: str, part: Part) -> str:
+    if not part.marks:
+        kind = ' class="curve"' if part.is_curve else ""
+        return f"<g{kind}>{_title(part.text)}{content}"
+    if part.text:
+        # The line that joins the marks comes before them.
+        content = _with_each(content, "path", [part.text])
+        return "<g>" + _with_each(content, "use", part.marks)
+    return "<g>" + _with_each(content, "path", part.marks)
+
+
+def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
+    """A title for each of the elements that draw something; none if matplotlib left some out."""
+    pieces = re.split(rf"(<defs>.*?</defs>|<{element} [^>]*/>)", content, flags=re.DOTALL)
+    # An undefined interval is a path that leads nowhere.
+    drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
+    if len(drawn) == len(texts):
+        for place, text in zip(drawn, texts, strict=True):
+            pieces[place] = f"{pieces[place].removesuffix('/>')}>{_title(text)}</{element}>"
+    return "".join(pieces)
+
+
+def _title(text: str) -> str:
+    return f"<title>{escape(text)}</title>"
+
+
+def _scales(panel: Panel) -> str:
+    """What each axis measures, and how: position and value at both ends, then what undoes the scale."""
+    width, height = panel.axes.figure.get_size_inches() * _POINTS_PER_INCH
+    box = panel.axes.get_position()
+    ends = {"x": (box.x0 * width, box.x1 * width), "y": ((1 - box.y0) * height, (1 - box.y1) * height)}
+    return "".join(
+        f" data-{name}={quoteattr(label)} data-{name}-scale={quoteattr(scale)}"
+        for name, label, axis in (("x", panel.x, panel.axes.xaxis), ("y", panel.y, panel.axes.yaxis))
+        if (scale := _scale(axis, ends[name]))
+    )
+
+
+def _scale(axis: Any, ends: tuple[float, float]) -> str:
+    """POSITION POSITION VALUE VALUE [KIND [PARAMETER ...]], values as they are on a linear axis; "" for other kinds."""
+    transform, kind = axis.get_transform(), axis.get_scale()
+    parameters: tuple[float, ...] = ()
+    if kind == "symlog":
+        parameters = (transform.linthresh, transform.linscale / (1 - 1 / transform.base))
+    elif kind not in ("linear", "log"):
+        return ""
+    if kind != "linear" and transform.base != 10:
+        return ""
+    values = transform.transform(np.asarray(axis.get_view_interval(), dtype=float))
+    numbers = " ".join(f"{number:.7g}" for number in (*ends, *values))
+    return " ".join([numbers, *([] if kind == "linear" else [kind, *(f"{number:.7g}" for number in parameters)])])

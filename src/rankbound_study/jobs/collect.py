@@ -1,0 +1,103 @@
+"""All runs in one table, checked on the way: no run twice, the same topics everywhere, no model beyond its controls."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound.errors import DataError
+from rankbound_study.jobs.controls_job import CONTROLS_FILE
+from rankbound_study.jobs.job import JUDGED_BY
+from rankbound_study.jobs.train_job import beside
+from rankbound.training.trainer import LAST
+
+# A mean this far below a random order's, in units of the metric, and by as many standard errors more, is a mistake.
+BELOW_RANDOM = 0.05
+STANDARD_ERRORS = 3
+ROUNDING = 1e-9
+
+CELL = ["study", "protocol", "dataset", "nsr_train", "nsr_test"]
+RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection"]
+
+
+def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
+    """Write all `runs` into `out` and the epochs beside them into `epochs_out`, in the order of the files' names.
+
+    Raises:
+        DataError: for a run that occurs twice, runs of one fold over different topics, or a mean score above the
+            oracle's or far below a random order's.
+    """
+    files = sorted(runs)
+    table = pa.concat_tables(read_table(path, "runs") for path in files)
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    _check_unique(frame)
+    _check_topics(frame)
+    _check_controls(frame)
+    trainings = [path for path in files if path.name != CONTROLS_FILE]
+    epochs = [read_table(beside(path, "epochs.parquet"), "epochs") for path in trainings]
+    if epochs:
+        write_table(_joined(epochs), epochs_out, "epochs")
+    write_table(table, out, "runs")
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """All rows of tables that differ in the metrics they have: NaN where one was not measured."""
+    frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
+    assert isinstance(frame, pl.DataFrame)
+    metrics = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+    return frame.with_columns(pl.col(metrics).fill_null(float("nan"))).to_arrow()
+
+
+def _named_judge() -> pl.Expr:
+    """The metric that a run's options say it is judged by; null where the loss decides."""
+    return pl.col("options").str.json_path_match("$.judged_by")
+
+
+def _check_unique(runs: pl.DataFrame) -> None:
+    twice = runs.group_by(*RUN, "topic").len().filter(pl.col("len") > 1)
+    if len(twice):
+        raise DataError(f"the runs hold {len(twice)} topics twice, such as {twice.sort('topic').row(0, named=True)}")
+
+
+def _check_topics(runs: pl.DataFrame) -> None:
+    """Scores are compared topic by topic: a fold has the same topics, of the same sizes, in every run."""
+    pairs = runs.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
+    differing = pairs.group_by(*CELL, "fold").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
+    if len(differing):
+        raise DataError(
+            f"runs over different topics in {differing.row(0, named=True)}: some were made from other instances; "
+            "remove them and run again"
+        )
+
+
+def _check_controls(runs: pl.DataFrame) -> None:
+    """A model above the oracle or far below random is a bug in data or metrics, not a finding."""
+    judged = runs.filter(pl.col("loss") != "none").select("loss", _named_judge().alias("judge")).unique()
+    for loss, named in judged.sort("loss", "judge").iter_rows():
+        metric = named or JUDGED_BY.get(loss, loss)
+        value = pl.col(metric).fill_nan(None)
+        keyed = runs.with_columns(_named_judge().alias("judge"))
+        means = keyed.group_by(*CELL, "model", "loss", "judge", "bounding", "selection").agg(
+            value.mean().alias("mean"), (value.std() / value.count().sqrt()).fill_null(0.0).alias("error")
+        )
+        found = means.filter(pl.col("loss") == loss, pl.col("judge").eq_missing(named))
+        for control, beyond in (
+            ("oracle", pl.col("mean") > pl.col("limit") + ROUNDING),
+            # Where training ends is anyone's guess: a classifier that first learns how few items are relevant, and by
+            # which of them it can say so, may order them backwards for many epochs. What was chosen may not.
+            (
+                "random",
+                (pl.col("selection") != LAST)
+                & (pl.col("mean") < pl.col("limit") - BELOW_RANDOM - STANDARD_ERRORS * pl.col("error")),
+            ),
+        ):
+            limits = means.filter(pl.col("model") == control).select(*CELL, pl.col("mean").alias("limit"))
+            wrong = found.join(limits, on=CELL, nulls_equal=True).filter(beyond).sort(*CELL[:3], "bounding")
+            for row in wrong.head(1).iter_rows(named=True):
+                raise DataError(
+                    f"{row['dataset']}, loss {loss}, bounding {row['bounding']}: mean {metric} {row['mean']:.4f} is "
+                    f"{'above the oracle' if control == 'oracle' else 'far below a random order'} ({row['limit']:.4f})"
+                )

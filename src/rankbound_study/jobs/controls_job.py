@@ -1,0 +1,59 @@
+"""The controls of a data set: what knowing nothing, the training counts or everything scores on the test parts."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rankbound_study.data.contracts import write_table
+from rankbound.errors import ConfigError
+from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
+from rankbound_study.options import parse_options
+from rankbound_study.jobs.job import PUBLISHED
+from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
+from rankbound_study.jobs.records import run_rows
+
+CONTROLS_FILE = "controls.parquet"
+
+
+def run_controls(options: str, instances: Path, out: Path) -> None:
+    """Write one run per control and fold to `out`.
+
+    `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur
+    in several lists, and is left out for judged lists.
+    """
+    given = parse_options(options)
+    if unknown := set(given["controls"]) - set(CONTROLS):
+        raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
+    data = StudyData.read(Inputs(instances), torch.device("cpu"))
+    names = [name for name in given["controls"] if name != "popularity" or given["nsr"] is not None]
+    tables = []
+    for name in names:
+        for fold in given["folds"]:
+            parts = data.fold(fold, merge_validation=given["protocol"] == PUBLISHED)
+            tables.append(run_rows(_key(given, name, fold), "last", 0, parts.test, _scores(name, parts)))
+    write_table(pa.concat_tables(tables), out, "runs")
+
+
+def _scores(name: str, parts: FoldParts) -> Tensor:
+    if name == "popularity":
+        return popularity_scores(parts.test.items, parts.training.items, parts.training.relevance)
+    return oracle_scores(parts.test.relevance) if name == "oracle" else random_scores(parts.test.items)
+
+
+def _key(given: dict[str, Any], name: str, fold: int) -> dict[str, Any]:
+    return {
+        "study": given["study"],
+        "protocol": given["protocol"],
+        "dataset": given["dataset"],
+        "nsr_train": given["nsr"],
+        "nsr_test": given["nsr"],
+        "model": name,
+        "options": "{}",
+        "loss": "none",
+        "bounding": "none",
+        "fold": fold,
+        "seed": 0,
+    }

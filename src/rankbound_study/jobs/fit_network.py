@@ -1,0 +1,63 @@
+"""Fits networks: by the trainer, to whatever the job's batches hold."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from rankbound.losses import RankingLoss, loss
+from rankbound.metrics import metric
+from rankbound.training.parts import Draw, Part
+from rankbound_study.jobs.fitted import Fitted, fitted_of
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import FoldParts
+from rankbound_study.jobs.scorers import build_network
+from rankbound.training.trainer import Epoch, Learner, Settings, train
+
+_TRAINER = ("learning_rate", "epochs", "batch_size", "optimiser")
+
+
+def network_learner(
+    job: MethodJob,
+    features: torch.Tensor,
+    parts: FoldParts,
+    examples: Part | Draw,
+    generator: torch.Generator,
+    channels: Sequence[int] | None = None,
+) -> Learner:
+    """The job's network before its training on `examples`; `generator` starts it and orders the batches.
+
+    `channels`: of pictures that lack some pixels, how many of those left belong to each channel.
+    """
+    distinct = torch.unique(parts.training.items)
+    scale = job.settings.get("scale", "none")
+    model, scorer = build_network(job.model, scale, features, distinct, generator, channels)
+    return Learner(model.to(features.device), scorer, examples, parts.measured, generator)
+
+
+def fit_networks(
+    job: MethodJob, learners: Sequence[Learner], tests: Sequence[Part], on_epoch: Callable[[Epoch], None]
+) -> list[Fitted]:
+    """Train networks by the job's loss and settings; `tests` are the test parts of their folds."""
+    settings = Settings(**{name: job.settings[name] for name in _TRAINER if name in job.settings})
+    return fit_learners(job, learners, loss(job.loss), settings, tests, on_epoch)
+
+
+def fit_learners(
+    job: TrainingJob | MethodJob,
+    learners: Sequence[Learner],
+    objective: RankingLoss,
+    settings: Settings,
+    tests: Sequence[Part],
+    on_epoch: Callable[[Epoch], None],
+) -> list[Fitted]:
+    """Train, and choose epochs by the metric that the job is judged by."""
+    trained = train(
+        learners,
+        objective,
+        settings=settings,
+        monitored=[metric(name) for name in job.epoch_metrics],
+        selections=dict.fromkeys(learners[0].parts, job.judge),
+        on_epoch=on_epoch,
+    )
+    return [fitted_of(*of_one) for of_one in zip(trained, learners, tests, strict=True)]

@@ -1,0 +1,77 @@
+"""Fits trees: round by round, measured on the way; the validation part says after how many to stop."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rankbound.losses import RankingLoss, loss
+from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
+from rankbound.metrics import metric
+from rankbound_study.models.trees import Growth, Trees
+from rankbound.training.parts import Part
+from rankbound.seeds import derive_seed
+from rankbound_study.jobs.examples import Rows, pooled_rows
+from rankbound_study.jobs.fitted import Fitted, Steps
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import FoldParts
+from rankbound.training.trainer import Epoch
+
+
+def fit_trees(
+    job: MethodJob,
+    features: Tensor,
+    parts: FoldParts,
+    examples: Part,
+    seed: int,
+    on_epoch: Callable[[Epoch], None],
+) -> Fitted:
+    """Grow trees on `examples`, measuring after every `every` of them (a step's number counts trees).
+
+    A loss of single items reads every item once, with its mean grade; a ranking loss reads the lists as they are.
+    """
+    options: dict[str, Any] = {key: value for key, value in job.model.items() if key != "name"}
+    every = int(options.pop("every"))
+    growth, judged = Growth(**options), loss(job.loss)
+    rows = _rows_of(judged, examples)
+    steps = Steps(parts, [metric(name) for name in job.epoch_metrics], job.judge, on_epoch)
+    watched, place = torch.unique(steps.measured.items.cpu(), return_inverse=True)
+    features = features.cpu()
+    trees = Trees(
+        job.model["name"],
+        job.loss,
+        growth,
+        features,
+        rows.items,
+        rows.labels.numpy(),
+        None if rows.weights is None else rows.weights.numpy(),
+        None if rows.lists is None else rows.lists.sizes.tolist(),
+        watched,
+        derive_seed("trees", job.study, job.dataset, seed),
+    )
+    spread = rows.spread(examples)
+    for number in range(1, growth.rounds + 1):
+        trees.grow()
+        if number % every == 0 or number == growth.rounds:
+            trained = trees.training_scores().index_select(0, spread)
+            steps.add(number, _mean_loss(judged, trained, examples), trees.watched_scores().index_select(0, place))
+
+    def model(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
+        tested, at = torch.unique(parts.test.items.cpu(), return_inverse=True)
+        return trees.scores(tested, number).index_select(0, at), trees.tensors(number)
+
+    return steps.fitted(model)
+
+
+def _rows_of(judged: RankingLoss, examples: Part) -> Rows:
+    if isinstance(judged, PointwiseLoss):
+        return pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
+    return Rows(examples.items.cpu(), examples.relevance.cpu(), None, examples.lists)
+
+
+def _mean_loss(judged: RankingLoss, scores: Tensor, examples: Part) -> float:
+    """As the trainer has it: over the lists that the loss can learn from."""
+    relevance, lists = examples.relevance.cpu(), examples.lists
+    informative = max(int(judged.informative(relevance, lists).sum()), 1)
+    return float(judged.of_lists(scores, relevance, lists).sum() / informative)

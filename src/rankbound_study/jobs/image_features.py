@@ -1,0 +1,68 @@
+"""The features that a pretrained network gives to pictures, kept as parquet, chunk after chunk."""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from tqdm import tqdm
+
+from rankbound_study.data.arrow import strings_to_arrow, to_arrow
+from rankbound_study.data.contracts import open_writer, read_table, write_table
+from rankbound_study.data.images import Faces, read_faces, read_pixels
+from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images
+from rankbound_study.code_inputs import code_inputs
+from rankbound_study.jobs.shards import Shards
+from rankbound_study.jobs.vgg16_weights import read_weights
+
+CHUNK = 256
+"""Pictures of one shard: what a killed run loses at most."""
+
+_BATCH = 16
+
+
+def extract_features(images: Path, weights: Path, out: Path, *, side: int = INPUT_SIDE, device: str = "auto") -> None:
+    """Write the features of all faces of `images` to `out`, one row group per chunk, resuming from finished chunks.
+
+    Pictures are enlarged to `side`: the published weights expect 224, and the paper does not say what it did.
+    """
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    model = read_weights(weights).to(where)
+    faces = read_faces(images)
+    with Shards(out, f"{CHUNK} {side}", [images, weights, *code_inputs("features")]) as shards:
+        _extract_all(model, images, faces, shards, side, where)
+        kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
+        with open_writer(out, "image-features", kept) as write:
+            for start in range(0, len(faces), CHUNK):
+                write(read_table(shards.path(_name(start)), "image-features"))
+        shards.remove()
+
+
+def _extract_all(model: VGG16, images: Path, faces: Faces, shards: Shards, side: int, device: torch.device) -> None:
+    starts = range(0, len(faces), CHUNK)
+    waiting = [start for start in starts if not shards.path(_name(start)).exists()]
+    if waiting:
+        pixels = read_pixels(images).reshape(len(faces), *faces.shape)
+        with tqdm(total=len(waiting) * CHUNK, unit="image", desc="features", disable=None) as progress:
+            for start in waiting:
+                table = _features(model, faces, pixels, slice(start, start + CHUNK), side, device)
+                write_table(table, shards.path(_name(start)), "image-features")
+                progress.update(CHUNK)
+
+
+def _features(
+    model: VGG16, faces: Faces, pixels: npt.NDArray[np.uint8], chunk: slice, side: int, device: torch.device
+) -> pa.Table:
+    # A copy: torch warns of memory that it may not write to.
+    images = torch.from_numpy(pixels[chunk].copy())
+    with torch.inference_mode():
+        batches = [model(imagenet_images(batch.to(device), side)).cpu() for batch in torch.split(images, _BATCH)]
+    features = torch.cat(batches).numpy()
+    values = pa.FixedSizeListArray.from_arrays(to_arrow(features.reshape(-1)), features.shape[1])
+    return pa.table({"face": strings_to_arrow(faces.names[chunk]), "features": values})
+
+
+def _name(start: int) -> str:
+    return f"chunk-{start:06}.parquet"

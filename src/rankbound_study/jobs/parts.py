@@ -1,0 +1,114 @@
+"""Instances as tensors: the parts of a fold, on the device where they are trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
+from rankbound.lists import Lists, as_tensor
+from rankbound.training.parts import Part
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a job reads.
+
+    lists: judged lists, whose rows the items are. images: pictures, likewise, with an age each. image_features: what a
+    network made of these pictures, to be read in their pixels' place. distributions: the score distributions of a
+    loss' metric. test_instances: the same ratings at another ratio, whose test lists take the place of the instances'.
+    """
+
+    instances: Path
+    lists: Path | None = None
+    distributions: Path | None = None
+    images: Path | None = None
+    image_features: Path | None = None
+    test_instances: Path | None = None
+
+    def paths(self) -> list[Path]:
+        """All files there are."""
+        every = (getattr(self, field.name) for field in fields(self))
+        return [path for path in every if path is not None]
+
+
+@dataclass(frozen=True)
+class FoldParts:
+    """The parts of one fold; `validation` is `None` where its lists joined the training."""
+
+    training: Part
+    validation: Part | None
+    test: Part
+
+    @property
+    def measured(self) -> dict[str, Part]:
+        """The parts that a training is measured on, by name."""
+        return {"test": self.test} | ({"validation": self.validation} if self.validation else {})
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """A data set's instances, with the features of its items if it has any `(n_items, d)`: of pictures, bytes.
+
+    values: each item's own value, `(n_items,)`, where it has one: the age of a face.
+    """
+
+    instances: Instances
+    features: Tensor | None
+    device: torch.device
+    values: Tensor | None = None
+
+    @classmethod
+    def read(cls, inputs: Inputs, device: torch.device) -> "StudyData":
+        """Read all files but the distributions and other test lists."""
+        instances = read_instances(inputs.instances)
+        if inputs.images is not None:
+            values, features = _of_images(inputs.images, inputs.image_features)
+            return cls(instances, features.to(device), device, values.to(device))
+        return cls(instances, None if inputs.lists is None else as_matrix(inputs.lists, device), device)
+
+    @property
+    def n_topics(self) -> int:
+        return len(self.instances.topics)
+
+    @property
+    def n_items(self) -> int:
+        return self.instances.item_count
+
+    def fold(self, fold: int, *, merge_validation: bool) -> FoldParts:
+        """The parts of `fold`; with `merge_validation`, training and validation are one list per topic."""
+        train, validation, test = (self.instances.split(fold, name) for name in ("train", "validation", "test"))
+        if merge_validation:
+            return FoldParts(self.part(merge(train, validation)), None, self.part(test))
+        return FoldParts(self.part(train), self.part(validation), self.part(test))
+
+    def part(self, split: Split) -> Part:
+        """A split as tensors."""
+        names: Sequence[str] = [self.instances.topics[index] for index in split.topics.tolist()]
+        topics, items, relevance, offsets = (
+            as_tensor(values, name).to(self.device)
+            for name, values in (
+                ("topics", split.topics),
+                ("items", split.items),
+                ("relevance", split.relevance),
+                ("offsets", split.offsets),
+            )
+        )
+        return Part(names, topics, items, relevance, Lists(offsets))
+
+
+def as_matrix(lists: Path, device: torch.device) -> Tensor:
+    """The features of all items, a view of the file's memory on the CPU."""
+    features = read_features(lists)
+    return as_tensor(features.reshape(-1), "features").reshape(features.shape).to(device)
+
+
+def _of_images(images: Path, image_features: Path | None) -> tuple[Tensor, Tensor]:
+    """The ages of the faces, and their pixels or what a network made of them."""
+    from rankbound_study.data.images import read_faces, read_image_features, read_pixels
+
+    faces = read_faces(images)
+    rows = read_pixels(images) if image_features is None else read_image_features(image_features, faces)
+    return torch.from_numpy(faces.ages.astype("float32")), as_tensor(rows.reshape(-1), "features").reshape(rows.shape)

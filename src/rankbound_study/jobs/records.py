@@ -1,0 +1,69 @@
+"""The rows that trainings and controls leave: per-topic runs, epochs and predictions, as Arrow tables."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from rankbound_study.data.arrow import strings_to_arrow, to_arrow
+from rankbound_study.data.schemas import CONTRACTS
+from rankbound.metrics import evaluate, metric
+from rankbound.training.parts import Part
+from rankbound_study.jobs.job import RUN_METRICS
+from rankbound.training.trainer import Epoch
+
+
+def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor) -> pa.Table:
+    """One row per list of `part`: its sizes and all metrics of `RUN_METRICS`, NaN where undefined."""
+    values = evaluate([metric(name) for name in RUN_METRICS], scores, part.relevance, part.lists.offsets)
+    relevant = part.lists.sum((part.relevance > 0).to(torch.float64))
+    columns = {
+        "topic": strings_to_arrow(part.names),
+        "n": to_arrow(part.lists.sizes.cpu().numpy()),
+        "p": to_arrow(relevant.cpu().numpy().astype(np.int32)),
+        "epoch": to_arrow(np.full(len(part.lists), epoch, np.int32)),
+        **{name: to_arrow(value.cpu().numpy()) for name, value in values.items()},
+    }
+    return _with_key({**key, "selection": selection}, columns, "runs", len(part.lists))
+
+
+def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: Tensor) -> pa.Table:
+    """One row per list of `part`: its items and their scores, in the order of the instances file."""
+    offsets = to_arrow(part.lists.offsets.cpu().numpy().astype(np.int32))
+    columns = {
+        "topic": strings_to_arrow(part.names),
+        "items": pa.ListArray.from_arrays(offsets, to_arrow(part.items.cpu().numpy())),
+        "scores": pa.ListArray.from_arrays(offsets, to_arrow(scores.to(torch.float32).cpu().numpy())),
+    }
+    return _with_key({**key, "selection": selection}, columns, "predictions", len(part.lists))
+
+
+def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
+    """One row per epoch and measured part, with the training loss and gradient norm of the epoch."""
+    rows = [(epoch, name, means) for epoch in epochs for name, means in epoch.metrics.items()]
+    names = list(rows[0][2]) if rows else []
+    columns = {
+        "epoch": to_arrow(np.array([epoch.number for epoch, _, _ in rows], np.int32)),
+        "part": strings_to_arrow([part for _, part, _ in rows]),
+        "mean_loss": to_arrow(np.array([epoch.loss for epoch, _, _ in rows], np.float64)),
+        "gradient_norm": to_arrow(np.array([epoch.gradient_norm for epoch, _, _ in rows], np.float64)),
+        **{name: to_arrow(np.array([means[name] for _, _, means in rows], np.float64)) for name in names},
+    }
+    return _with_key(key, columns, "epochs", len(rows))
+
+
+def _with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
+    types = CONTRACTS[contract].columns
+    keyed = {name: _repeated(value, types[name], rows) for name, value in key.items()}
+    return pa.table({**keyed, **columns})
+
+
+def _repeated(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(rows, kind)
+    if isinstance(value, str):
+        return strings_to_arrow([value] * rows)
+    return to_arrow(np.full(rows, value, kind.to_pandas_dtype()))

@@ -1,0 +1,75 @@
+"""Finished pieces of a job, kept until the whole is done, so that a killed job loses only the piece it was at.
+
+Shards lie in a folder beside the job's output, under a digest of everything that decides their content: a rerun with
+other options, data or code never picks up stale ones.
+"""
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from rankbound.io.atomic import is_at, lock
+
+_LOCK = "lock"
+
+
+class Shards:
+    """The shards of the job that writes `out`; inside a `with` block, no other process works on that output.
+
+    A second one waits until the first has ended, however it ends. That is no rarity: when snakemake is killed, the
+    steps that it started live on, and meet those of the next run.
+    """
+
+    def __init__(self, out: str | os.PathLike[str], options: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
+        self._out = os.fspath(out)
+        self._root = Path(f"{self._out}.shards")
+        self.folder = self._root / _digest(options, inputs)
+        self._handle = -1
+
+    def __enter__(self) -> "Shards":
+        path = self._root / _LOCK
+        while not (self._handle >= 0 and is_at(self._handle, path)):
+            self._close()
+            self._root.mkdir(parents=True, exist_ok=True)
+            try:
+                self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            except FileNotFoundError:
+                continue  # The process before us has just finished, and removed the folder.
+            if not lock(self._handle, wait=False):
+                print(f"{self._out}: another process is making it; waiting for its end", file=sys.stderr, flush=True)
+                lock(self._handle, wait=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()
+
+    def path(self, name: str) -> Path:
+        """Where the shard `name` lies, or will lie."""
+        return self.folder / name
+
+    def has_all(self, names: Sequence[str]) -> bool:
+        """Whether all of these shards are finished."""
+        return all(self.path(name).exists() for name in names)
+
+    def remove(self) -> None:
+        """Forget all shards of this output, of any digest: it is finished."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+
+def _digest(options: str, inputs: Iterable[str | os.PathLike[str]]) -> str:
+    digest = hashlib.sha256(options.encode())
+    for path in inputs:
+        with Path(path).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]

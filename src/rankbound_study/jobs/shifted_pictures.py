@@ -1,0 +1,71 @@
+"""Pictures that are moved at random, so that what they show is in the middle no more."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rankbound.errors import ConfigError
+from rankbound_study.models.pixels import CHANNELS
+from rankbound.seeds import derive_seed
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import StudyData
+
+CHUNK = 256
+"""Pictures that are moved together."""
+
+
+def shifted(job: MethodJob, data: StudyData) -> StudyData:
+    """The data with every picture moved by up to the job's setting `shift`, a share of its side; unchanged without one.
+
+    Raises:
+        ConfigError: the features are no square pictures.
+    """
+    share = job.settings.get("shift")
+    if share is None:
+        return data
+    side = _side(data.features)
+    if data.features is None or not side:
+        raise ConfigError(f"{job.method}: shift moves pictures, and the features of {job.dataset} are none")
+    moves = drawn_shifts(len(data.features), reach_of(share, side), study=job.study, dataset=job.dataset)
+    return replace(data, features=moved(data.features, moves.to(data.device), side))
+
+
+def drawn_shifts(count: int, reach: int, *, study: str, dataset: str) -> Tensor:
+    """How far each of `count` pictures is moved, down and to the right, `(count, 2)`: from -`reach` to `reach` pixels.
+
+    They depend on nothing but the study, the data set and the picture: all methods see the same ones, in training and
+    in test.
+    """
+    random = np.random.default_rng(derive_seed("shifts", study, dataset))
+    return torch.from_numpy(random.integers(-reach, reach, (count, 2), endpoint=True))
+
+
+def reach_of(share: float, side: int) -> int:
+    """The largest move in pixels: a share of the side, rounded down."""
+    return int(share * side + 1e-9)
+
+
+def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
+    """Each picture `(3 * side * side,)` of `pixels` moved by its row of `moves`; what comes in repeats the edge."""
+    found = torch.empty_like(pixels)
+    places = torch.arange(side, device=pixels.device)
+    channels = torch.arange(CHANNELS, device=pixels.device)
+    for start in range(0, len(pixels), CHUNK):
+        chunk = pixels[start : start + CHUNK].reshape(-1, CHANNELS, side, side)
+        rows, columns = ((places - moves[start : start + CHUNK, axis, None]).clamp(0, side - 1) for axis in (0, 1))
+        each = torch.arange(len(chunk), device=pixels.device)
+        taken = chunk[
+            each[:, None, None, None], channels[None, :, None, None], rows[:, None, :, None], columns[:, None, None, :]
+        ]
+        found[start : start + CHUNK] = taken.reshape(len(chunk), -1)
+    return found
+
+
+def _side(features: Tensor | None) -> int:
+    """Of square pictures in bytes; 0 of anything else."""
+    if features is None or features.dtype != torch.uint8:
+        return 0
+    side = round((features.shape[1] / CHANNELS) ** 0.5)
+    return side if CHANNELS * side * side == features.shape[1] else 0

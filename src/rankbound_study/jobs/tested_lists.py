@@ -1,0 +1,95 @@
+"""Test lists other than those of a job's instances: at another ratio of negatives, or with fewer relevant items."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound_study.data.reader import Instances, Split, read_instances
+from rankbound.errors import ConfigError, DataError
+from rankbound.seeds import derive_seed
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.validation_share import with_validation_share
+
+_Integers = npt.NDArray[np.int64]
+
+
+def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyData:
+    """The data with the lists that the job asks for; `other`: the file with the test lists of another ratio."""
+    if (job.test_nsr is None) != (other is None):
+        found, expected = ("none", "a file") if other is None else ("a file", "none")
+        raise ConfigError(f"--test-instances: found {found}, expected {expected}: test_nsr is {job.test_nsr}")
+    instances = data.instances
+    if other is not None:
+        of_ratio = read_instances(other)
+        if of_ratio.nsr != job.test_nsr:
+            raise DataError(f"{other}: found instances at NSR {of_ratio.nsr}, expected {job.test_nsr}")
+        instances = with_tests_of(instances, of_ratio)
+    if job.validation_share is not None:
+        instances = with_validation_share(instances, job.validation_share)
+    if job.test_relevant is not None:
+        instances = with_few_relevant(instances, job.test_relevant)
+    return replace(data, instances=instances)
+
+
+def with_tests_of(instances: Instances, other: Instances) -> Instances:
+    """`instances`, tested on the test lists of `other`: the same ratings in the same folds, sampled at another ratio.
+
+    Every ratio draws its negatives anew, so a test negative of one may be a training negative of the other: those that
+    stand in the user's training or validation list are left out of the test list.
+
+    Raises:
+        DataError: the two are not of the same items, users, folds and relevant test items.
+    """
+    if instances.item_names is None or instances.item_names != other.item_names or instances.folds != other.folds:
+        raise DataError("test instances: expected sampled ratings of the same items and folds; make both anew")
+    places = {name: place for place, name in enumerate(instances.topics)}
+    if unknown := [name for name in other.topics if name not in places]:
+        raise DataError(f"test instances: topic {unknown[0]} has no training lists; make both anew")
+    names = np.array([places[name] for name in other.topics], dtype=np.int64)
+    splits = dict(instances.splits)
+    for fold in instances.folds:
+        found = other.split(fold, "test")
+        test = replace(found, topics=names[found.topics])
+        own = instances.split(fold, "test")
+        if not np.array_equal(_relevant_pairs(test, instances), _relevant_pairs(own, instances)):
+            raise DataError(f"test instances: other relevant items in fold {fold}'s test part; make both anew")
+        seen = np.concatenate([_pairs(instances.split(fold, part), instances) for part in ("train", "validation")])
+        splits[fold, "test"] = _kept(test, ~np.isin(_pairs(test, instances), seen))
+    return replace(instances, splits=splits)
+
+
+def with_few_relevant(instances: Instances, count: int) -> Instances:
+    """`instances`, of whose test lists at most `count` relevant items are kept, drawn at random, and all others."""
+    splits: Mapping[tuple[int, str], Split] = {
+        (fold, name): _with_few(split, instances, fold, count) if name == "test" else split
+        for (fold, name), split in instances.splits.items()
+    }
+    return replace(instances, splits=splits)
+
+
+def _with_few(split: Split, instances: Instances, fold: int, count: int) -> Split:
+    kept = split.relevance == 0
+    for topic, start, stop in zip(split.topics.tolist(), split.offsets[:-1], split.offsets[1:], strict=True):
+        relevant = start + np.flatnonzero(split.relevance[start:stop] > 0)
+        seed = derive_seed("test-relevant", instances.dataset, fold, instances.topics[topic])
+        kept[np.random.default_rng(seed).permutation(relevant)[:count]] = True
+    return _kept(split, kept)
+
+
+def _kept(split: Split, kept: npt.NDArray[np.bool_]) -> Split:
+    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
+    return replace(split, items=split.items[kept], relevance=split.relevance[kept], offsets=before[split.offsets])
+
+
+def _pairs(split: Split, instances: Instances) -> _Integers:
+    """A number for every topic and item of the lists."""
+    pairs: _Integers = np.repeat(split.topics, split.sizes) * instances.item_count + split.items
+    return pairs
+
+
+def _relevant_pairs(split: Split, instances: Instances) -> _Integers:
+    return np.sort(_pairs(split, instances)[split.relevance > 0])

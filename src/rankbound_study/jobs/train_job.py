@@ -1,0 +1,143 @@
+"""Runs a training job: fold by fold and seed by seed, each kept as a shard, put together at the end."""
+
+import itertools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from rankbound.bounds.tables import DistributionTables
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.data.distribution_files import read_distributions
+from rankbound.errors import ConfigError
+from rankbound_study.options import parse_options
+from rankbound_study.code_inputs import code_inputs
+from rankbound_study.jobs.fit import Job, Training, epochs_of, fit
+from rankbound_study.jobs.fitted import Fitted
+from rankbound_study.jobs.job import HONEST, TrainingJob
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import Inputs, StudyData
+from rankbound_study.jobs.records import epoch_rows, prediction_rows, run_rows
+from rankbound_study.jobs.shards import Shards
+from rankbound_study.jobs.shifted_pictures import shifted
+from rankbound_study.jobs.tested_lists import as_tested
+from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.training.trainer import Epoch
+
+# The files of a training besides its runs; the part of their names after the output's own.
+SIDECARS = ("epochs", "predictions")
+WEIGHTS = "weights.safetensors"
+
+
+def job_of(text: str) -> Job:
+    """The job of a JSON object: a method's if it names one."""
+    return MethodJob.from_json(text) if "method" in parse_options(text) else TrainingJob.from_json(text)
+
+
+def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1) -> None:
+    """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
+
+    `together` trainings take their steps together (the last digits depend on it). Those that an earlier, interrupted
+    run finished with the same options, data and code are taken from its shards.
+    """
+    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    # Shards of another device or grouping have other last digits: a result holds only one kind.
+    decided = json.dumps({**asdict(job), "device": where.type, "together": together}, sort_keys=True)
+    with Shards(out, decided, [*inputs.paths(), *code_inputs("job")]) as shards:
+        _train_all(job, inputs, shards, where, together)
+        _assemble(job, shards, out)
+        shards.remove()
+
+
+def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+    every = list(itertools.product(job.folds, job.seeds))
+    # Always the same groups, also after an interruption: who trains with whom decides the last digits.
+    groups = [every[start : start + together] for start in range(0, len(every), together)]
+    waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
+    if waiting:
+        data = _read(job, inputs, device)
+        tables = read_distributions(inputs.distributions) if inputs.distributions else None
+        name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
+        with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
+            for group in waiting:
+                told = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
+                progress.set_description(f"{job.dataset} {name}, fold {told}")
+                _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
+
+
+def _read(job: Job, inputs: Inputs, device: torch.device) -> StudyData:
+    """The job's data: with the test lists that it asks for, or with pictures moved as it asks for."""
+    data = StudyData.read(inputs, device)
+    if isinstance(job, TrainingJob):
+        return as_tested(job, data, inputs.test_instances)
+    if inputs.test_instances is not None:
+        raise ConfigError("--test-instances: found a file, but a method is tested on the lists of its own instances")
+    return shifted(job, data)
+
+
+def _train_group(
+    job: Job,
+    data: StudyData,
+    tables: DistributionTables | None,
+    group: Sequence[tuple[int, int]],
+    shards: Shards,
+    on_epoch: Callable[[Epoch], None],
+) -> None:
+    parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold, _ in group}
+    trainings = [Training(fold, seed, parts[fold]) for fold, seed in group]
+    for training, fitted in zip(trainings, fit(job, data, trainings, tables, on_epoch), strict=True):
+        _keep(job, training, fitted, shards)
+
+
+def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
+    fold, seed, test = training.fold, training.seed, training.parts.test
+    key, names = job.key(fold, seed), _shard_names(fold, seed)
+    chosen = sorted(fitted.chosen.items())
+    main = _main_selection(job)
+    tables_made = (
+        pa.concat_tables(run_rows(key, name, one.epoch, test, one.scores) for name, one in chosen),
+        epoch_rows(key, fitted.epochs),
+        prediction_rows(key, main, test, fitted.chosen[main].scores),
+    )
+    for name, contract, table in zip(names, ("runs", *SIDECARS), tables_made, strict=False):
+        write_table(table, shards.path(name), contract)
+    weights = fitted.chosen[main].weights
+    named = {f"fold-{fold}/seed-{seed}/{name}": tensor.cpu() for name, tensor in weights.items()}
+    write_tensors(named, shards.path(names[-1]))
+
+
+def _main_selection(job: Job) -> str:
+    """Whose predictions and weights are kept: the epoch that the protocol's tables show."""
+    return "validation" if job.protocol == HONEST else "test"
+
+
+def _assemble(job: Job, shards: Shards, out: Path) -> None:
+    pairs = [_shard_names(fold, seed) for fold, seed in itertools.product(job.folds, job.seeds)]
+    *tables, weights = zip(*pairs, strict=True)
+    merged: dict[str, Tensor] = {}
+    for name in weights:
+        merged |= read_tensors(shards.path(name))
+    write_tensors(merged, beside(out, WEIGHTS))
+    # The runs come last: who finds them finds all the rest.
+    for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
+        path = out if contract == "runs" else beside(out, f"{contract}.parquet")
+        write_table(_concatenated(shards, contract, names), path, contract, metadata={"job": json.dumps(asdict(job))})
+
+
+def _concatenated(shards: Shards, contract: str, names: Sequence[str]) -> pa.Table:
+    return pa.concat_tables([read_table(shards.path(name), contract) for name in names])
+
+
+def beside(out: Path, ending: str) -> Path:
+    """The sidecar of the runs file `out`: min-max.parquet has min-max.epochs.parquet beside it."""
+    return out.with_name(f"{out.name.removesuffix('.parquet')}.{ending}")
+
+
+def _shard_names(fold: int, seed: int) -> list[str]:
+    endings = [*(f"{contract}.parquet" for contract in ("runs", *SIDECARS)), WEIGHTS]
+    return [f"fold-{fold}-seed-{seed}.{ending}" for ending in endings]

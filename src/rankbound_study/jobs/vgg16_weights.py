@@ -1,0 +1,77 @@
+"""VGG16's published weights as safetensors: the one place where a file of pickled tensors is opened."""
+
+import warnings
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound.errors import DataError, SourceError
+from rankbound_study.models.vgg16 import VGG16, check_published
+from rankbound.seeds import derive_seed
+from rankbound.io.tensor_files import read_tensors, write_tensors
+
+SYNTHETIC = "synthetic-vgg16"
+_SMALL_STAGES = ((4, 2), (8, 2), (8, 3), (16, 3), (16, 3))
+_SMALL_WIDTH = 64
+
+WHAT_IS_MISSING = (
+    "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run `python -m rankbound_study download vgg16 "
+    f"--out data/raw/{SOURCES['vgg16'].file_names[0]}` where {SOURCES['vgg16'].addresses[0]} can be reached, or save "
+    "that file by hand under that name, and then `python -m rankbound_study weights vgg16`"
+)
+
+
+def convert_weights(raw: RawFile, out: Path) -> None:
+    """Write the weights of torchvision's `vgg16-397923af.pth` to the safetensors file `out`.
+
+    The publisher ships a pickle, and a pickle can run any code while it is read. So its SHA-256 is compared first (by
+    `RawFile`), and then it goes through torch's restricted reader (`weights_only=True`), which builds nothing but
+    tensors and plain containers, and refuses everything else. What is left, names and shapes compared, is written in a
+    format that holds numbers only; nothing reads the pickle again.
+
+    Raises DataError for a content that is not VGG16's.
+    """
+    weights = read_pickled_tensors(Path(raw.path))
+    try:
+        check_published(weights)
+    except ValueError as error:
+        raise DataError(f"{raw.path}: {error}") from error
+    write_tensors(weights, out, raw.source.checksum)
+
+
+def read_pickled_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a state dictionary saved by torch, by name; DataError if the file holds anything else."""
+    try:
+        with warnings.catch_warnings():
+            # Of other protocols of pickles: they are read or refused, and there is nothing to be done about them.
+            warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        # Of a damaged pickle even an assertion of torch's may fail: any of its errors says that the file is none.
+        reason = str(error).partition("\n")[0][:200]
+        raise DataError(f"{path}: not a readable file of tensors ({reason or type(error).__name__})") from error
+    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
+        raise DataError(f"{path}: expected a dictionary of tensors by name, found {type(found).__name__}")
+    return {str(name): tensor.detach().contiguous() for name, tensor in found.items()}
+
+
+def read_weights(path: Path) -> VGG16:
+    """The network of a file that `convert_weights` or `generate_weights` wrote; DataError names what does not fit."""
+    if not path.exists():
+        raise SourceError(f"{path}: there is no such file. {WHAT_IS_MISSING}")
+    try:
+        return VGG16.of_weights(read_tensors(path))
+    except ValueError as error:
+        raise DataError(f"{path}: not the weights of VGG16 ({error}); delete it and make it again") from error
+
+
+def generate_weights(out: Path, seed: int) -> None:
+    """Write random weights of a much narrower VGG16, labelled synthetic, for demonstrations and tests."""
+    generator = torch.Generator().manual_seed(derive_seed("synthetic", SYNTHETIC, seed))
+    weights = VGG16(_SMALL_STAGES, _SMALL_WIDTH).state_dict()
+    for tensor in weights.values():
+        inputs = tensor[0].numel()
+        tensor.normal_(0, (2 / inputs) ** 0.5 if tensor.dim() > 1 else 0.01, generator=generator)
+    write_tensors(weights, out, SYNTHETIC)

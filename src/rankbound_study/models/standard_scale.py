@@ -1,0 +1,30 @@
+"""Features of one scale, as the first layer of a network."""
+
+from torch import Tensor, nn
+
+from rankbound.training.feature_scaling import Scaling
+
+
+class StandardScale(nn.Module):
+    r"""Features $(x - m) / d$ with the means $m$ and deviations $d$ of training items; constant ones become 0.
+
+    Both are buffers, so that saved weights carry them.
+    """
+
+    shift: Tensor
+    factor: Tensor
+
+    def __init__(self, shift: Tensor, factor: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("shift", shift)
+        self.register_buffer("factor", factor)
+
+    @classmethod
+    def of_features(cls, features: Tensor) -> "StandardScale":
+        """The scale of `features` `(n, d)`: those of the training part, nothing else."""
+        fitted = Scaling.fitted("standard", features)
+        return cls(fitted.shift, fitted.factor)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Scaled `features` `(n, d)`, of the same shape."""
+        return (features - self.shift) * self.factor

@@ -1,0 +1,138 @@
+"""Records a step while it runs: the command line does so where RANKBOUND_PROVENANCE names a folder."""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rankbound.errors import DataError
+from rankbound.io.atomic import atomic_path, written
+from rankbound_study.provenance import facts
+from rankbound_study.provenance.checksums import Checksum
+from rankbound_study.provenance.records import WRONG, Attempt, Record, attempt_of, listed, read_json
+
+UNFINISHED = ".unfinished"
+
+HIDDEN = ("run", "subcommand", "mirror")
+"""Arguments that say nothing of the result: where archives lie is decided by a checksum."""
+
+
+@contextmanager
+def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
+    """Leave a record of what the block does under `folder`, which lies in the results folder.
+
+    Every step has its own file, named by its first output. A step that writes no file leaves none, and one that fails
+    leaves a note of the attempt for the next one.
+    """
+    target = _target(arguments)
+    if target is None:
+        yield
+        return
+    results = folder.parent
+    name = _place(target, results)
+    path = folder / f"{name}.json"
+    note = path.with_name(f"{path.stem}{UNFINISHED}")
+    earlier = _earlier_attempts(note)
+    attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=facts.machine())
+    _write(note, json.dumps([asdict(one) for one in (*earlier, attempt)]))
+    code, began = facts.code(), time.monotonic()
+    with written() as files:
+        yield
+    outputs = [file for file in dict.fromkeys([*files, target]) if file.is_file()]
+    given = {name: value for name, value in vars(arguments).items() if name not in HIDDEN}
+    plain = {name: _plain(value) for name, value in given.items() if not _paths(value)}
+    record = Record(
+        name=name,
+        subcommand=arguments.subcommand,
+        arguments={name: value for name, value in plain.items() if value not in (None, [], {})},
+        seeds=tuple(sorted(set(_seeds(plain)))),
+        inputs=_checksums([path for value in given.values() for path in _paths(value) if path not in outputs], results),
+        outputs=_checksums(outputs, results),
+        code=code,
+        versions=facts.versions(),
+        switches=facts.switches(),
+        machine=facts.machine(),
+        started=attempt.started,
+        seconds=round(time.monotonic() - began, 6),
+        peak_mib=facts.peak_memory(),
+        attempts=earlier,
+    )
+    _write(path, record.to_json())
+    note.unlink(missing_ok=True)
+
+
+def _target(arguments: argparse.Namespace) -> Path | None:
+    """The file that names the step: its output, or the first one."""
+    out = getattr(arguments, "out", None)
+    if isinstance(out, list):
+        out = out[0] if out else None
+    if out is None and hasattr(arguments, "out_dir"):
+        out = arguments.out_dir / f"{arguments.name}.csv"
+    return out if isinstance(out, Path) else None
+
+
+def _place(target: Path, results: Path) -> str:
+    """Where a file's record lies in the folder: as the file in the results folder, or else in the working folder."""
+    for base in (results, Path()):
+        relative = Path(os.path.relpath(target, base))
+        if ".." not in relative.parts and not relative.is_absolute():
+            return relative.as_posix()
+    return target.name
+
+
+def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:
+    if not note.exists():
+        return ()
+    try:
+        return tuple(attempt_of(one) for one in listed(read_json(note)))
+    except (DataError, *WRONG):
+        # The step was killed while it wrote this, on a file system that does not keep its promises: nothing is known.
+        return ()
+
+
+def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:
+    return {
+        Path(os.path.relpath(path, results)).as_posix(): Checksum.of(path)
+        for path in dict.fromkeys(paths)
+        if path.is_file()
+    }
+
+
+def _paths(value: Any) -> list[Path]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return [one for one in values if isinstance(one, Path)]
+
+
+def _plain(value: Any) -> Any:
+    """An argument as JSON has it: options are JSON already."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value if isinstance(value, str | int | float | bool | list | None) else str(value)
+
+
+def _seeds(value: Any) -> Iterator[int]:
+    """What stands under `seed` and `seeds`, however deep."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key in ("seed", "seeds"):
+                listed = inner if isinstance(inner, list) else [inner]
+                yield from (one for one in listed if isinstance(one, int) and not isinstance(one, bool))
+            else:
+                yield from _seeds(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _seeds(inner)
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text(text + "\n", "utf-8")

@@ -1,0 +1,145 @@
+"""Checks a results folder against what is known of its making: has anything changed since?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, result_files
+from rankbound_study.provenance.facts import code
+from rankbound_study.provenance.manifest import Manifest, costs_folder, known_of
+
+DIFFERS = ("changed", "missing", "unknown", "input", "chain", "config")
+"""Kinds of findings that say that the folder is not what its provenance says."""
+
+OPEN = ("code", "unchecked", "unrecorded")
+"""Kinds that leave a question: another package than here, a file that is not here, one that no step recorded."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as recorded: its kind (of `DIFFERS` or `OPEN`), what it is about, what was found."""
+
+    kind: str
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was checked, how much of it is as recorded, and what is not."""
+
+    manifest: Manifest
+    checked: Mapping[str, int] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    def holds(self, *, strict: bool) -> bool:
+        """Whether nothing differs; with `strict`, whether no question is open, either."""
+        return not any(finding.kind in DIFFERS or strict for finding in self.findings)
+
+
+def verify(results: Path, config: Mapping[str, Any] | None = None) -> Report:
+    """Check every file of `results`, the inputs of its steps as far as they are here, the configuration and the code.
+
+    Args:
+        results: a results folder, here or copied from elsewhere.
+        config: the configuration that it should be of; None: not checked.
+
+    Raises:
+        DataError: nothing is known of the folder, or what is known cannot be read.
+    """
+    manifest = known_of(results)
+    inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}
+    files = list(_files(results, manifest, inside))
+    inputs = list(_inputs(results, manifest))
+    configured = list(_config(manifest, config))
+    differing = {finding.subject for finding in (*files, *inputs) if finding.kind in DIFFERS}
+    unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
+    read = {path for step in manifest.steps for path in step.inputs if path not in inside}
+    return Report(
+        manifest,
+        {
+            "files": len(set(inside) - differing),
+            "inputs": len(read - differing - unchecked),
+            "steps": len(manifest.steps),
+        },
+        (*files, *inputs, *configured, *_code(manifest), *_unrecorded(manifest)),
+    )
+
+
+def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Finding]:
+    makers = manifest.makers()
+    for path, checksum in sorted(inside.items()):
+        maker = f"made by {makers[path].subcommand}" if path in makers else "made by a step that left no record"
+        if not (results / path).is_file():
+            yield Finding("missing", path, maker)
+        elif not checksum.fits(results / path):
+            yield Finding("changed", path, f"{maker}; the content is another one now")
+    for path in result_files(results, costs_folder(manifest.config)):
+        if path not in inside and path.startswith(PAPER):
+            yield Finding("unchecked", path, f"made after {MANIFEST}, and the record of its making is not here")
+        elif path not in inside:
+            yield Finding("unknown", path, "no step made it")
+
+
+def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
+    """Files that steps read: those of other folders against the disk, all against the steps that made them."""
+    made = manifest.files()
+    given: dict[str, set[Checksum]] = {}
+    for step in manifest.steps:
+        for path, checksum in step.inputs.items():
+            given.setdefault(path, set()).add(checksum)
+    for path, checksums in sorted(given.items()):
+        (first, *others) = sorted(checksums, key=lambda one: one.sha256)
+        if others or (path in made and made[path] != first):
+            yield Finding("chain", path, "steps read another content of it than the one that was recorded at last")
+        elif path.startswith("../"):
+            if not (results / path).is_file():
+                yield Finding("unchecked", path, "not here")
+            elif not first.fits(results / path):
+                yield Finding("input", path, "the content is another one now")
+
+
+def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[Finding]:
+    if config is None:
+        return
+    if not manifest.config:
+        yield Finding("unchecked", "configuration", f"none is recorded: {MANIFEST} has it, and is not there")
+        return
+    recorded, present = _flat(manifest.config), _flat(config)
+    for key in sorted(set(recorded) | set(present)):
+        # Where archives were fetched from is no part of a study: their content is checked.
+        if key != "mirror" and recorded.get(key, _ABSENT) != present.get(key, _ABSENT):
+            found, expected = present.get(key, "nothing"), recorded.get(key, "nothing")
+            yield Finding("config", key, f"found {found}, recorded {expected}")
+
+
+def _code(manifest: Manifest) -> Iterator[Finding]:
+    here = code()
+    by_code: dict[tuple[str, str], int] = {}
+    for step in manifest.steps:
+        if step.code.sha256 != here.sha256:
+            name = f"commit {step.code.commit[:12]}" if step.code.commit else f"code {step.code.sha256[:12]}"
+            changed = f" with {len(step.code.modified)} modified files" if step.code.modified else ""
+            by_code[(name, changed)] = by_code.get((name, changed), 0) + 1
+    for (name, changed), count in by_code.items():
+        steps = "1 step was" if count == 1 else f"{count} steps were"
+        yield Finding("code", name + changed, f"{steps} made by another package than the one here")
+
+
+def _unrecorded(manifest: Manifest) -> Iterator[Finding]:
+    for path in sorted(manifest.unrecorded):
+        yield Finding("unrecorded", path, "its checksum is known, the step that made it is not")
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    """The keys of nested sections, joined by dots."""
+    if not isinstance(value, Mapping) or not value:
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    return found
+
+
+_ABSENT = object()

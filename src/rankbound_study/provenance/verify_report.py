@@ -1,0 +1,100 @@
+"""What checks of results found, for people and as JSON."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rankbound_study.provenance.verify import DIFFERS, Finding, Report
+
+if TYPE_CHECKING:
+    from rankbound_study.provenance.compare import Comparison
+
+SHOWN = 20
+"""Findings of one kind that are printed; `--json` has all."""
+
+
+def report_text(report: Report, *, strict: bool, config_checked: bool) -> str:
+    """How much is as recorded, then a line for everything that is not, then the verdict."""
+    counts = report.checked
+    manifest = report.manifest
+    study = manifest.config.get("study", "unknown study")
+    lines = [
+        f"{study}: {counts['steps']} steps, recorded until {manifest.created[:19]} UTC",
+        f"  files   {counts['files']} as recorded",
+        f"  inputs  {counts['inputs']} as recorded",
+        f"  config  {_config_line(report, config_checked)}",
+    ]
+    lines += _listed(report.findings)
+    return "\n".join([*lines, "", _verdict(report, strict=strict)])
+
+
+def report_json(report: Report, *, strict: bool, config_checked: bool) -> str:
+    """The same as one JSON object."""
+    return _json(
+        {
+            "holds": report.holds(strict=strict),
+            "study": report.manifest.config.get("study"),
+            "recorded_until": report.manifest.created,
+            "as_recorded": dict(report.checked),
+            "config_checked": config_checked,
+            "findings": [asdict(finding) for finding in report.findings],
+        }
+    )
+
+
+def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
+    """Files, then the largest differences of the runs, then the verdict."""
+    lines = [f"{len(comparison.same)} files have the same bytes, {len(comparison.different)} other bytes"]
+    for title, paths in (
+        ("other bytes", comparison.different),
+        ("only in the first folder", comparison.only_here),
+        ("only in the second folder", comparison.only_there),
+    ):
+        lines += _cut([f"  {title}: {path}" for path in paths])
+    if comparison.metrics:
+        lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean that is furthest apart"]
+        rows = sorted(comparison.metrics, key=lambda one: -one.mean)
+        lines += [f"{one.metric:<14}{one.topic:>12.2e}{one.mean:>12.2e}  {one.where}" for one in rows]
+        lines.append(f"{comparison.other_epochs} runs picked another epoch")
+    bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
+    return "\n".join([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
+
+
+def comparison_json(comparison: "Comparison", tolerance: float | None) -> str:
+    """The same as one JSON object."""
+    return _json({"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)})
+
+
+def _config_line(report: Report, checked: bool) -> str:
+    if not checked:
+        return "not checked: name it with --config"
+    differing = sum(finding.kind == "config" for finding in report.findings)
+    return f"{differing} keys differ" if differing else "as recorded"
+
+
+def _listed(findings: Sequence[Finding]) -> list[str]:
+    lines = []
+    for title, differs in (("differs:", True), ("open questions:", False)):
+        kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
+        if kinds:
+            lines += ["", title]
+        for kind in kinds:
+            lines += _cut([f"  {kind:<11}{one.subject}: {one.text}" for one in findings if one.kind == kind])
+    return lines
+
+
+def _verdict(report: Report, *, strict: bool) -> str:
+    count = sum(finding.kind in DIFFERS or strict for finding in report.findings)
+    if report.holds(strict=strict):
+        return "nothing differs from what was recorded"
+    return f"{count} {'difference' if count == 1 else 'differences'} from what was recorded"
+
+
+def _cut(lines: list[str]) -> list[str]:
+    more = len(lines) - SHOWN
+    return [*lines[:SHOWN], f"  ... and {more} more (--json has all)"] if more > 0 else lines
+
+
+def _json(content: dict[str, Any]) -> str:
+    return json.dumps(content, indent=1, sort_keys=True)

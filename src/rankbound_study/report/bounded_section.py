@@ -1,0 +1,172 @@
+"""Table 5.1 in the report: by both protocols, printed scores that are not reproduced, flattery and sensitivity."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.claims.certainty import SIGNIFICANT
+from rankbound.errors import DataError
+from rankbound_study.report import attempts, flattery, sensitivity, table_layout, tables
+from rankbound_study.report.blocks import Cell, Section, TableBlock
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.findings import Finding, findings
+from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.results import scores
+from rankbound_study.results.made_files import reading
+
+HONEST = "table_5_1_honest"
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """The tables of the bounded half.
+
+    Attributes:
+        folder: the results' tables.
+        table, summary: Table 5.1 by the first protocol.
+        honest, honest_summary: by the honest one; no rows, and None, where it was not made.
+    """
+
+    folder: Path
+    table: pl.DataFrame
+    summary: dict[str, Any]
+    honest: pl.DataFrame
+    honest_summary: dict[str, Any] | None
+
+    @classmethod
+    def read(cls, folder: Path) -> "Bounded":
+        """From the folder of the tables; DataError if Table 5.1 or a summary is missing."""
+        table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
+        if not (folder / f"{HONEST}.csv").exists():
+            return cls(folder, table, summary, pl.DataFrame(schema=tables.COLUMNS), None)
+        honest = _read_table(folder / f"{HONEST}.csv")
+        return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST}_summary.json"))
+
+    @property
+    def protocols(self) -> str:
+        """Those that the tables show, in words."""
+        return "published and honest protocols" if len(self.honest) else self.protocol
+
+    @property
+    def protocol(self) -> str:
+        """That of Table 5.1, in words."""
+        return scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
+
+    def first_findings(self) -> Iterator[Finding]:
+        """What bounding does."""
+        yield from self._tested
+
+    def findings(self, claims: Claims) -> Iterator[Finding]:
+        """What Table 5.1 says beyond that, with the verdicts on the claims about it."""
+        printed = self.table.filter(pl.col("published").is_not_null())
+        missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
+        honest = self.honest_summary if len(self.honest) else None
+        yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=bool(self._tested))
+
+    def section(self) -> Section:
+        """All its tables."""
+        return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
+
+    @cached_property
+    def _tested(self) -> list[Finding]:
+        return list(honest_findings(self.honest, self.table))
+
+    @cached_property
+    def _not_reproduced(self) -> list[dict[str, Any]]:
+        return attempts.not_reproduced(self.table, self.honest)
+
+    def _blocks(self) -> Iterator[TableBlock]:
+        yield _table_5_1(self.table, self.protocol)
+        if rows := _cells(attempts.rows(self._not_reproduced)):
+            yield TableBlock(
+                *(attempts.NAME, attempts.CAPTION, attempts.HEADER, rows, attempts.LABELS),
+                prose=frozenset({len(attempts.HEADER) - 1}),
+                sortable=True,
+            )
+        if len(self.honest):
+            yield replace(_table_5_1(self.honest, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
+        if (flattered := self._optional(flattery.NAME, flattery.COLUMNS)) is not None:
+            yield _flattery(flattered)
+        if (varied := self._optional(sensitivity.NAME, sensitivity.COLUMNS)) is not None:
+            cells = _cells(sensitivity.rows(varied))
+            yield TableBlock(
+                *(sensitivity.TITLE, sensitivity.CAPTION, sensitivity.HEADER, cells, sensitivity.LABELS), sortable=True
+            )
+
+    def _optional(self, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame | None:
+        """A table that not every study has; None where it is not there, or has no rows."""
+        path = self.folder / f"{name}.csv"
+        if not path.exists():
+            return None
+        with reading(path):
+            table = pl.read_csv(path, schema=columns)
+        return table if len(table) else None
+
+
+def _flattery(table: pl.DataFrame) -> TableBlock:
+    found = list(flattery.by_bounding(table))
+    rows = tuple(
+        (*map(Cell, labels), *(Cell(text, note, strong) for text, note, strong in cells)) for labels, cells in found
+    )
+    header = ("data set", "loss", *map(bounding_title, scores.BOUNDINGS))
+    rules = frozenset(place for place, (one, two) in enumerate(pairwise(found), start=1) if one[0][0] != two[0][0])
+    return TableBlock(flattery.TITLE, flattery.REPORT_CAPTION, header, rows, 2, rules, sortable=True)
+
+
+def _cells(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[Cell, ...], ...]:
+    return tuple(tuple(map(Cell, row)) for row in rows)
+
+
+def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
+    sets, rows = table_layout.layout(table)
+    cells, rules, previous = [], set(), None
+    for index, row in enumerate(rows):
+        if row.metric != previous:
+            rules.add(index)
+        previous = row.metric
+        values = (Cell(cell.text, cell.note, cell.best, cell.increase) for cell in row.cells)
+        first = Cell("control" if row.control else row.loss, emphasis=row.control)
+        cells.append((first, Cell(row.name), Cell(row.metric), *values))
+    beside = "Ours, and the thesis' score beside it in small type. " if table["published"].count() else ""
+    if table_layout.is_honest(table):
+        beside = (
+            "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
+            f"ranks significantly better or worse than the unbounded one ({SIGNIFICANT}). "
+        )
+    return TableBlock(
+        "Table 5.1",
+        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
+        "loss. Controls are not trained.",
+        ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
+        tuple(cells),
+        labels=3,
+        rules=frozenset(rules),
+        sortable=True,
+    )
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    if not path.exists():
+        raise DataError(
+            f"{path} is missing: make it with `python -m rankbound_study table table_5_1 --runs ... --out-dir {path.parent}`"
+        )
+    with reading(path):
+        return pl.read_csv(path, schema=tables.COLUMNS)
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        name = path.name.removesuffix("_summary.json")
+        raise DataError(f"{path} is missing: it is written together with {name}.csv by `python -m rankbound_study table {name}`")
+    with reading(path):
+        summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        if missing := {"protocol", "synthetic"} - set(summary):
+            raise KeyError(f"without {', '.join(sorted(missing))}")
+    return summary

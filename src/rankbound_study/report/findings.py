@@ -1,0 +1,258 @@
+"""The first lines of the report: what the tables say, in sentences that are computed from them.
+
+Every function returns the findings that the table supports, and none where its cells are missing. Whether a difference
+is a collapse, an effect or noise is decided by claims, whose verdicts are quoted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results.scores import DataSet
+
+ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"
+"""The claims on the collapse of nDCG under distribution bounding, and on three boundings that should perform alike."""
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: what it comes to, a sentence behind it, and (where there are many) the numbers as a small table."""
+
+    headline: str
+    detail: str
+    header: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def findings(
+    table: pl.DataFrame,
+    summary: dict[str, Any],
+    honest: dict[str, Any] | None = None,
+    not_reproduced: Iterable[Finding] = (),
+    quoted: Callable[[str], str] = lambda claim: "",
+    *,
+    tested: bool = False,
+) -> list[Finding]:
+    """All findings of Table 5.1, the most important ones first.
+
+    Args:
+        table, summary: Table 5.1.
+        honest: the summary of its honest counterpart.
+        not_reproduced: the finding about printed scores that no attempt reproduces.
+        quoted: gives the verdict on a claim as a sentence; empty if there is none.
+        tested: whether another finding has said which bounded losses score significantly higher.
+    """
+    trained = _trained(table)
+    return [
+        *_popularity(honest or summary),
+        *_reproduced(trained, summary),
+        *not_reproduced,
+        *_reading(summary),
+        *_collapse(trained, summary, quoted(ON_COLLAPSE)),
+        *([] if tested else above_unbounded(table)),
+        *_equal_losses(trained, summary, quoted(ON_EQUAL_LOSSES)),
+        *_broken_controls(summary),
+        *_skipped(summary),
+    ]
+
+
+def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
+    """How many bounded losses score above their unbounded loss, ours and in print, whatever chance may have done."""
+    trained = _trained(table)
+    ours = _directions(trained, "ours")
+    if not sum(ours):
+        return
+    printed = _directions(trained.filter(pl.col("dataset") != "mq2008-label2"), "published")
+    detail = f"Equal to four decimals: {ours[1]}; below: {ours[2]}."
+    if sum(printed):
+        detail += (
+            f" In print, {printed[0]} of {sum(printed)} lie above, {printed[1]} are equal, {printed[2]} lie below."
+        )
+    yield Finding(f"{ours[0]} of {sum(ours)} bounded losses score above their unbounded loss.", detail)
+
+
+def data_set_label(name: str) -> str:
+    """`movielens-nsr1` as a reader calls it: MovieLens NSR 1."""
+    stem, found, nsr = name.rpartition("-nsr")
+    return DataSet.of(stem, int(nsr)).label if found else DataSet.of(name, None).label
+
+
+def _trained(table: pl.DataFrame) -> pl.DataFrame:
+    return table.filter(pl.col("loss") != "none", pl.col("as_printed"), pl.col("ours").is_not_null())
+
+
+def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
+    compared = {
+        name: {metric: values for metric, values in metrics.items() if _both(values, "popularity")}
+        for name, metrics in summary["controls"].items()
+    }
+    pairs = [values for metrics in compared.values() for values in metrics.values()]
+    if not pairs:
+        return
+    beaten = sum(values["popularity"] > values["best"] for values in pairs)
+    if beaten:
+        headline = f"Plain popularity scores above every trained model in {beaten} of {len(pairs)} comparisons."
+    else:
+        headline = f"A trained model scores above plain popularity in all {len(pairs)} comparisons."
+    metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
+    yield Finding(
+        headline,
+        "It counts how often an item is relevant in training. Popularity and the highest mean of the loss' boundings, "
+        f"{summary['protocol']} protocol:",
+        ("data set", *metrics),
+        tuple(
+            (
+                data_set_label(name),
+                *(
+                    f"{of_set[m]['popularity']:.{_DIGITS}f} : {of_set[m]['best']:.{_DIGITS}f}" if m in of_set else "–"
+                    for m in metrics
+                ),
+            )
+            for name, of_set in compared.items()
+            if of_set
+        ),
+    )
+
+
+def _both(values: dict[str, Any], control: str) -> bool:
+    return values.get(control) is not None and values["best"] is not None
+
+
+def _reproduced(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Finding]:
+    cells = summary["cells"].get("movielens")
+    if not cells:
+        return
+    compared = trained.filter(pl.col("dataset") == "movielens", pl.col("difference").is_not_null())
+    farthest = compared.sort(pl.col("difference").abs(), descending=True).row(0, named=True)
+    yield Finding(
+        f"{cells['within']} of {cells['total']} MovieLens scores of Table 5.1 are reproduced to within "
+        f"{summary['tolerance']}.",
+        f"The farthest is {farthest['loss']} with {_bounding(farthest['bounding'])} at NSR {farthest['nsr']}: "
+        f"{farthest['ours']:.{_DIGITS}f} here, {farthest['published']:.{_DIGITS}f} printed. The mean distance is "
+        f"{compared.select(pl.col('difference').abs().mean()).item():.{_DIGITS}f}.",
+    )
+
+
+def _reading(summary: dict[str, Any]) -> Iterator[Finding]:
+    distances = {
+        metric: values
+        for metric, values in summary["mq2008"]["mean_absolute_difference"].items()
+        if summary["mq2008"]["fits"].get(metric)
+    }
+    if not distances:
+        return
+    fits = {metric: summary["mq2008"]["fits"][metric] for metric in distances}
+    plain = [metric for metric in ("nDCG", "AP") if metric in fits]
+    if plain and len({fits[metric] for metric in plain}) == 1:
+        headline = f"The printed MQ2008 scores of {' and '.join(plain)} fit {data_set_label(fits[plain[0]])}."
+    else:
+        headline = "No single reading of the MQ2008 labels fits the printed scores."
+    readings = sorted({name for values in distances.values() for name in values})
+    yield Finding(
+        headline,
+        "The thesis says that only the highest label counts. Mean distance of ours to the printed scores, by reading:",
+        ("metric", *(data_set_label(name) for name in readings)),
+        tuple(
+            (metric, *(f"{values[name]:.{_DIGITS}f}" if name in values else "–" for name in readings))
+            for metric, values in distances.items()
+        ),
+    )
+
+
+def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
+    changes = {name: value for name, value in summary["distribution_on_ndcg"].items() if "-nsr" in name}
+    if not changes:
+        return
+    printed = _printed_changes(trained)
+    yield Finding(
+        f"Distribution bounding changes mean nDCG by {_span(list(changes.values()))} where negatives are sampled "
+        f"({summary['protocol']} protocol).",
+        f"{verdict} Change of the mean nDCG against the unbounded loss, {summary['protocol']} protocol:".lstrip(),
+        ("data set", "ours", "printed") if printed else ("data set", "change"),
+        tuple(
+            (
+                data_set_label(name),
+                signed(value),
+                *([signed(printed[name])] if name in printed else [""] * bool(printed)),
+            )
+            for name, value in changes.items()
+        ),
+    )
+
+
+def _span(changes: list[float]) -> str:
+    return signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
+
+
+def _printed_changes(trained: pl.DataFrame) -> dict[str, float]:
+    rows = trained.filter(pl.col("loss") == "nDCG", pl.col("nsr").is_not_null(), pl.col("published").is_not_null())
+    scores = {(row["dataset"], row["nsr"], row["bounding"]): row["published"] for row in rows.iter_rows(named=True)}
+    return {
+        f"{dataset}-nsr{nsr}": scores[dataset, nsr, "distribution"] - scores[dataset, nsr, "none"]
+        for dataset, nsr, bounding in scores
+        if bounding == "none" and (dataset, nsr, "distribution") in scores
+    }
+
+
+def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
+    """How many bounded means lie above, at and below that of the unbounded loss, to four decimals."""
+    cell = ["dataset", "nsr", "loss"]
+    scores = trained.filter(pl.col(column).is_not_null()).with_columns(pl.col(column).round(_DIGITS))
+    base = scores.filter(pl.col("bounding") == "none").select(*cell, pl.col(column).alias("base"))
+    bounded = scores.filter(pl.col("bounding") != "none").join(base, on=cell, nulls_equal=True)
+    change = bounded[column] - bounded["base"]
+    above, below = int((change > 1e-9).sum()), int((change < -1e-9).sum())
+    return above, len(change) - above - below, below
+
+
+def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
+    spreads = summary["nrbp_spread"]
+    if not spreads:
+        return
+    name = max(spreads, key=lambda key: spreads[key])
+    printed = trained.filter(
+        pl.col("loss") == "nRBP", pl.col("bounding").is_in(["min-max", "expectation", "expectation-max"])
+    )
+    of_print = printed.group_by("dataset", "nsr").agg(
+        (pl.col("published").max() - pl.col("published").min()).alias("d")
+    )
+    largest: float | None = of_print.select(pl.col("d").max()).item()
+    in_print = "" if largest is None else f"; in print it is {largest:.{_DIGITS}f}"
+    yield Finding(
+        f"On nRBP, min-max, expectation and expectation-max end within {spreads[name]:.{_DIGITS}f} of each other.",
+        "The three weigh every list by one common factor. The largest difference is on "
+        f"{data_set_label(name)}{in_print}. {verdict}".rstrip(),
+    )
+
+
+def _broken_controls(summary: dict[str, Any]) -> Iterator[Finding]:
+    broken = []
+    for name, metrics in summary["controls"].items():
+        for metric, values in metrics.items():
+            if values.get("oracle") is not None and values["best"] is not None and values["best"] > values["oracle"]:
+                broken.append(f"{data_set_label(name)} {metric}: the best model is above the oracle")
+            if values.get("random") is not None and (values["unbounded"] or 0) < values["random"]:
+                broken.append(f"{data_set_label(name)} {metric}: the unbounded model is below a random order")
+    if broken:
+        yield Finding("A control fails: something is wrong with these runs.", "; ".join(broken) + ".")
+
+
+def _skipped(summary: dict[str, Any]) -> Iterator[Finding]:
+    parts = [
+        f"{data_set_label(name)}: {counts['skipped']} of {counts['skipped'] + counts['lists']}"
+        for name, counts in summary["skipped"].items()
+        if counts["skipped"]
+    ]
+    if parts:
+        yield Finding(
+            "Test lists without relevant items are left out of every mean.", f"Lists left out: {'; '.join(parts)}."
+        )
+
+
+def _bounding(name: str) -> str:
+    return "no bounding" if name == "none" else f"{name} bounding"

@@ -1,0 +1,122 @@
+"""How much a test-picked epoch flatters: the same trainings at the epoch that the test part or validation picked.
+
+Long form, one row per data set, loss and bounding of the honest protocol, on the metric that judges the loss.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+
+from rankbound_study.report import plain_table
+from rankbound_study.report.plain_table import signed
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
+from rankbound.compare import Settings, compare
+from rankbound.compare.frames import scores_of_runs
+
+NAME = "table_flattery"
+
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    **dict.fromkeys(("loss", "bounding", "metric"), pl.String()),
+    **dict.fromkeys(("test_picked", "validation_picked", "flattery", "low", "high"), pl.Float64()),
+    **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
+}
+
+TITLE = "What a test-picked epoch flatters"
+CAPTION = (
+    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch that the test part picked, "
+    "and at the one that validation picked; their difference with the 95 % interval over topics."
+)
+
+HEADER = ("data set", "loss", "bounding", "metric", "test picks", "validation picks", "flattery", "95 % interval")
+
+LABELS = 4
+
+REPORT_CAPTION = (
+    "How much higher the same trainings score (honest protocol, all folds and seeds) at the epoch that the test part "
+    "picked than at the one that validation picked. In small type half of the 95 % interval over topics; bold where it "
+    f"leaves zero out. `tables/{NAME}.csv` has both scores."
+)
+_KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
+_PICKED = ("test", "validation")
+
+
+def table_flattery(runs: Path, study: str) -> pl.DataFrame:
+    """A row per cell; intervals are of the mean over topics (whole users or queries), at 95 %."""
+    trained = (
+        scan_runs(runs)
+        .filter(pl.col("protocol") == "honest", pl.col("study") == study, pl.col("selection").is_in(_PICKED))
+        .filter(pl.col("loss").is_in(LOSSES))
+        .select(*_KEY, *PRINTED_METRIC.values())
+        .collect()
+    )
+    cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
+    found = pl.DataFrame([row for cell in cells for row in _row(cell)], schema=COLUMNS)
+    places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
+    order = [
+        (DataSet.of(row["dataset"], row["nsr"]), places[row["loss"]], places.get(row["bounding"], len(places)))
+        for row in found.iter_rows(named=True)
+    ]
+    return found[sorted(range(len(found)), key=lambda place: order[place])]
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """A pipe table below its caption."""
+    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
+
+
+def latex(table: pl.DataFrame) -> str:
+    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
+    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
+
+
+def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    """The cells as text."""
+    for row in table.iter_rows(named=True):
+        numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", signed(row["flattery"]))
+        interval = f"{signed(row['low'])} to {signed(row['high'])}"
+        label = DataSet.of(row["dataset"], row["nsr"]).label
+        yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
+
+
+def by_bounding(table: pl.DataFrame) -> Iterator[tuple[tuple[str, str], tuple[tuple[str, str, bool], ...]]]:
+    """A data set and a loss, and for each bounding the difference, half of its interval, and whether zero is outside.
+
+    Boundings that a loss was not trained with have dashes.
+    """
+    for (dataset, nsr, loss), cells in table.group_by("dataset", "nsr", "loss", maintain_order=True):
+        found = {row["bounding"]: _difference(row) for row in cells.iter_rows(named=True)}
+        label = DataSet.of(str(dataset), None if nsr is None else int(str(nsr))).label
+        yield (label, str(loss)), tuple(found.get(bounding, ("–", "", False)) for bounding in BOUNDINGS)
+
+
+def _difference(row: dict[str, float]) -> tuple[str, str, bool]:
+    low, high = row["low"], row["high"]
+    return signed(row["flattery"]), f"±{(high - low) / 2:.4f}", low > 0 or high < 0
+
+
+def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
+    first = cell.row(0, named=True)
+    metric = PRINTED_METRIC[first["loss"]]
+    scores = scores_of_runs(cell, metric, by=("selection",))
+    if set(scores.systems) != set(_PICKED):
+        return
+    found = compare(scores.pair(*_PICKED), Settings())
+    yield {
+        "dataset": first["dataset"],
+        "nsr": first["nsr_test"],
+        "loss": first["loss"],
+        "bounding": first["bounding"],
+        "metric": metric,
+        "test_picked": found.mean_a,
+        "validation_picked": found.mean_b,
+        "flattery": found.difference,
+        "low": found.low,
+        "high": found.high,
+        "n_topics": found.n_units,
+        "n_trainings": cell.select("fold", "seed").n_unique(),
+    }

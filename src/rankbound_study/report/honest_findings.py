@@ -1,0 +1,63 @@
+"""The first lines of the report: what bounding does, by Table 5.1 of the honest protocol."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.claims.certainty import significance
+from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
+from rankbound_study.report.plain_table import signed
+from rankbound_study.report.summary import cell_name
+from rankbound_study.results.scores import LOSSES
+
+
+def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
+    """How the bounded losses differ from the unbounded ones; nothing of a table without tests.
+
+    `published` is the same table by the other protocol, which counts without a test.
+    """
+    tested = table.filter(pl.col("protocol") == "honest", pl.col("p_holm").is_not_null())
+    if tested.is_empty():
+        return
+    sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
+    better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
+    seeds: int = tested.select(pl.col("n_seeds").max()).item()
+    yield Finding(
+        f"Bounding improves {len(better)} of {len(tested)} cells significantly and degrades {len(worse)}; for "
+        f"{len(tested) - len(better) - len(worse)} the difference is not significant.",
+        "A bounded loss against the unbounded one, epochs picked by validation, "
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}"
+        f"{_untested(published)}",
+        ("loss", "cells", "better", "worse", "mean change"),
+        tuple(
+            (
+                loss,
+                str(len(of_loss)),
+                str(len(better.filter(pl.col("loss") == loss))),
+                str(len(worse.filter(pl.col("loss") == loss))),
+                signed(of_loss.select(pl.col("change").mean()).item()),
+            )
+            for loss in LOSSES
+            if len(of_loss := tested.filter(pl.col("loss") == loss))
+        ),
+    )
+
+
+def _extremes(tested: pl.DataFrame) -> str:
+    rows = tested.sort("change")
+    least, most = (_change(rows.row(place, named=True)) for place in (0, -1))
+    return f"The largest gain is {most}, the largest loss {least}."
+
+
+def _change(row: dict[str, Any]) -> str:
+    size = f"{signed(row['change'])} ± {row['change_margin']:.4f}"
+    return f"{size} ({row['loss']} with {row['bounding']} bounding on {data_set_label(cell_name(row))})"
+
+
+def _untested(published: pl.DataFrame) -> str:
+    published = published.filter(pl.col("protocol") == "published")
+    return "".join(
+        f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
+        for finding in above_unbounded(published)
+    )

@@ -1,0 +1,155 @@
+"""Facts of the second study's tables that no claim is about: plain numbers, without a verdict.
+
+Differences are those of the files `table_neural_*_comparisons.csv`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from rankbound_study.report.findings import Finding
+from rankbound_study.report.neural_results import Results, four
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
+from rankbound_study.results.neural_pairs import READINGS
+from rankbound_study.results.neural_runs import printed_scores
+
+SAME_MODELS = (
+    ("RankNet", "Class-NN"),
+    ("Rank-LR", "Class-LR"),
+    ("LambdaMART", "Class-Boost"),
+    ("RankNet", "Reg-NN"),
+    ("Reg-NN", "Class-NN"),
+    ("RankCNN", "Class-CNN"),
+)
+"""One model on the same lists and features, trained for two of the three tasks."""
+
+
+def facts(results: Sequence[Results]) -> Iterator[Finding]:
+    """All facts of the tables that have run on real data."""
+    for table in results:
+        if table.synthetic or not table.scores["ours"].count():
+            continue
+        if table.about.of_faces:
+            yield from _readings(table)
+        else:
+            yield from _above_random(table)
+        yield from _same_models(table)
+        yield from _as_printed(table)
+
+
+def _above_random(web: Results) -> Iterator[Finding]:
+    """How far the printed and our scores of LambdaMART lie from a random order."""
+    random, lambdamart, printed = web.mean("random"), web.mean("LambdaMART"), web.printed("LambdaMART")
+    if random is None or lambdamart is None or printed is None:
+        return
+    means = [web.mean(method) or 0.0 for family in FAMILIES for method in web.of_family(family)]
+    all_printed = printed_scores(web.about)["printed"].to_list()
+    yield Finding(
+        f"LambdaMART scores {four(lambdamart)} on {web.data}, {_place(lambdamart, means)}; a random order scores "
+        f"{four(random)}.",
+        f"{sum(mean > random for mean in means)} of {len(means)} methods have a higher mean than a random order. The "
+        f"paper prints {four(printed)} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, without "
+        f"a random order. {_skipped(web)}",
+    )
+
+
+def _place(score: float, scores: Sequence[float]) -> str:
+    return f"place {1 + sum(other > score for other in scores)} of {len(scores)}"
+
+
+def _skipped(web: Results) -> str:
+    row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
+    return (
+        f"{row['n_skipped']} of {row['n'] + row['n_skipped']} test queries have no relevant document and are left out."
+    )
+
+
+def _readings(faces: Results) -> Iterator[Finding]:
+    """N18 of the errata: the printed classifiers below 0.5, beside two ways to count a pair."""
+    names = faces.of_family("classification")
+    by_score, both = ([_known(faces, name, metric) for name in names] for metric in (None, READINGS[0]))
+    printed = [value for name in names if (value := faces.printed(name)) is not None]
+    if not names or not printed:
+        return
+    yield Finding(
+        f"Ordered by their scores, as all other methods are, the classifiers of {faces.data} have a pair accuracy of "
+        f"{_span(by_score)}; {_span(printed)} is printed.",
+        "The printed values lie below the 0.5 of a random order. If a pair counts only where the older face is called "
+        f"older and the younger one younger, the shares are {_span(both)} here.",
+        ("method", "by score", "both labels right", "one label for both", "both wrong", "printed"),
+        tuple(
+            (
+                name,
+                *(four(faces.mean(name, metric)) for metric in (None, *READINGS[:3])),
+                four(faces.printed(name)),
+            )
+            for name in names
+        ),
+    )
+
+
+def _known(faces: Results, name: str, metric: str | None) -> float:
+    return faces.mean(name, metric) or 0.0
+
+
+def _same_models(table: Results) -> Iterator[Finding]:
+    """What the task alone changes, ours and in print."""
+    rows = [(pair, found) for pair in SAME_MODELS if (found := table.compared(*pair)) is not None]
+    if not rows:
+        return
+    printed = [_printed_difference(table, *pair) for pair, _ in rows]
+    known = [(found, value) for (_, found), value in zip(rows, printed, strict=True) if value is not None]
+    outside = sum(not found["low"] <= value <= found["high"] for found, value in known)
+    yield Finding(
+        f"{outside} of {len(known)} printed differences between one model's scores for two tasks lie outside our 95 % "
+        f"interval on {table.data}.",
+        f"{table.about.metric.replace('PairAccuracy', 'Pair accuracy')} of one model trained for two tasks; print is "
+        f"on {table.about.dataset}:",
+        ("methods", "ours", "95 % interval", "printed"),
+        tuple(
+            (
+                f"{method} − {other}",
+                signed(found["difference"]),
+                f"{signed(found['low'])} to {signed(found['high'])}",
+                signed(value),
+            )
+            for ((method, other), found), value in zip(rows, printed, strict=True)
+        ),
+    )
+
+
+def _printed_difference(table: Results, method: str, other: str) -> float | None:
+    one, two = table.printed(method), table.printed(other)
+    return None if one is None or two is None else one - two
+
+
+def _as_printed(table: Results) -> Iterator[Finding]:
+    """What the paper's optimiser, learning rate and batches change."""
+    methods = [name for family in FAMILIES for name in table.of_family(family) if name.endswith(AS_PRINTED)]
+    bases = {name: name.removesuffix(AS_PRINTED) for name in methods}
+    rows = [(name, base, found) for name, base in bases.items() if (found := table.compared(name, base)) is not None]
+    if not rows:
+        return
+    changes = [found["difference"] for *_, found in rows]
+    span = signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
+    random = 0.5 if table.about.of_faces else table.mean("random")
+    yield Finding(
+        f"The paper's optimiser, learning rate and batches change the scores on {table.data} by {span} against ours.",
+        f"A random order scores {four(random)}.",
+        ("method", "as printed", "ours", "difference", "95 % interval"),
+        tuple(
+            (
+                base,
+                four(table.mean(name)),
+                four(table.mean(base)),
+                signed(found["difference"]),
+                f"{signed(found['low'])} to {signed(found['high'])}",
+            )
+            for name, base, found in rows
+        ),
+    )
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{four(min(values))} to {four(max(values))}" if len(values) > 1 else four(values[0])

@@ -1,0 +1,199 @@
+"""Tables 1 to 3 of the neural-ranking study as people read them: a row per method, as Markdown, LaTeX and blocks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.report.latex_text import escaped
+from rankbound_study.report.neural_tables import R_SQUARED
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
+from rankbound_study.results.neural_pairs import READINGS
+from rankbound_study.results.number_texts import score
+from rankbound_study.config.data_sets import SYNTHETIC
+
+_DASH = "–"
+# What is neither both right nor one label for both is both wrong: the CSV file has it.
+_READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
+_METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method: family, name, then a text per column; `best` if it is the one that all others are compared with."""
+
+    family: str
+    method: str
+    cells: tuple[str, ...]
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A table of one data set: its heading, the columns after family and method, and the rows."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def layout(scores: pl.DataFrame, table: Printed) -> list[Wide]:
+    """One wide table per data set; columns without any number in them are left out, but for print and ours."""
+    return [
+        _wide(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
+    ]
+
+
+def caption(scores: pl.DataFrame, table: Printed) -> str:
+    """What a reader must know: the data, the interval, the tests, and how the printed numbers compare."""
+    if not scores["ours"].count():
+        return f"Print alone. {what_is_missing(table)}"
+    return " ".join((_of_faces if table.of_faces else _of_queries)(scores, table))
+
+
+def markdown(scores: pl.DataFrame, table: Printed) -> str:
+    """A pipe table per data set below the caption; the best method by validation is bold."""
+    heading = f"Table {table.number} of the neural-ranking study: {table.title}. {caption(scores, table)}"
+    return markdown_of(heading, layout(scores, table))
+
+
+def markdown_of(heading: str, wides: Sequence[Wide]) -> str:
+    """A pipe table for each below the heading."""
+    lines = [heading]
+    for wide in wides:
+        header = ["family", "method", *wide.header]
+        lines += ["", f"{wide.title}:", "", f"| {' | '.join(header)} |", "|---|---|" + "---:|" * len(wide.header)]
+        for row in wide.rows:
+            name = f"**{row.method}**" if row.best else row.method
+            lines.append(f"| {row.family} | {name} | {' | '.join(row.cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def latex(scores: pl.DataFrame, table: Printed) -> str:
+    r"""A `tabular` for `booktabs` per data set, to be put in with `\input`."""
+    return latex_of(f"Table {table.number} of the neural-ranking study: {table.title}", layout(scores, table))
+
+
+def latex_of(heading: str, wides: Sequence[Wide]) -> str:
+    """A `tabular` for each below a comment with the heading."""
+    lines = [f"% {heading}"]
+    for wide in wides:
+        header = ["Family", "Method", *wide.header]
+        lines += [rf"\begin{{tabular}}{{ll{'r' * len(wide.header)}}}", r"\toprule"]
+        lines += [" & ".join(map(escaped, header)) + r" \\", r"\midrule"]
+        previous = wide.rows[0].family if wide.rows else ""
+        for row in wide.rows:
+            if row.family != previous:
+                lines.append(r"\midrule")
+            previous = row.family
+            name = rf"\textbf{{{escaped(row.method)}}}" if row.best else escaped(row.method)
+            lines.append(" & ".join([row.family, name, *map(escaped, row.cells)]) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(lines) + "\n"
+
+
+def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
+    found = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
+    methods = list(dict.fromkeys(scores["method"].to_list()))
+    main = [found[method, table.metric] for method in methods if (method, table.metric) in found]
+    present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
+    others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
+    tested = any(row["p_holm"] is not None for row in main)
+    printed_on = "printed" if table.of_faces or table.is_on(dataset) else f"printed, {table.dataset}"
+    header = [_METRIC_TITLES.get(table.metric, "NDCG@10"), "95 % interval"]
+    header += [printed_on] * bool(scores["printed"].count()) + ["p to best"] * tested
+    for name in others:
+        header += [_METRIC_TITLES[name]] + ["95 % interval"] * (name in (*table.metrics, R_SQUARED))
+    rows = []
+    for row in main:
+        cells = [_number(row["ours"]), _interval(row)]
+        cells += [_number(row["printed"])] * bool(scores["printed"].count()) + [_p_value(row["p_holm"])] * tested
+        for name in others:
+            other = found.get((row["method"], name), {})
+            cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
+        best = row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None
+        rows.append(Row(row["family"], row["method"], tuple(cells), best))
+    return Wide(data_set_title(dataset) if dataset else "not run", tuple(header), tuple(rows))
+
+
+def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
+    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
+    counts = ran.group_by("dataset", maintain_order=True).first()
+    lists = "; ".join(
+        f"{data_set_title(row['dataset'])}: {row['n']} queries of {row['n_folds']} folds, {row['n_skipped']} without a "
+        "relevant document left out"
+        for row in counts.iter_rows(named=True)
+    )
+    notes = [
+        f"Mean over test queries ({lists}), the epoch picked on validation queries.",
+        _TESTS.format(unit="queries"),
+    ]
+    if ran["method"].str.ends_with(AS_PRINTED).any():
+        notes.append(_AS_PRINTED)
+    datasets = counts["dataset"].to_list()
+    others = [data_set_title(name) for name in datasets if not table.is_on(name)]
+    if scores["printed"].count() and (others or not datasets):
+        ours = "ours is not" if len(others) == len(datasets) else f"{' and '.join(others)} is not"
+        notes.append(
+            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. What can "
+            "be compared is the order of the methods, and each score's distance to a random order."
+        )
+    if "mq2008-label1" in datasets:
+        notes.append(_ELSEWHERE)
+    return notes
+
+
+def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
+    ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
+    counts = ran.group_by("dataset", maintain_order=True).first()
+    pairs = "; ".join(
+        f"{row['n']} pairs of {row['n_folds']} split{'s' * (row['n_folds'] > 1)}"
+        for row in counts.iter_rows(named=True)
+    )
+    notes = [
+        f"Share of test pairs in the right order ({pairs}; ties count half, a random order gives 0.5); the epoch was "
+        "picked on validation pairs. Intervals and tests allow for pairs that share a face. p to best is of the "
+        "comparison with the best method by validation (bold), adjusted by Holm."
+    ]
+    if R_SQUARED in set(scores["metric"]):
+        notes.append("R²: of the predicted ages of distinct test faces.")
+    if READINGS[0] in set(scores["metric"]):
+        notes.append(
+            "Classifiers learn from each pair that one face is the older and the other the younger, and call a face "
+            "“older” above 0.5. Pair accuracy orders the two faces by score, as for every other method: the fair "
+            "reading. “Both right” asks for the right label of both: a face in the middle of all ages is older in one "
+            "pair and younger in the next, so that both faces often get one label, and that counts as a failure. Only "
+            "that reading gives numbers such as the printed ones, which lie below the 0.5 of guessing (N18 in "
+            "docs/errata.md)."
+        )
+    if ran["method"].str.ends_with(AS_PRINTED).any():
+        notes.append(_AS_PRINTED)
+    if scores["dataset"].str.starts_with(SYNTHETIC).all():
+        notes.append("Synthetic faces: no printed score belongs beside them.")
+    return notes
+
+
+_AS_PRINTED = f"Methods “{AS_PRINTED.strip('-')}” have the optimiser, learning rate and batches of the paper."
+_ELSEWHERE = (
+    "For orientation: elsewhere NDCG@10 is about 0.70 to 0.72 on MQ2008 with binary labels and without such queries "
+    "(Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, arXiv:1909.02768, Table 2)."
+)
+_TESTS = (
+    "Intervals are bootstrap intervals over {unit}; p to best is of a paired sign-flip test against the best trained "
+    "method by validation (bold), adjusted by Holm. Controls are not trained."
+)
+
+
+def _number(value: float | None) -> str:
+    return _DASH if value is None else score(value).replace("-", "−")
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    if row.get("low") is None:
+        return _DASH
+    return f"{row['low']:.3f}…{row['high']:.3f}".replace("-", "−")
+
+
+def _p_value(value: float | None) -> str:
+    return _DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"

@@ -1,0 +1,89 @@
+"""The neural-ranking study's tables read back."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.report.neural_tables import COLUMNS, COMPARISON_COLUMNS
+from rankbound_study.results.made_files import reading
+from rankbound_study.results.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
+from rankbound_study.results.neural_runs import printed_scores
+from rankbound_study.results.number_texts import score
+from rankbound_study.config.data_sets import SYNTHETIC
+
+
+@dataclass(frozen=True)
+class Results:
+    """One table on one data set as its files have it: scores, and pairs of methods compared."""
+
+    about: Printed
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the data are generated."""
+        return self._dataset.startswith(SYNTHETIC)
+
+    @property
+    def data(self) -> str:
+        """The data set as a reader calls it."""
+        pixels = self.about.number == TABLES[1].number and not self.synthetic
+        return f"{data_set_title(self._dataset)}{', pixels' * pixels}"
+
+    def mean(self, method: str, metric: str | None = None) -> float | None:
+        """A method's mean; None where it has not run."""
+        found = self.scores.filter(
+            pl.col("method") == method, pl.col("metric") == (metric or self.about.metric), pl.col("ours").is_not_null()
+        )
+        return found["ours"][0] if len(found) else None
+
+    def printed(self, method: str) -> float | None:
+        """The score that the paper prints for a method, whatever the data set."""
+        table = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
+        return table["printed"][0] if len(table) else None
+
+    def of_family(self, family: str) -> list[str]:
+        """The methods of a family that have run."""
+        ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
+        return ran.filter(pl.col("family") == family)["method"].to_list()
+
+    def compared(self, method: str, other: str) -> dict[str, Any] | None:
+        """The difference of two methods with its interval: difference, low, high; None unless both have run."""
+        for first, second, sign in ((method, other, 1), (other, method, -1)):
+            found = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
+            if len(found):
+                row = found.row(0, named=True)
+                low, high = sorted((sign * row["low"], sign * row["high"]))
+                return {"difference": sign * row["difference"], "low": low, "high": high}
+        return None
+
+    @property
+    def _dataset(self) -> str:
+        return str(self.scores["dataset"][0] or "")
+
+
+def read_results(folder: Path) -> list[Results]:
+    """The tables of the study among a folder's files, one per data set, in the paper's order."""
+    tables = []
+    for about in TABLES:
+        if not (folder / f"{about.name}.csv").exists():
+            continue
+        scores = _read(folder / f"{about.name}.csv", COLUMNS)
+        comparisons = _read(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
+        for dataset in scores["dataset"].unique(maintain_order=True):
+            own = pl.col("dataset").eq_missing(pl.lit(dataset))
+            tables.append(Results(about, scores.filter(own), comparisons.filter(own)))
+    return tables
+
+
+def _read(path: Path, columns: Any) -> pl.DataFrame:
+    with reading(path):
+        return pl.read_csv(path, schema=columns)
+
+
+def four(value: float | None) -> str:
+    """A score as the paper prints it."""
+    return "–" if value is None else score(value)

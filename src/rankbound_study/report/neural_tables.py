@@ -1,0 +1,240 @@
+"""Tables 1 to 3 of the neural-ranking study: each method's mean, its interval, tests, and the printed score.
+
+Long form, a row per data set, method and metric. Folds are pooled: every test list counts once, its seeds averaged
+first; lists on which a metric is undefined are left out and counted. Every method is compared with the best trained one
+of its table, by the printed metric on the validation part, on the same lists; p-values are adjusted by Holm over these
+comparisons.
+
+The paper's Table 1 is on MSLR-WEB10K, and its printed scores stand beside ours on other data for orientation only.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study.results import neural_runs
+from rankbound_study.results.method_means import MethodMeans
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed
+from rankbound_study.results.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
+from rankbound_study.results.side_by_side import method_means
+from rankbound_study.results.validation import best_of, scores_of_methods
+from rankbound.compare.randomisation import holm
+from rankbound_study.config.data_sets import SYNTHETIC
+
+COLUMNS: Mapping[str, Any] = {
+    "dataset": pl.String,
+    "family": pl.String,
+    "method": pl.String,
+    "loss": pl.String,
+    "metric": pl.String,
+    "ours": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "printed": pl.Float64,
+    "n": pl.Int64,
+    "n_skipped": pl.Int64,
+    "n_folds": pl.Int64,
+    "n_seeds": pl.Int64,
+    "difference_to_best": pl.Float64,
+    "difference_low": pl.Float64,
+    "difference_high": pl.Float64,
+    "p_value": pl.Float64,
+    "p_holm": pl.Float64,
+}
+
+COMPARISON_COLUMNS: Mapping[str, Any] = {
+    "dataset": pl.String,
+    "metric": pl.String,
+    "method": pl.String,
+    "other": pl.String,
+    "difference": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "p_value": pl.Float64,
+}
+
+R_SQUARED = "R2"
+_MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class NeuralTable:
+    """A table, all its pairs of methods compared by the printed metric (unadjusted), and accuracy by age gap."""
+
+    scores: pl.DataFrame
+    comparisons: pl.DataFrame
+    gaps: pl.DataFrame
+
+
+def neural_table(
+    table: Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
+) -> NeuralTable:
+    """Compute a table; those of faces need the predictions of their methods and the images file for the ages.
+
+    Methods that the paper prints and that have not run have a row without scores of ours.
+
+    Raises:
+        ConfigError: predictions without the images file that holds the ages.
+        DataError: the epochs have no validation scores of the methods.
+    """
+    frame = neural_runs.read_runs(runs, table, table.metrics)
+    if predictions and images is None:
+        raise ConfigError(f"{table.name} needs the ages of the faces: give the images file with --images FILE")
+    pairs = read_pairs(predictions, images) if predictions and images is not None else None
+    rows: list[dict[str, Any]] = []
+    comparisons: list[dict[str, Any]] = []
+    for dataset in frame["dataset"].unique().sort():
+        own = frame.filter(pl.col("dataset") == dataset)
+        own_pairs = None if pairs is None else with_readings(pairs.filter(pl.col("dataset") == dataset))
+        best = _best(epochs, dataset, table.metric, own)
+        for metric in table.metrics:
+            methods, means = method_means(own, metric, own_pairs)
+            rows += _rows(own, metric, methods, means, best)
+            if metric == table.metric:
+                comparisons += _comparisons(dataset, metric, _trained(own, methods), methods, means)
+        if own_pairs is not None:
+            rows += _readings(own, own_pairs)
+    scores = _in_order(_beside_print(rows, table), table)
+    gaps = _gaps(pairs)
+    return NeuralTable(scores, pl.DataFrame(comparisons, schema=COMPARISON_COLUMNS, orient="row"), gaps)
+
+
+def _trained(frame: pl.DataFrame, methods: Sequence[str]) -> list[int]:
+    families = dict(frame.select("method", "family").unique().rows())
+    return [place for place, method in enumerate(methods) if families[method] != CONTROL]
+
+
+def _best(epochs: Path, dataset: str, metric: str, frame: pl.DataFrame) -> str:
+    """The best trained method by validation."""
+    trained = frame.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
+    best = best_of(trained, scores_of_methods(epochs, dataset, metric))
+    if best is None:
+        raise DataError(f"{epochs}: no validation scores of methods on {dataset}, which say which one is the best")
+    return best
+
+
+def _rows(
+    frame: pl.DataFrame, metric: str, methods: Sequence[str], means: MethodMeans, best_method: str
+) -> list[dict[str, Any]]:
+    trained = [place for place in _trained(frame, methods) if math.isfinite(means.means[place])]
+    best = methods.index(best_method)
+    others = [place for place in trained if place != best]
+    p_values = [means.p_value(place, best) for place in others]
+    adjusted = dict(zip(others, zip(p_values, holm(p_values), strict=True), strict=True))
+    rows = []
+    for place, method in enumerate(methods):
+        low, high = means.interval(place)
+        row = {
+            **_facts(frame, method, metric),
+            "metric": metric,
+            "ours": float(means.means[place]),
+            "low": low,
+            "high": high,
+        }
+        if place in adjusted:
+            row["p_value"], row["p_holm"] = adjusted[place]
+            row |= dict(zip(_DIFFERENCE, means.difference(place, best), strict=True))
+        rows.append(row)
+    return rows
+
+
+_DIFFERENCE = ("difference_to_best", "difference_low", "difference_high")
+
+
+def _facts(frame: pl.DataFrame, method: str, metric: str | None) -> dict[str, Any]:
+    own = frame.filter(pl.col("method") == method)
+    lists = own.group_by("fold", "topic").agg(pl.col(metric).mean() if metric else pl.lit(0.0).alias(_MISSING))
+    skipped = lists.select(pl.last()).to_series().null_count()
+    return {
+        **own.select("dataset", "family", "method", "loss").row(0, named=True),
+        "n": len(lists) - skipped,
+        "n_skipped": skipped,
+        "n_folds": own["fold"].n_unique(),
+        "n_seeds": own["seed"].n_unique(),
+    }
+
+
+def _comparisons(
+    dataset: str, metric: str, trained: Sequence[int], methods: Sequence[str], means: MethodMeans
+) -> list[dict[str, Any]]:
+    """All pairs of trained methods by one metric, p-values unadjusted: a claim adjusts over those that it needs."""
+    rows = []
+    for one, other in combinations(trained, 2):
+        difference, low, high = means.difference(one, other)
+        names = {"dataset": dataset, "metric": metric, "method": methods[one], "other": methods[other]}
+        rows.append(names | {"difference": difference, "low": low, "high": high, "p_value": means.p_value(one, other)})
+    return rows
+
+
+def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
+    """What only scores tell: R^2 of regression, labels that classifiers give to both faces, ties of all."""
+    families = dict(frame.select("method", "family").unique().rows())
+    rows = []
+    for method in pairs["method"].unique().sort():
+        own, facts = pairs.filter(pl.col("method") == method), _facts(frame, method, None)
+        wanted = READINGS if families[method] == "classification" else READINGS[-1:]
+        for name in wanted:
+            means = compared(own, name).means
+            low, high = means.interval(0)
+            rows.append({**facts, "metric": name, "ours": float(means.means[0]), "low": low, "high": high})
+        if families[method] == "regression":
+            value, low, high, faces = explained(own)[method]
+            rows.append({**facts, "metric": R_SQUARED, "ours": value, "low": low, "high": high, "n": faces})
+    return rows
+
+
+def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataFrame:
+    """The rows with the printed score of their method, and a row of print alone for methods that have not run.
+
+    The printed column stands beside the metric that the paper names; synthetic data never meet it.
+    """
+    printed = {row["method"]: row for row in neural_runs.printed_scores(table).iter_rows(named=True)}
+    found = pl.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], schema=COLUMNS, orient="row")
+    real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
+    score = (
+        pl.col("method")
+        .str.strip_suffix(AS_PRINTED)
+        .replace_strict({name: row["printed"] for name, row in printed.items()}, default=None, return_dtype=pl.Float64)
+    )
+    found = found.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
+    datasets = found["dataset"].unique().sort().to_list() or [""]
+    ran = set(found.select("dataset", "method").rows())
+    absent = [
+        {**dict.fromkeys(COLUMNS), **row, "dataset": dataset, "metric": table.metric}
+        for dataset in datasets
+        for name, row in printed.items()
+        if (dataset, name) not in ran and not dataset.startswith(SYNTHETIC)
+    ]
+    return pl.concat([found, pl.DataFrame(absent, schema=COLUMNS, orient="row")]).with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )
+
+
+def _in_order(scores: pl.DataFrame, table: Printed) -> pl.DataFrame:
+    metrics = [*table.metrics, R_SQUARED, *READINGS]
+    order = neural_runs.in_print_order(scores["method"].to_list(), scores["family"].to_list(), table)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    names = scores["method"].to_list()
+    first = {name: int(min(place[row] for row in range(len(names)) if names[row] == name)) for name in set(names)}
+    return scores.sort(
+        "dataset",
+        pl.col("method").replace_strict(first, return_dtype=pl.Int64),
+        pl.col("metric").replace_strict({name: rank for rank, name in enumerate(metrics)}, return_dtype=pl.Int64),
+    )
+
+
+def _gaps(pairs: pl.DataFrame | None) -> pl.DataFrame:
+    empty = pl.DataFrame(schema={"dataset": pl.String, **GAP_COLUMNS})
+    of_sets = [
+        by_gap(own).select(pl.lit(dataset).alias("dataset"), pl.all())
+        for (dataset,), own in ([] if pairs is None else pairs.group_by("dataset", maintain_order=True))
+    ]
+    return pl.concat([empty, *of_sets])

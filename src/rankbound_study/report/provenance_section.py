@@ -1,0 +1,170 @@
+"""The report's last section: what the runs were, which code made them, of what, on what, and what that cost."""
+
+import platform
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TypeVar
+
+import polars as pl
+
+from rankbound_study.report.blocks import Cell, Section, TableBlock
+from rankbound_study.report.findings import data_set_label
+from rankbound_study.report.settings_table import settings_table
+from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
+from rankbound_study.provenance.records import Record
+
+K = TypeVar("K", bound=Hashable)
+
+PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
+SHORT = 12
+"""Digits of a commit that tell it from all others."""
+
+
+def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> Section:
+    """The section for the results whose Table 5.1 is `table`; without a manifest, what is known without one."""
+    blocks = [*_runs(table), *settings_table(results / "runs.parquet")]
+    if manifest is None:
+        text = "The steps behind these results left no records: only this report's own software is known."
+        return Section("provenance", "Provenance", text, (*blocks, _own_versions()))
+    blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
+    text = (
+        "`provenance.json` beside the tables has every step with its options, seeds, inputs and outputs by their "
+        "checksums; `python -m rankbound_study verify` checks a folder of results against it."
+    )
+    return Section("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
+
+
+def _runs(table: pl.DataFrame) -> Iterator[TableBlock]:
+    sizes = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
+    rows = sizes.group_by("dataset", "nsr", "model", maintain_order=True).first()
+    if len(rows):
+        yield TableBlock(
+            "Runs",
+            "Data sets, models and sizes behind Table 5.1.",
+            ("data set", "model", "folds", "seeds", "test lists", "left out"),
+            tuple(
+                (
+                    Cell(data_set_label(row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}")),
+                    Cell(row["model"]),
+                    *(Cell(str(row[key])) for key in ("n_folds", "n_seeds", "n_lists", "n_skipped")),
+                )
+                for row in rows.iter_rows(named=True)
+            ),
+            labels=2,
+        )
+
+
+def _own_versions() -> TableBlock:
+    versions = [("python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)]
+    return _block("Versions", "Software that made this report.", ("package", "version"), versions)
+
+
+def _made_by(manifest: Manifest) -> TableBlock:
+    """The code of the steps, and the configuration."""
+    steps = manifest.steps
+    rows = [
+        ("study", str(manifest.config.get("study", "–"))),
+        ("configuration, SHA-256", config_digest(manifest.config)),
+        ("seeds", ", ".join(map(str, seeds_of(steps))) or "–"),
+        ("steps", f"{len(steps)}, from {steps[0].started[:19]} to {_last(steps)} (UTC)" if steps else "no records"),
+        ("files without a record", str(len(manifest.unrecorded))),
+    ]
+    for code, ran in _grouped(steps, lambda step: step.code):
+        modified = f", {len(code.modified)} files modified since" if code.modified else ""
+        commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside of a git checkout"
+        rows.append((f"code of {_count(ran)}", f"rankbound {code.version}, {commit}"))
+        rows.append(("its files, SHA-256", code.sha256))
+    return _block("Code and configuration", "What made these results.", ("what", "value"), rows)
+
+
+def _machines(manifest: Manifest) -> TableBlock:
+    def key(step: Record) -> tuple[str, ...]:
+        one = step.machine
+        return (
+            one.processor,
+            ", ".join(sorted(set(one.gpus))) or "–",
+            one.system,
+            f"{one.cores}",
+            f"{one.memory_gib:.0f} GiB",
+        )
+
+    rows = [(*machine, f"{len(ran)}", _duration(ran)) for machine, ran in _grouped(manifest.steps, key)]
+    header = ("processor", "GPUs used", "system", "cores", "memory", "steps", "time")
+    tried = sum(bool(step.attempts) for step in manifest.steps)
+    retried = f" {tried} of the steps ended in a later attempt than their first." if tried else ""
+    instructions = sorted({step.machine.instructions for step in manifest.steps} - {""})
+    vectors = f" Vector instructions of the numerical steps: {', '.join(instructions)}." if instructions else ""
+    return _block("Machines", f"Where the steps ran.{vectors}{retried}", header, rows, labels=3)
+
+
+def _versions(manifest: Manifest) -> TableBlock:
+    found: dict[str, set[str]] = {}
+    for step in manifest.steps:
+        for name, number in step.versions.items():
+            found.setdefault(name, set()).add(number)
+    switches = sorted({f"{name}={value}" for step in manifest.steps for name, value in step.switches.items()})
+    caption = "Software that made these results." + (f" Set: {', '.join(switches)}." if switches else "")
+    rows = [(name, ", ".join(sorted(numbers))) for name, numbers in sorted(found.items())]
+    return _block("Versions", caption, ("package", "version"), rows)
+
+
+def _costs(manifest: Manifest) -> TableBlock:
+    """What the steps cost, by subcommand."""
+    rows = [
+        (
+            name,
+            str(len(ran)),
+            _duration(ran),
+            f"{max(step.seconds for step in ran):.1f} s",
+            f"{max(step.peak_mib or 0 for step in ran):.0f} MiB",
+        )
+        for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
+    ]
+    header = ("step", "jobs", "time", "longest", "most memory")
+    return _block("Costs", "Time and memory of the steps, as they measured it.", header, rows, labels=1)
+
+
+def _data(manifest: Manifest) -> TableBlock:
+    """The files outside the results that steps made or read: raw archives, and what became of them."""
+    files = {path: checksum for step in manifest.steps for path, checksum in step.inputs.items()} | manifest.files()
+    rows = [
+        (path.replace("../", ""), one.sha256, f"{one.bytes:,}")
+        for path, one in sorted(files.items())
+        if path.startswith("../")
+    ]
+    return _block("Data", "Files that the results were made from.", ("file", "SHA-256", "bytes"), rows, labels=2)
+
+
+def _block(
+    name: str, caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int = 2
+) -> TableBlock:
+    return TableBlock(name, caption, header, tuple(tuple(map(Cell, row)) for row in rows), labels)
+
+
+def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[K, list[Record]]]:
+    """Steps with equal keys together, the largest group first."""
+    groups: dict[K, list[Record]] = {}
+    for step in steps:
+        groups.setdefault(key(step), []).append(step)
+    return sorted(groups.items(), key=lambda group: -len(group[1]))
+
+
+def _count(steps: Sequence[Record]) -> str:
+    return "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+
+
+def _last(steps: Sequence[Record]) -> str:
+    return max(step.ended for step in steps).isoformat(timespec="seconds")[:19]
+
+
+def _duration(steps: Sequence[Record]) -> str:
+    seconds = round(sum(step.seconds for step in steps))
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,158 @@
+"""The report as one web page that needs nothing else: inlined figures, a light and a dark look, sortable tables."""
+
+import re
+from html import escape
+from pathlib import Path
+
+from rankbound_study.report import page_assets
+from rankbound_study.report.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
+from rankbound_study.report.findings import Finding
+from rankbound_study.report.inline_svg import inline_svg
+from rankbound_study.report.output import write_text
+from rankbound_study.results.made_files import reading
+
+
+def write(document: Document, figures: Path, path: Path) -> None:
+    """Write the page; figures are read from `figures`/NAME.svg."""
+    write_text(path, render(document, figures))
+
+
+def render(document: Document, figures: Path) -> str:
+    """The page as text: the same content gives the same bytes."""
+    contents = "\n".join(
+        f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
+    )
+    banner = f'<p class="banner" role="note">{page_assets.SYNTHETIC_NOTICE}</p>' if document.synthetic else ""
+    sections = "\n".join(_section(section, figures) for section in document.sections)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{page_assets.CONTENT_POLICY}">
+<meta name="color-scheme" content="light dark">
+<title>{escape(document.title)}</title>
+<style>{page_assets.stylesheet()}</style>
+</head>
+<body{' class="synthetic"' if document.synthetic else ""}>
+<a class="skip" href="#findings">Skip to the findings</a>
+<header>
+<p class="eyebrow">Rankbound</p>
+<h1>{escape(document.title)}</h1>
+<p class="subtitle">{escape(document.subtitle)}</p>
+{banner}
+<nav aria-label="Contents"><ul>
+{contents}
+</ul></nav>
+</header>
+<main>
+{sections}
+</main>
+{"".join(f"<script>{script}</script>" for script in page_assets.SCRIPTS)}
+</body>
+</html>
+"""
+
+
+def _text(text: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(typeset(text)))
+
+
+def _section(section: Section, figures: Path) -> str:
+    text = f"<p>{_text(section.text)}</p>" if section.text else ""
+    blocks = "\n".join(_block(block, figures) for block in section.blocks)
+    columns = ' class="columns"' if section.columns > 1 else ""
+    return f"""<section id="{section.anchor}" aria-labelledby="{section.anchor}-title">
+<h2 id="{section.anchor}-title">{escape(section.title)}</h2>
+{text}{_findings(section.findings)}<div{columns}>
+{blocks}
+</div>
+</section>"""
+
+
+def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path) -> str:
+    if isinstance(block, Paragraph):
+        return f"<p><b>{escape(block.title)}.</b> {_text(block.text)}</p>"
+    return _table(block) if isinstance(block, TableBlock) else _figure(block, figures)
+
+
+def _findings(findings: tuple[Finding, ...]) -> str:
+    if not findings:
+        return ""
+    items = "\n".join(
+        f"<li><strong>{_text(finding.headline)}</strong> {_text(finding.detail)}{_small_table(finding)}</li>"
+        for finding in findings
+    )
+    return f'<ol class="findings">\n{items}\n</ol>'
+
+
+def _small_table(finding: Finding) -> str:
+    if not finding.rows:
+        return ""
+    kinds = ["label"] + ["number"] * (len(finding.header) - 1)
+    head = "".join(
+        f'<th scope="col" class="{kind}">{escape(text)}</th>' for kind, text in zip(kinds, finding.header, strict=True)
+    )
+    rows = "".join(
+        "<tr>"
+        + "".join(f'<td class="{kind}">{escape(text)}</td>' for kind, text in zip(kinds, row, strict=True))
+        + "</tr>"
+        for row in finding.rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f'<div class="small" tabindex="0" role="group" aria-label="The numbers">{table}</div>'
+
+
+def _figure(block: FigureBlock, figures: Path) -> str:
+    path = figures / f"{block.name}.svg"
+    with reading(path):
+        drawing = inline_svg(path.read_text("utf-8"), block.name, f"{block.title}. {block.caption}")
+    return f"""<figure id="{block.name.replace("_", "-")}">
+<div class="drawing" tabindex="0" role="group" aria-label="{escape(block.title)}">
+{drawing}
+</div>
+<figcaption><b>{escape(block.title)}.</b> {_text(block.caption)}</figcaption>
+</figure>"""
+
+
+def _table(block: TableBlock) -> str:
+    head = "".join(_heading(text, index, block) for index, text in enumerate(block.header))
+    rows = "\n".join(
+        f"<tr{' class=group' if index in block.rules else ''}>"
+        + "".join(_cell(cell, column, block) for column, cell in enumerate(row))
+        + "</tr>"
+        for index, row in enumerate(block.rows)
+    )
+    hint = " Select a heading to sort." if block.sortable else ""
+    return f"""<div class="table" tabindex="0" role="group" aria-label="{escape(block.name)}">
+<table{' class="sortable"' if block.sortable else ""}>
+<caption><b>{escape(block.name)}.</b> {_text(block.caption)}<span class="screen">{hint}</span></caption>
+<thead><tr>{head}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+</div>"""
+
+
+def _heading(text: str, index: int, block: TableBlock) -> str:
+    kind = "label" if index < block.labels or index in block.prose else "number"
+    content = f'<button type="button">{escape(text)}</button>' if block.sortable else escape(text)
+    return f'<th scope="col" class="{kind}">{content}</th>'
+
+
+def _cell(cell: Cell, column: int, block: TableBlock) -> str:
+    text = escape(cell.text)
+    if cell.strong:
+        text = f"<b>{text}</b>"
+    elif cell.emphasis:
+        text = f"<i>{text}</i>"
+    if column in block.prose:
+        note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
+        return f'<td class="prose">{text}{note}</td>'
+    if block.notes and column >= block.labels:
+        # An empty note keeps its room, so that the numbers of a column stand below each other.
+        text += f" <small>{escape(cell.note)}</small>"
+    kind = ("name" if block.prose else "label") if column < block.labels else "number"
+    return f'<td class="{kind}">{text}</td>'

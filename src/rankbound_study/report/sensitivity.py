@@ -1,0 +1,188 @@
+"""How much the choices matter that the thesis does not state: every variant of the experiments beside the study's own.
+
+One row per variant and data set: what it changes of the mean scores of the losses (each on the metric that judges it),
+how many of these changes are beyond chance, and how far the order of the losses stays what it was.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import polars as pl
+
+from rankbound_study.claims.cells import Column, Contrast
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.orders import agreement
+from rankbound_study.claims.rules import Family
+from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.report import plain_table
+from rankbound_study.report.options_text import differing, option_text
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results.scores import PRINTED_METRIC, DataSet
+
+NAME = "table_sensitivity"
+TITLE = "How much unstated choices matter"
+CAPTION = (
+    "Other settings minus the study's own, in the same folds and under the same seeds: the mean "
+    "change of the scores of the losses and boundings, the least and the largest, how many are significantly above and "
+    "below zero (Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between "
+    "two seeds."
+)
+HEADER = ("setting", "data set", "losses", "mean change", "least", "largest", "up", "down", "order", "seeds")
+LABELS = 2
+
+COLUMNS: dict[str, pl.DataType] = {
+    **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
+    "nsr": pl.Int8(),
+    "n_trainings": pl.Int64(),
+    **dict.fromkeys(("mean_change", "least_change", "largest_change"), pl.Float64()),
+    **dict.fromkeys(("n_higher", "n_lower"), pl.Int64()),
+    **dict.fromkeys(("order_agreement", "agreement_of_seeds"), pl.Float64()),
+}
+
+LAST_EPOCH = "last epoch"
+"""A variant that needs no training: the last epoch in the place of the one that validation picked."""
+
+READINGS = ("-label1", "-label2")
+"""Ends of the names of judged lists in which labels from 1, or from 2 on are relevant."""
+
+_OTHER_DISTRIBUTION = "distribution("
+"""Starts the name of a distribution bounding that has parameters."""
+
+AS_USUAL = "as in the study"
+"""A variant that sets nothing else."""
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """What a row is about: the experiment, its variant, and what is set in it, in words."""
+
+    choice: str
+    name: str
+    setting: str
+
+
+def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Column]]) -> pl.DataFrame:
+    """A row per variant and column; experiments that did not run are left out."""
+    rows = [
+        row
+        for name, columns in experiments.items()
+        for column in columns
+        for row in _of_experiment(evidence, name, column)
+    ]
+    every = list(dict.fromkeys(column for columns in experiments.values() for column in columns))
+    rows += [row for column in every for row in _of_last_epoch(evidence, column)]
+    rows += [row for column in every for row in _of_other_reading(evidence, column)]
+    return pl.DataFrame(rows, schema=COLUMNS)
+
+
+def _of_experiment(evidence: Evidence, name: str, column: Column) -> Iterator[dict[str, object]]:
+    try:
+        found = variants(evidence, name, column, with_usual=False)
+        for variant, rows in found.items():
+            for bounding, own in _by_bounding(rows).items():
+                usual = usual_beside(evidence, column, own)
+                called = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
+                yield _row(_Variant(name, called, _setting(own, usual, bounding)), column, own, usual)
+    except MissingEvidence:
+        return
+
+
+def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Rows of every distribution with parameters, as rows of the usual one; all others, as they are, by no name."""
+    others = [name for name in rows["bounding"].unique().sort() if name.startswith(_OTHER_DISTRIBUTION)]
+    plain = rows.filter(~pl.col("bounding").is_in(others))
+    usual = pl.lit("distribution").alias("bounding")
+    found = {name: rows.filter(pl.col("bounding") == name).with_columns(usual) for name in others}
+    return found | ({"": plain} if len(plain) else {})
+
+
+def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
+    """The options that are other ones than in the study's own runs, and the bounding if it is another one."""
+    of_bounding = [option_text("bounding", bounding)] if bounding else []
+    texts = {
+        ", ".join([*differing(json.loads(own), json.loads(other)), *of_bounding]) or AS_USUAL
+        for own, other in product(*(one["options"].unique() for one in (rows, usual)))
+    }
+    return " or ".join(sorted(texts))
+
+
+def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
+    try:
+        usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
+    except MissingEvidence:
+        return
+    if len(usual) and len(last):
+        yield _row(_Variant("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
+
+
+def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
+    """Of the queries that have relevant documents by both readings."""
+    usual, other = READINGS
+    if not column.dataset.endswith(usual):
+        return
+    name = column.dataset.removesuffix(usual) + other
+    try:
+        both = [_trained(evidence, Column(dataset, column.nsr)) for dataset in (name, column.dataset)]
+    except MissingEvidence:
+        return
+    if all(map(len, both)):
+        label = DataSet.of(name, None).label.split(" ", 1)[1]
+        yield _row(_Variant("relevant", label, option_text("relevant", label)), column, *both)
+
+
+def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> pl.DataFrame:
+    trained = pl.col("loss").is_in(list(PRINTED_METRIC))
+    rows = evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained)
+    return rows.select(*KEY, *PRINTED_METRIC.values()).collect()
+
+
+def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
+    both = [training for training in trainings(rows) if training in trainings(usual)]
+    changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
+    family = Family.of(changes)
+    some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
+    compared = [one.join(some, on=["loss", "bounding"], how="semi") for one in (rows, usual)]
+    orders = agreement(compared, compared, "nDCG") if len(both) > 1 else None
+    return {
+        "choice": variant.choice,
+        "variant": variant.name,
+        "setting": variant.setting,
+        "dataset": column.dataset,
+        "nsr": column.nsr,
+        "n_trainings": len(both),
+        "mean_change": sum(family.means) / len(both),
+        "least_change": min(family.means),
+        "largest_change": max(family.means),
+        "n_higher": len(family.higher),
+        "n_lower": len(family.lower),
+        "order_agreement": orders and orders.between_choices,
+        "agreement_of_seeds": orders and orders.between_seeds,
+    }
+
+
+def markdown(table: pl.DataFrame) -> str:
+    """A pipe table below its caption."""
+    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
+
+
+def latex(table: pl.DataFrame) -> str:
+    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
+    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
+
+
+def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
+    """The cells as text."""
+    for row in table.iter_rows(named=True):
+        changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
+        taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
+        counts = (str(row[name]) for name in ("n_higher", "n_lower"))
+        label = DataSet.of(row["dataset"], row["nsr"]).label
+        yield row["setting"], label, str(row["n_trainings"]), *changes, *counts, *taus
+
+
+def _tau(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.2f}".replace("-", "−")

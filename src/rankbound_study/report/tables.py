@@ -1,0 +1,153 @@
+"""Table 5.1: mean score by loss and bounding on every data set, ours beside the printed one.
+
+Long form, one row per data set, loss, bounding and metric. A test list counts once per fold (its seeds are averaged
+first); lists on which a metric is undefined are skipped and counted. `ours` is the mean of the folds' means,
+`ours_pooled` the mean over all lists at once. Both readings of MQ2008 stand beside the same printed number, and nRBP
+stands there at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed
+number beside them. `margin` is half of the 95 % interval of a mean, `change` what a bounded loss differs from the
+unbounded one by, with half of its interval and the p-value of no change, corrected over the cells that are printed.
+"""
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound_study.claims.certainty import certainty, holm_adjusted
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
+
+TOLERANCE = 0.015
+"""A cell counts as reproduced when ours and the printed score differ by no more than this."""
+
+METRICS = {
+    "nDCG": ("nDCG",),
+    "AP": ("AP",),
+    "nRBP": ("nRBP(p=0.95)", "nRBP(p=0.9)", "nRBP(p=0.8)"),
+}
+"""Loss -> the metrics reported for it, the printed one first."""
+
+COLUMNS = {
+    "protocol": pl.String,
+    "dataset": pl.String,
+    "nsr": pl.Int8,
+    "model": pl.String,
+    "loss": pl.String,
+    "bounding": pl.String,
+    "metric": pl.String,
+    "published": pl.Float64,
+    "ours": pl.Float64,
+    "ours_pooled": pl.Float64,
+    "difference": pl.Float64,
+    "within_0.015": pl.Boolean,
+    "as_printed": pl.Boolean,
+    "margin": pl.Float64,
+    "change": pl.Float64,
+    "change_margin": pl.Float64,
+    "p_holm": pl.Float64,
+    "n_lists": pl.Int64,
+    "n_skipped": pl.Int64,
+    "n_folds": pl.Int64,
+    "n_seeds": pl.Int64,
+}
+
+_READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
+_LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
+
+
+def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
+    """The table in long form: trained cells first, then the controls; columns as in `COLUMNS`."""
+    trained = [_cells(runs, choice, loss) for loss in METRICS]
+    table = pl.concat([*trained, *(_control_cells(runs, choice, loss) for loss in METRICS)])
+    table = table.join(printed_scores(), on=["dataset", "nsr", "loss", "bounding"], how="left", nulls_equal=True)
+    difference = pl.col("ours") - pl.col("published")
+    table = table.with_columns(
+        pl.lit(choice.protocol).alias("protocol"),
+        difference.alias("difference"),
+        # A hair of slack: 0.955 - 0.940 must count as 0.015.
+        (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
+        pl.col("metric").is_in(list(scores.PRINTED_METRIC.values())).alias("as_printed"),
+    )
+    table = table.with_columns(holm_adjusted(table))
+    return _in_order(table.select(list(COLUMNS)).cast(COLUMNS))  # type: ignore[arg-type]
+
+
+def printed_scores() -> pl.DataFrame:
+    """The 60 printed cells of Table 5.1; those of MQ2008 twice, once for each reading of its labels."""
+    resource = files("rankbound_study.reference").joinpath("thesis_table_5_1.csv")
+    printed = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8, "score": pl.Float64})
+    return (
+        printed.with_columns(
+            pl.col("loss").replace_strict(_LOSS_NAMES),
+            pl.col("dataset").map_elements(lambda name: list(_READINGS.get(name, (name,))), pl.List(pl.String)),
+        )
+        .explode("dataset")
+        .select("dataset", "nsr", "loss", "bounding", pl.col("score").alias("published"))
+    )
+
+
+def _cells(runs: Path, choice: RunsChoice, loss: str) -> pl.DataFrame:
+    frame = scores.read_scores(runs, METRICS[loss], choice).filter(pl.col("loss") == loss)
+    return _means(frame, METRICS[loss])
+
+
+def _control_cells(runs: Path, choice: RunsChoice, loss: str) -> pl.DataFrame:
+    return _means(scores.read_scores(runs, METRICS[loss], choice, controls=True), METRICS[loss])
+
+
+def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    cell = ["dataset", "nsr", "model", "loss", "bounding", "metric"]
+    long = frame.rename({"nsr_test": "nsr"}).unpivot(
+        on=list(metrics),
+        index=["dataset", "nsr", "model", "loss", "bounding", "fold", "seed", "topic"],
+        variable_name="metric",
+        value_name="score",
+    )
+    sure = pl.concat([certainty(frame, metric) for metric in metrics])
+    lists = long.group_by(*cell, "fold", "topic", maintain_order=True).agg(pl.col("score").mean())
+    folds = lists.group_by(*cell, "fold", maintain_order=True).agg(pl.col("score").mean())
+    return (
+        lists.group_by(cell, maintain_order=True)
+        .agg(
+            pl.col("score").mean().alias("ours_pooled"),
+            pl.col("score").count().cast(pl.Int64).alias("n_lists"),
+            pl.col("score").null_count().cast(pl.Int64).alias("n_skipped"),
+        )
+        .join(
+            folds.group_by(cell, maintain_order=True).agg(
+                pl.col("score").mean().alias("ours"), pl.col("fold").n_unique().cast(pl.Int64).alias("n_folds")
+            ),
+            on=cell,
+            nulls_equal=True,
+        )
+        .join(
+            long.group_by(cell, maintain_order=True).agg(pl.col("seed").n_unique().cast(pl.Int64).alias("n_seeds")),
+            on=cell,
+            nulls_equal=True,
+        )
+        .join(sure, on=cell, how="left", nulls_equal=True)
+    )
+
+
+def _in_order(table: pl.DataFrame) -> pl.DataFrame:
+    """Trained cells, then controls; by data set, loss, metric and bounding in the order of the thesis."""
+    metrics = [metric for names in METRICS.values() for metric in names]
+    boundings = [*scores.BOUNDINGS, *sorted(set(table["bounding"].unique()) - set(scores.BOUNDINGS))]
+    sets = [(data_set.name, data_set.nsr) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]
+    losses = [*METRICS, "none"]
+
+    def position(row: Mapping[str, Any]) -> tuple[int, ...]:
+        control = row["loss"] == "none"
+        place = sets.index((row["dataset"], row["nsr"]))
+        return (
+            control,
+            place,
+            losses.index(row["loss"]),
+            metrics.index(row["metric"]),
+            boundings.index(row["bounding"]),
+        )
+
+    rows = sorted(table.iter_rows(named=True), key=lambda row: (position(row), str(row["model"])))
+    return pl.DataFrame(rows, schema=COLUMNS, orient="row")

@@ -1,0 +1,34 @@
+"""The coefficients of linear models of pixels, as their weights files hold them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rankbound.io.seals import check_seal
+from rankbound.compare.scores import Floats
+
+
+def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
+    """The coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model of them.
+
+    They are those of pixels from 0 to 1, whatever scale the model reads them in; of a regression, in years.
+    """
+    from safetensors import safe_open
+
+    check_seal(path)
+    with safe_open(path, framework="numpy") as weights:
+        names = sorted(weights.keys())
+        found = [name for name in names if name.endswith("weight") and _size(weights, name) == int(np.prod(shape))]
+        if not found:
+            return None
+        first = found[0].rsplit("/", 1)[0]
+        own = {name.removeprefix(f"{first}/"): weights.get_tensor(name) for name in names if name.startswith(first)}
+        values = np.asarray(weights.get_tensor(found[0]), dtype=np.float64).reshape(shape)
+    deviation = np.asarray(own.get("scale.deviation", 1.0), dtype=np.float64).reshape(-1, 1, 1)
+    scaled: Floats = values / deviation * float(own.get("target.deviation", 1.0))
+    return scaled
+
+
+def _size(weights: Any, name: str) -> int:
+    return int(np.prod(weights.get_slice(name).get_shape()))

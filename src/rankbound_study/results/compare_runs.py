@@ -1,0 +1,94 @@
+"""Selections of runs tables compared: every pair of runs that agree in all but what tells A from B."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from rankbound_study.data.contracts import contract_of
+from rankbound.errors import DataError, RankboundError
+from rankbound.metrics import metric
+from rankbound_study.results import selection
+from rankbound.compare.compare_files import Files, adjusted, notes_on_flips, rows_of, side_by_side
+from rankbound.compare.comparison import Settings
+from rankbound.compare.frames import names_pairs
+from rankbound.compare.report import Report, Row
+
+RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
+"""Of a runs table, if none are named: those that the losses are judged by; of pairs their accuracy."""
+
+PAIR_METRICS = ("PairAccuracy",)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows of the runs tables: of both, and of A and B alone."""
+
+    both: Mapping[str, str]
+    a: Mapping[str, str]
+    b: Mapping[str, str]
+
+    @classmethod
+    def of(cls, both: Mapping[str, str | None], a: Sequence[str], b: Sequence[str]) -> "Choice":
+        """From values by key, None where not given, and `KEY=VALUE` texts."""
+        texts = [f"{key}={value}" for key, value in both.items() if value is not None]
+        return cls(
+            selection.parse_choice(texts, "flag"), selection.parse_choice(a, "--a"), selection.parse_choice(b, "--b")
+        )
+
+
+def holds_runs(path: Path) -> bool:
+    """Whether this is a results folder, or a runs table."""
+    if path.is_dir():
+        return True
+    if path.suffix != ".parquet":
+        return False
+    try:
+        return contract_of(path, ["runs"]) == "runs"
+    except RankboundError:
+        return False
+
+
+def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
+    """Two selections of runs tables: every pair of runs that agree in all but what tells A from B."""
+    same = files[0] == files[1]
+    tables = [selection.read_runs(files[0])]
+    tables.append(tables[0] if same else selection.read_runs(files[1]))
+    a, b = (
+        selection.selected(table, {**choice.both, **own}, name)
+        for table, own, name in zip(tables, (choice.a, choice.b), ("A", "B"), strict=True)
+    )
+    a, b = selection.with_defaults(a, b, [*choice.both, *choice.a, *choice.b])
+    apart = [key for key in (*choice.a, *choice.b) if choice.a.get(key) != choice.b.get(key)]
+    cells, notes = selection.matched(a, b, apart, same)
+    wanted = _metrics_of(metrics or (PAIR_METRICS if names_pairs(a) else RUN_METRICS), a, b, files)
+    rows = []
+    for cell in cells:
+        frame = side_by_side(cell.a, cell.b, wanted)
+        key = {"common": dict(cell.common), "a_key": dict(cell.a_key), "b_key": dict(cell.b_key)}
+        label = selection.label(cell, cells)
+        rows += [
+            Row(label, row.metric, row.found, key) for row in rows_of(frame, wanted, settings, names_pairs(cell.a))
+        ]
+    notes += notes_on_flips(rows, settings)
+    a_name, b_name = (_name(path, own, cells) for path, own in zip(files, ("a_key", "b_key"), strict=True))
+    return Report(a_name, b_name, adjusted(rows), settings, notes)
+
+
+def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files: Files) -> list[str]:
+    """The columns of the metrics; DataError names those that there are."""
+    found = [name for name, kind in a.schema.items() if kind == pl.Float64]
+    wanted = [str(metric(text)) for text in dict.fromkeys(metrics)]
+    for path, frame in zip(files, (a, b), strict=True):
+        for name in wanted:
+            if name not in frame.columns:
+                raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(found)}")
+    return wanted
+
+
+def _name(path: Path, side: str, cells: Sequence[selection.Cell]) -> str:
+    """The file, and what tells this side from the other one wherever that is the same in all cells."""
+    keys = [getattr(cell, side) for cell in cells]
+    fixed = [f"{key} {value}" for key, value in keys[0].items() if all(one[key] == value for one in keys)]
+    return ", ".join([str(path), *(text for text in fixed if not text.startswith("options "))])

@@ -1,0 +1,98 @@
+"""What belongs to the neural-ranking study (Li and Wu), by name: its tables, their data sets and families of methods.
+
+Which table a data set belongs to follows from its name: web queries are Table 1, faces by their pixels Table 2, faces
+by VGG16's features Table 3. Importing this module is light: the workflow's rules read it.
+"""
+
+from dataclasses import dataclass
+
+from rankbound.errors import ConfigError
+from rankbound_study.config.data_sets import SYNTHETIC
+
+FAMILIES = ("rank", "regression", "classification")
+CONTROLS = ("random", "oracle")
+CONTROL = "control"
+"""The family of random order and oracle."""
+
+AS_PRINTED = "-as-printed"
+"""Ends the name of a method that is trained with the optimiser, rate and batches of the paper."""
+
+FEATURES_TABLE = "table_neural_features"
+"""Scores by the number of features, of the comparisons that give counts of them."""
+
+PAIR_ACCURACY = "PairAccuracy"
+
+_PRINTED_LABEL = 2
+"""The least label of a web query's documents that the paper takes for relevant."""
+
+_FACES, _FEATURES, _GRADED = "aaf", "vgg16", "-graded"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What one of the three tables is about, as the paper prints it."""
+
+    number: int
+    title: str
+    metric: str
+    metrics: tuple[str, ...]
+    dataset: str
+
+    @property
+    def name(self) -> str:
+        """The table's name in the configuration and of its files."""
+        return f"table_neural_{self.number}"
+
+    def is_on(self, dataset: str) -> bool:
+        """Whether a data set is the one that the printed scores are on, read as the paper reads it."""
+        return dataset == f"{self.dataset.lower()}-label{_PRINTED_LABEL}"
+
+    @property
+    def of_faces(self) -> bool:
+        """Whether it ranks faces in pairs, not documents of queries."""
+        return self.number > 1
+
+
+TABLES = (
+    Printed(1, "web queries", "nDCG@10", ("nDCG@10", "AP"), "MSLR-WEB10K"),
+    Printed(2, "faces by age, 3 x 100 x 100 pixels", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
+    Printed(3, "faces by age, features of VGG16", PAIR_ACCURACY, (PAIR_ACCURACY,), "All-Age-Faces"),
+)
+"""The paper's three tables: the printed metric first among ours, and the data set that the printed scores are on."""
+
+
+def table_named(name: str) -> Printed:
+    """The table of that name; ConfigError if there is none."""
+    by_name = {table.name: table for table in TABLES}
+    if name not in by_name:
+        raise ConfigError(f"there is no {name!r}; the tables of the neural-ranking study are {', '.join(by_name)}")
+    return by_name[name]
+
+
+def table_of(dataset: str) -> Printed:
+    """The table that a data set belongs to."""
+    if _FACES not in dataset:
+        return TABLES[0]
+    return TABLES[2 if _FEATURES in dataset else 1]
+
+
+def what_is_missing(table: Printed) -> str:
+    """Why nothing of a table has run, as far as can be known here."""
+    if table.number == len(TABLES):
+        return (
+            "No method has run on the features of VGG16, which need its published weights: `python -m rankbound_study weights --help` "
+            "says how they are made from the publisher's file."
+        )
+    return f"No method has run on {table.title}: name their data sets under comparisons in the configuration."
+
+
+def data_set_title(name: str) -> str:
+    """A data set of this study as a reader calls it."""
+    real = name.removeprefix(SYNTHETIC)
+    title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
+    if title is None:
+        stem, found, label = real.partition("-label")
+        title = f"{stem.upper()} (relevant: label ≥ {label})" if found else stem.upper()
+        if real.endswith(_GRADED):
+            title = f"{real.removesuffix(_GRADED).upper()} (graded)"
+    return f"synthetic stand-in for {title}" if real != name else title

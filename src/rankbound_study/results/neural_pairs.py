@@ -1,0 +1,139 @@
+"""Pairs of faces as the methods scored them: which face is older, both scores, and what classifiers say of either."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.images import read_faces
+from rankbound.errors import DataError
+from rankbound_study.results.method_means import MethodMeans
+from rankbound.compare.explained import r_squared
+from rankbound.compare.scores import Floats, Integers
+from rankbound_study.config.comparisons import STUDY
+
+GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
+"""Age differences, in years, that accuracy is told for; only pairs more than 5 years apart are drawn."""
+
+GAP_COLUMNS: Mapping[str, Any] = {
+    "method": pl.String,
+    "from_years": pl.Int64,
+    "to_years": pl.Int64,
+    "n": pl.Int64,
+    "accuracy": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+}
+
+READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
+"""Shares of pairs. A classifier says "older" of a face if that is more likely than not: both faces right, both called
+the same, both wrong; `Ties`: equal scores, half a right pair each."""
+
+_KEY = ("dataset", "method", "fold", "seed", "topic")
+
+
+def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
+    """One row per method, fold, seed and pair: the key, `older` and `younger` (rows of the images file), their ages
+    and scores, the `years` between them, and the score at which a classifier is in two minds (`even`).
+
+    Raises:
+        DataError: a list of the predictions is no pair of faces of different ages.
+    """
+    ages = read_faces(images).ages.astype(np.int64)
+    return pl.concat([_pairs_of(path, ages) for path in predictions]).sort(_KEY)
+
+
+def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
+    columns = ["study", "dataset", "model", "loss", "fold", "seed", "topic", "items", "scores"]
+    frame = pl.from_arrow(read_table(path, "predictions", columns))
+    assert isinstance(frame, pl.DataFrame)
+    frame = frame.filter(pl.col("study") == STUDY)
+    items, scores = (frame[name].explode().to_numpy() for name in ("items", "scores"))
+    if not (frame["items"].list.len() == 2).all() or (len(items) and not 0 <= items.min() <= items.max() < len(ages)):
+        raise DataError(f"{path}: column 'items' should hold pairs of rows of the images file, which has {len(ages)}")
+    pairs, scored = items.reshape(-1, 2), scores.reshape(-1, 2).astype(np.float64)
+    years = ages[pairs[:, 0]] - ages[pairs[:, 1]]
+    if not years.all():
+        raise DataError(f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have one age")
+    order = np.where(years[:, None] > 0, [0, 1], [1, 0])
+    sorted_pairs, sorted_scores = (np.take_along_axis(values, order, 1) for values in (pairs, scored))
+    return frame.select("dataset", pl.col("model").alias("method"), "fold", "seed", "topic").with_columns(
+        pl.Series("older", sorted_pairs[:, 0]),
+        pl.Series("younger", sorted_pairs[:, 1]),
+        pl.Series("older_age", ages[sorted_pairs[:, 0]]),
+        pl.Series("younger_age", ages[sorted_pairs[:, 1]]),
+        pl.Series("older_score", sorted_scores[:, 0]),
+        pl.Series("younger_score", sorted_scores[:, 1]),
+        pl.Series("years", np.abs(years)),
+        # Scores of a squared loss are shares, 0 .. 1; all other classifiers' are log-odds.
+        frame["loss"].str.starts_with("squared").cast(pl.Float64).alias("even") * 0.5,
+    )
+
+
+def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The pairs with 0 or 1 in a column for each of `READINGS`, and `PairAccuracy` (a tie counts half)."""
+    older, younger = pl.col("older_score"), pl.col("younger_score")
+    even = pl.col("even")
+    right, wrong = (older > even) & (younger < even), (older < even) & (younger > even)
+    return pairs.with_columns(
+        ((older > younger).cast(pl.Float64) + 0.5 * (older == younger).cast(pl.Float64)).alias("PairAccuracy"),
+        right.cast(pl.Float64).alias("BothRight"),
+        (~right & ~wrong).cast(pl.Float64).alias("SameLabel"),
+        wrong.cast(pl.Float64).alias("BothWrong"),
+        (older == younger).cast(pl.Float64).alias("Ties"),
+    )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Methods with a value per pair: their names, and the means that know which pairs share a face."""
+
+    methods: tuple[str, ...]
+    means: MethodMeans
+
+
+def compared(pairs: pl.DataFrame, value: str) -> Compared:
+    """Means of a column over the pairs of one data set, seeds averaged; a face of two folds counts as one."""
+    averaged = pairs.group_by("method", "fold", "topic").agg(pl.col("older", "younger").first(), pl.col(value).mean())
+    wide = averaged.pivot("method", index=["fold", "topic", "older", "younger"], values=value).sort("fold", "topic")
+    methods = tuple(sorted(set(wide.columns) - {"fold", "topic", "older", "younger"}))
+    missing = [method for method in methods if wide[method].null_count()]
+    if missing:
+        raise DataError(f"predictions: {missing[0]} scored other pairs than the other methods; train it again")
+    faces = wide.select("older", "younger").to_numpy().astype(np.int64)
+    return Compared(methods, MethodMeans(wide.select(methods).to_numpy().T.astype(np.float64), faces))
+
+
+def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]:
+    """R^2 of each method's scores as ages, its interval, and the number of faces: each test face of a fold once."""
+    sides = [
+        pairs.select("method", "fold", *(pl.col(f"{side}{part}").alias(name) for part, name in _SIDE_COLUMNS))
+        for side in ("older", "younger")
+    ]
+    faces = pl.concat(sides).group_by("method", "fold", "face").agg(pl.col("age").first(), pl.col("score").mean())
+    found = {}
+    for (method,), own in faces.sort("method", "fold", "face").group_by("method", maintain_order=True):
+        true: Floats = own["age"].to_numpy().astype(np.float64)
+        found[str(method)] = (*r_squared(own["score"].to_numpy(), true), len(true))
+    return found
+
+
+def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy by the years between two faces: method, low, high (years), pairs, accuracy and its interval."""
+    rows = []
+    for low, high in GAPS:
+        within = with_readings(pairs).filter(pl.col("years").is_between(low, high))
+        if within.is_empty():
+            continue
+        found = compared(within, "PairAccuracy")
+        for place, method in enumerate(found.methods):
+            interval = found.means.interval(place)
+            rows.append((method, low, high, found.means.values.shape[1], float(found.means.means[place]), *interval))
+    return pl.DataFrame(rows, schema=GAP_COLUMNS, orient="row").sort("method", "from_years")
+
+
+_SIDE_COLUMNS = (("", "face"), ("_age", "age"), ("_score", "score"))

@@ -1,0 +1,25 @@
+"""The table of runs, and that of epochs, as polars reads them."""
+
+from pathlib import Path
+
+import polars as pl
+
+from rankbound.errors import DataError
+from rankbound.io.seals import check_seal
+
+
+def scan_runs(path: Path) -> pl.LazyFrame:
+    """The rows of a parquet file, none of them read yet; DataError if it is missing or damaged."""
+    check_seal(path)
+    scan = pl.scan_parquet(path, glob=False)
+    try:
+        scan.collect_schema()
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"{path}: not a readable parquet file ({reason}); it may be cut off or damaged: delete it and run the step "
+            "that makes it again"
+        ) from error
+    return scan

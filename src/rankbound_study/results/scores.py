@@ -1,0 +1,196 @@
+"""What the tables and figures read from the runs table: a protocol's scores, its data sets in a fixed order, pairs.
+
+Published and honest runs are never mixed: every reader asks for one protocol. In the published protocol the epoch was
+picked on the test part, in the honest one on a validation part.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.config.data_sets import SYNTHETIC
+
+PROTOCOLS = {
+    "published": "published protocol: epoch picked on the test part",
+    "honest": "honest protocol: epoch picked on a validation part",
+}
+SELECTIONS = {"published": "test", "honest": "validation"}
+"""The part that picks the epoch, by protocol."""
+
+LOSSES = ("nDCG", "AP", "nRBP")
+BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
+PRINTED_METRIC = {"nDCG": "nDCG", "AP": "AP", "nRBP": "nRBP(p=0.95)"}
+"""Loss -> the metric by which the thesis evaluates the models trained on it (Table 5.1, last column)."""
+
+_TITLES = {
+    "movielens": "MovieLens",
+    "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
+    "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
+    "mq2008": "MQ2008",
+}
+_KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", "fold", "seed", "topic")
+
+
+@dataclass(frozen=True)
+class RunsChoice:
+    """Which of the runs a table or figure shows; `study` and `model` are needed only where several trained one cell."""
+
+    protocol: str = "published"
+    study: str | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.protocol not in PROTOCOLS:
+            raise ConfigError(f"protocol {self.protocol!r} is unknown: choose one of {', '.join(PROTOCOLS)}")
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> "RunsChoice":
+        """Read the keys protocol, study and model; any other key is an error."""
+        unknown = sorted(set(options) - {"protocol", "study", "model"})
+        if unknown:
+            raise ConfigError(f"option {unknown[0]!r} is unknown here: the options are protocol, study and model")
+        return cls(**options)
+
+
+@dataclass(frozen=True, order=True)
+class DataSet:
+    """A column of Table 5.1 and of every figure that the runs feed: a data set, at one NSR if it was sampled."""
+
+    position: tuple[int, str, int]
+    name: str
+    nsr: int | None
+
+    @classmethod
+    def of(cls, name: str, nsr: int | None) -> "DataSet":
+        """Place a data set in the fixed order: MovieLens, MQ2008 (label >= 1, label 2), others; synthetic last."""
+        real = name.removeprefix(SYNTHETIC)
+        order = list(_TITLES)
+        rank = order.index(real) if real in order else len(order)
+        synthetic = name != real
+        return cls((rank + synthetic * (len(order) + 1), name, nsr or 0), name, nsr)
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """Its name and NSR, as the tables have them."""
+        return self.name, self.nsr
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the data are generated."""
+        return self.name.startswith(SYNTHETIC)
+
+    @property
+    def label(self) -> str:
+        """Text for one line of a table."""
+        return self.title.replace("\n", " ")
+
+    @property
+    def title(self) -> str:
+        """Text above a panel, on two lines where it is long."""
+        real = self.name.removeprefix(SYNTHETIC)
+        title = _TITLES.get(real, real)
+        title = title.replace(" ", "\n", 1) if self.nsr is None else f"{title}\nNSR\N{NO-BREAK SPACE}{self.nsr}"
+        return f"synthetic\n{title}" if self.synthetic else title
+
+
+THESIS_DATA_SETS = tuple(
+    DataSet.of(name, nsr)
+    for name, nsr in (
+        ("movielens", 1),
+        ("movielens", 2),
+        ("movielens", 3),
+        ("mq2008-label1", None),
+        ("mq2008-label2", None),
+    )
+)
+
+
+def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, controls: bool = False) -> pl.DataFrame:
+    """Rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
+
+    Trained runs only, or with `controls` the control models only (their `loss` is none).
+
+    Raises:
+        DataError: a column is absent, or two studies, models or option sets share a cell and the choice names none.
+    """
+    columns = [*_KEY, "n", "p", *metrics]
+    scan = scan_runs(path)
+    found = set(scan.collect_schema().names())
+    for column in (*columns, "protocol", "selection"):
+        if column not in found:
+            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    wanted = pl.col("protocol") == choice.protocol
+    if controls:
+        wanted &= pl.col("loss") == "none"
+    else:
+        wanted &= pl.col("loss").is_in(LOSSES) & (pl.col("selection") == SELECTIONS[choice.protocol])
+    for key in ("study", "model"):
+        value = getattr(choice, key)
+        if value is not None and not (controls and key == "model"):
+            wanted &= pl.col(key) == value
+    # Sorted, and later grouped with maintain_order: sums then run in one order, and means agree to the last digit.
+    frame = scan.filter(wanted).select(columns).collect().sort(_KEY).with_columns(pl.col(list(metrics)).fill_nan(None))
+    if not controls:
+        _refuse_mixtures(path, frame)
+    return frame
+
+
+def data_sets(frame: pl.DataFrame) -> list[DataSet]:
+    """The data sets of the frame in the fixed order; those of the thesis where the frame is empty."""
+    pairs = frame.select("dataset", "nsr_test").unique().rows()
+    return sorted(DataSet.of(name, nsr) for name, nsr in pairs) or list(THESIS_DATA_SETS)
+
+
+def boundings(frame: pl.DataFrame) -> list[str]:
+    """The five boundings of the thesis, then the frame's variants such as distribution(gain=sd) by name."""
+    return [*BOUNDINGS, *sorted(set(frame["bounding"].unique()) - set(BOUNDINGS))]
+
+
+def of_data_set(frame: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:
+    """The rows of one data set."""
+    return frame.filter(
+        pl.col("dataset") == data_set.name, pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
+    )
+
+
+def per_topic(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
+    """Mean score and mean number of relevant items per data set, loss, bounding and topic, over folds and seeds.
+
+    A MovieLens user stands in the test part of every fold, an MQ2008 query in one. Lists on which a metric is undefined
+    are left out of its mean; a topic without any defined value has null.
+    """
+    key = ["dataset", "nsr_test", "loss", "bounding", "topic"]
+    return frame.group_by(key, maintain_order=True).agg(pl.col("p").mean(), pl.col(list(metrics)).mean()).sort(key)
+
+
+def paired(frame: pl.DataFrame, loss: str, bounding: str, metric: str) -> pl.DataFrame:
+    """Per-topic scores of a bounded and of the unbounded loss side by side: topic, p, unbounded, bounded."""
+    scores = frame.filter(pl.col("loss") == loss, pl.col(metric).is_not_null())
+    unbounded = scores.filter(pl.col("bounding") == "none").select("topic", "p", pl.col(metric).alias("unbounded"))
+    bounded = scores.filter(pl.col("bounding") == bounding).select("topic", pl.col(metric).alias("bounded"))
+    return unbounded.join(bounded, on="topic", how="inner").sort("topic")
+
+
+def heading(text: str, choice: RunsChoice, sets: Sequence[DataSet]) -> str:
+    """A figure's title: what it shows, on which kind of data, under which protocol."""
+    synthetic = "SYNTHETIC DATA; " if any(data_set.synthetic for data_set in sets) else ""
+    return f"{text}\n({synthetic}{PROTOCOLS[choice.protocol]})"
+
+
+def _refuse_mixtures(path: Path, frame: pl.DataFrame) -> None:
+    cell = ["dataset", "nsr_test", "loss", "bounding"]
+    for key in ("study", "model", "options"):
+        counts = frame.group_by(cell).agg(pl.col(key).unique().sort())
+        for *where, values in counts.filter(pl.col(key).list.len() > 1).sort(cell).rows():
+            raise DataError(
+                f"{path}: the cell {' / '.join(str(part) for part in where)} holds runs of several values of {key}: "
+                f'{", ".join(values)}; choose one with --options \'{{"{key}": "{values[0]}"}}\''
+                if key != "options"
+                else f"{path}: the cell {' / '.join(str(part) for part in where)} holds runs with different options: "
+                f"{'; '.join(values)}; collect only one of them"
+            )

@@ -1,0 +1,211 @@
+"""dvc.yaml from what the workflow makes: stages whose outputs are those of Snakemake's rules.
+
+DVC wants every output by name, and fails if one of them does not come. Which tables and which data there are depends on
+the configuration, so the file is written from it: Snakemake lists the files, this module gives each to a stage.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from rankbound.errors import ConfigError, DataError
+from rankbound.io.atomic import atomic_path
+from rankbound_study.workflow.programs import SNAKEMAKE, run_program
+
+FILE = "dvc.yaml"
+LICENSED = "licensed"
+"""The remote of files that hold rows of licensed data, or pictures."""
+PICTURES = "pictures"
+"""The stage of what shows pictures of a data set: some figures, and the document with them."""
+
+CHECK = "python -m rankbound_study dvc-stages --check"
+WRITE = "python -m rankbound_study dvc-stages"
+
+_HEADER = f"""\
+# Written by `{WRITE}` from config.yaml: run it again when the configuration asks for other data or tables.
+#
+# Versions of what the workflow makes. Each stage calls snakemake, which decides what has to run; every output persists,
+# because a stage that deleted its outputs first would make snakemake run everything again. What holds licensed rows or
+# pictures goes to a remote of its own; tables and metrics are small enough for git (cache: false): docs/dvc.md.
+"""
+# The profile may name another configuration.
+_CODE = ["Snakefile", "config.yaml", "profiles/default", "src/rankbound", "workflow"]
+# What trainings and figures read besides the instances, if it is made.
+_FEATURES = ("lists", "images", "features")
+
+
+def write_stages(folder: Path) -> Path:
+    """Write dvc.yaml into the workflow's root, and return its path."""
+    target = folder / FILE
+    text = stages_text(outputs_of_workflow(folder), folders_of(folder))
+    with atomic_path(target) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target
+
+
+def misfits(folder: Path) -> list[str]:
+    """What is wrong with the outputs in dvc.yaml, or lacks among the dependencies, one line each; [] if nothing is.
+
+    Its other settings (remotes, plots, commands) are the user's.
+    """
+    expected = yaml.safe_load(stages_text(outputs_of_workflow(folder), folders_of(folder)))
+    made, read = _outputs(expected), _dependencies(expected)
+    try:
+        content = yaml.safe_load((folder / FILE).read_text(encoding="utf-8"))
+        named, depends = _outputs(content), _dependencies(content)
+    except FileNotFoundError:
+        return [f"there is no {FILE}"]
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{folder / FILE} is no list of DVC stages ({error}); write it anew: {WRITE}") from error
+    moved = [path for path in made if named.get(path, made[path]) != made[path]]
+    return [
+        *(f"{path} is made, but no stage names it" for path in made if path not in named),
+        *(f"{path} stands in the stage {named[path]}, but is not made" for path in named if path not in made),
+        *(f"{path} stands in the stage {named[path]} in the place of {made[path]}" for path in moved),
+        *(f"the stage {stage} does not depend on {path}" for stage, path in sorted(read - depends)),
+    ]
+
+
+def outputs_of_workflow(folder: Path) -> dict[str, bool]:
+    """Every file that the target `all` leads to, as Snakemake lists it: whether it has a record of it as current."""
+    table = run_program([*SNAKEMAKE, "--summary", "--", "all"], folder)
+    rows = [line.split("\t") for line in table.splitlines() if "\t" in line]
+    columns = dict(zip(rows[0], range(len(rows[0])), strict=True))
+    # A file without a record has no log, either.
+    return {
+        row[columns["output_file"]]: row[columns["plan"]] == "no update" and row[columns["log-file(s)"]] != "-"
+        for row in sorted(rows[1:])
+    }
+
+
+def pictures_of(folder: Path) -> list[str]:
+    """The outputs in dvc.yaml that show pictures of a data set."""
+    stages = yaml.safe_load((folder / FILE).read_text(encoding="utf-8"))["stages"]
+    return list(_paths(stages.get(PICTURES, {})))
+
+
+def folders_of(folder: Path) -> dict[str, str]:
+    """The folders of data and results that config.yaml names."""
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+        return {name: Path(config["pathvars"][name]).as_posix() for name in ("data", "results")}
+    except (OSError, KeyError, TypeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{folder / 'config.yaml'} names no folders under pathvars: {error!r}") from error
+
+
+def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
+    """The text of dvc.yaml for these files, each under one of the `data` and `results` folders."""
+    outputs = list(outputs)
+    pictured = any(shows_pictures(Path(path)) for path in outputs)
+    outs: dict[str, dict[str, dict[str, Any]]] = {"data": {}, "tables": {}, "runs": {}, "paper": {}, PICTURES: {}}
+    for path in outputs:
+        stage, out, settings = _place(path, folders, pictured=pictured)
+        outs[stage][out] = {"persist": True, **settings}
+    data, results = folders["data"], folders["results"]
+    instances = [f"{data}/instances"]
+    read = [path for name in _FEATURES if (path := f"{data}/{name}") in outs["data"]]
+    stages = {
+        "data": _stage("raw archives to the instances that training reads", "data", [], outs["data"]),
+        "tables": _stage("score distributions over random orders", "tables", instances, outs["tables"]),
+        "runs": _stage("every training, and the controls", "runs", [*instances, *read, *outs["tables"]], outs["runs"]),
+        "paper": _stage("tables, figures and the document", "all", [*outs["runs"], *read], outs["paper"]),
+        PICTURES: _stage("what shows licensed pictures", "all", [*outs["runs"], *read], outs[PICTURES]),
+    }
+    # Other outputs need another dvc.yaml, which is told at once and not after an hour of training. What a network makes
+    # of pictures is no part of the target `data`, but it is as licensed as they are.
+    features = [path for path in outputs if path.startswith(f"{data}/features/")]
+    stages["data"]["cmd"] = [CHECK, f"snakemake {' '.join(['data', *features])} --cores all"]
+    metrics = outs["paper"].get(f"{results}/metrics.json")
+    if metrics is not None:
+        stages["paper"]["outs"].remove({f"{results}/metrics.json": metrics})
+        stages["paper"]["metrics"] = [{f"{results}/metrics.json": metrics}]
+    blocks = [_indented({name: stage}) for name, stage in stages.items() if outs[name]]
+    rest = {"params": ["config.yaml"]} | _plots(results, outs["paper"])
+    return _HEADER + "stages:\n" + "\n".join(blocks) + "\n" + _dumped(rest)
+
+
+def shows_pictures(path: Path) -> bool:
+    """Whether a file is a figure with pictures of a data set."""
+    from rankbound_study.figures import FIGURES
+
+    return path.parent.name == "figures" and path.stem in FIGURES and FIGURES[path.stem].shows_pictures
+
+
+def _place(path: str, folders: Mapping[str, str], *, pictured: bool) -> tuple[str, str, dict[str, Any]]:
+    """The stage of a file, the out that it belongs to (itself or a folder), and the out's settings.
+
+    Outs have no outs inside, so that where some figures are `pictured`, each is an out of its own.
+    """
+    data, results = Path(folders["data"]), Path(folders["results"])
+    file = Path(path)
+    if file.is_relative_to(data) and len(file.relative_to(data).parts) > 1:
+        return "data", (data / file.relative_to(data).parts[0]).as_posix(), {"remote": LICENSED}
+    if not file.is_relative_to(results):
+        raise DataError(f"the workflow makes {path}, which lies in a folder of neither {data} nor {results}")
+    match file.relative_to(results).parts:
+        case ("tables", "distributions", *_):
+            return "tables", f"{results.as_posix()}/tables/distributions", {}
+        case ("runs", *_):
+            return "runs", f"{results.as_posix()}/runs", {}
+        case (name,) if name.endswith(".parquet"):
+            return "runs", path, {}
+        case ("figures", *_) if pictured:
+            return (PICTURES, path, {"remote": LICENSED}) if shows_pictures(file) else ("paper", path, {})
+        case ("paper", *_) if pictured:
+            return PICTURES, f"{results.as_posix()}/paper", {"remote": LICENSED}
+        case ("figures" | "paper" as name, *_):
+            return "paper", f"{results.as_posix()}/{name}", {}
+        case ("tables", *_) | ("metrics.json",):
+            return "paper", path, {"cache": False}
+    return "paper", path, {}
+
+
+def _stage(meaning: str, target: str, inputs: Sequence[str], outs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "desc": meaning,
+        "cmd": f"snakemake {target} --cores all",
+        "deps": [*_CODE, *inputs],
+        "outs": [{path: settings} for path, settings in outs.items()],
+    }
+
+
+def _plots(results: str, outs: Mapping[str, Any]) -> dict[str, Any]:
+    table = f"{results}/tables/table_5_1.csv"
+    if table not in outs:
+        return {}
+    axes = {"template": "scatter", "x": {table: "published"}, "y": {table: "ours"}}
+    return {"plots": [{"printed against ours": {"title": "Table 5.1, printed against ours", **axes}}]}
+
+
+def _outputs(content: Mapping[str, Any]) -> dict[str, str]:
+    """The stage of every output in the content of dvc.yaml."""
+    return {path: name for name, stage in content["stages"].items() for path in _paths(stage)}
+
+
+def _dependencies(content: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Every stage's name with each of its dependencies."""
+    return {(name, path) for name, stage in content["stages"].items() for path in stage["deps"]}
+
+
+def _paths(stage: Mapping[str, Any]) -> Iterator[str]:
+    for section in ("outs", "metrics", "plots"):
+        for out in stage.get(section, []):
+            yield from [out] if isinstance(out, str) else out
+
+
+def _indented(content: Mapping[str, Any]) -> str:
+    return "".join(f"  {line}" for line in _dumped(content).splitlines(keepends=True))
+
+
+def _dumped(content: Mapping[str, Any]) -> str:
+    text: str = yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=1000)
+    return text
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Lists are indented below their key, as people write them."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
