@@ -59,6 +59,7 @@ lint: $(READY)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/snakefmt --check --line-length 120 $(RULES)
 
 # One thread a process: the two test processes share the cores, and so do the steps that they start.

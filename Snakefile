@@ -1,6 +1,6 @@
 # The whole study: raw archives -> lists -> training instances -> runs -> tables, figures and the paper.
-# `snakemake --cores 2` makes all of it; `snakemake -n` says what is missing and why. Every step is a subcommand of
-# `rankbound`, what it may depend on is in its rule, and what to run is in config.yaml.
+# `snakemake --cores 2` makes all of it; `snakemake -n` says what is missing and why. Every step is a subcommand
+# of `python -m rankbound_study`, what it depends on is in its rule, and what to run is in config.yaml.
 import os
 import sys
 import threading
@@ -9,11 +9,11 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from rankbound.errors import ConfigError
-from rankbound_study.code_inputs import code_inputs
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.check import check_config, config_files
 from rankbound_study.config.study import Study
 from rankbound_study.config.steps import Steps, one_of
+from rankbound_study.config.code_digests import CodeDigests
 
 min_version("9.14")  # path variables
 
@@ -33,7 +33,8 @@ except ConfigError as error:
     sys.exit(str(error))
 
 study = Study(config)
-steps = Steps(study)
+codes = CodeDigests()
+steps = Steps(study, codes)
 
 
 onstart:

@@ -15,7 +15,7 @@ from benchmarks.timing import Contender, race
 
 TITLE = "LETOR text to parquet"
 ABOUT = """\
-Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what `python -m rankbound_study convert mq2008`
+Generated judgments in the layout of LETOR 4.0 (46 features, five parts). Ours is what the study's step `convert`
 runs, on an archive that is not compressed: it also compares the parts with their checksums, keeps the document names,
 checks every line, and needs memory for a chunk of the file. scikit-learn's `load_svmlight_file` reads the five parts to
 matrices; the third line also writes these with pyarrow."""

@@ -40,7 +40,7 @@ _QUERIES_AT_ONCE = 50
 # In a process of its own: not ru_maxrss, which starts with that of the process that started it.
 _PROBE = """\
 import re, sys
-from rankbound.cli import main
+from rankbound_study.cli import main
 status = main(sys.argv[2:])
 with open("/proc/self/status") as own, open(sys.argv[1], "w") as out:
     out.write(re.search(r"VmHWM:\\s*(\\d+)", own.read())[1])

@@ -4,10 +4,10 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from rankbound.errors import DataError
 from rankbound_study.data.archives import find_member, list_members, read_members
 from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of
 from rankbound_study.data.sources import SOURCES, RawFile, Source, member_checksum
-from rankbound.errors import DataError
 
 
 def raw_file(name: str, path: Path) -> RawFile:

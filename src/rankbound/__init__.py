@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
+    from rankbound.smooth_ranks import smooth_rank
     from rankbound.training.ranker import Ranker, load
     from rankbound.training.ranker_training import train_ranker
-    from rankbound.smooth_ranks import smooth_rank
 
 _HOMES = {
     "rankbound.boosting": ("boosting_metric", "boosting_objective", "lightgbm_topics", "xgboost_topics"),

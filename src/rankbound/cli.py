@@ -1,7 +1,7 @@
 """The command line: finds the subcommand's module, and turns our errors into one readable message.
 
-A subcommand is a module of `rankbound.commands` with `SUMMARY`, `EXAMPLES`, `configure(parser)` and `run(arguments)`.
-Its heavy imports stand inside `run`, so that `rankbound --help` answers at once.
+A subcommand is a module with `SUMMARY`, `EXAMPLES`, `configure(parser)` and `run(arguments)`. Its heavy imports stand
+inside `run`, so that `rankbound --help` answers at once.
 """
 
 import argparse
@@ -10,11 +10,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib import import_module
-from pathlib import Path
-from pkgutil import iter_modules
 from types import FrameType
 
 from rankbound import _version, commands
@@ -22,23 +20,69 @@ from rankbound.errors import RankboundError
 
 USAGE_ERROR = 2
 
-RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
-"""Names the folder, inside the results folder, where every step leaves a record (`rankbound_study.provenance`)."""
-
 KILLED = 128
 """Added to a signal's number, it is the exit status of a program that the signal ended."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run `rankbound ARGUMENTS`; the exit status is 0, 2 with a message on standard error, or a signal's.
+SUBCOMMANDS = ("train", "score", "evaluate", "compare")
 
-    A subcommand that answers a question by its exit status returns it (1: no).
+STEPS = (
+    "check-config",
+    "claims",
+    "collect",
+    "controls",
+    "convert",
+    "distributions",
+    "document",
+    "download",
+    "dvc-stages",
+    "export",
+    "features",
+    "figure",
+    "generate",
+    "job",
+    "offline-plots",
+    "provenance",
+    "sample",
+    "settle",
+    "split",
+    "table",
+    "verify",
+    "weights",
+)
+"""Subcommands of earlier versions that belong to the study now."""
+
+Around = Callable[[argparse.Namespace], AbstractContextManager[None]]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `rankbound ARGUMENTS`; the exit status is that of `run`."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    if given and given[0] in STEPS:
+        _say(
+            f"rankbound {given[0]}: this is a step of the study, not of the library: in a clone of the repository, run "
+            f"`python -m rankbound_study {' '.join(given)}`"
+        )
+        return USAGE_ERROR
+    parser = build_parser(
+        "rankbound",
+        "Train rankers on judged lists, score with them, evaluate runs, and compare two of them.",
+        {name: f"{commands.__name__}.{name}" for name in SUBCOMMANDS},
+    )
+    return run(parser, given)
+
+
+def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = lambda arguments: nullcontext()) -> int:
+    """Run the subcommand that `argv` names, inside the context that `around` makes of its arguments.
+
+    The exit status is 0, 2 with a message on standard error, or a signal's; a subcommand that answers a question by its
+    exit status returns it (1: no).
     """
-    arguments = build_parser().parse_args(argv)
+    arguments = parser.parse_args(argv)
     status, said = 0, ""
     try:
-        with _ended_by_signals():
-            status = _run(arguments) or 0
+        with _ended_by_signals(), around(arguments):
+            status = arguments.run(arguments) or 0
     except RankboundError as error:
         status, said = USAGE_ERROR, str(error)
     except BrokenPipeError:
@@ -51,20 +95,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _Signal as error:
         status, said = KILLED + error.number, f"ended by {error}; nothing half written is left: run it again"
     if said:
-        _say(f"rankbound {arguments.subcommand}: {said}")
+        _say(f"{parser.prog} {arguments.subcommand}: {said}")
     return status
 
 
-def _run(arguments: argparse.Namespace) -> int | None:
-    """Run the subcommand; leave a record of the step where the workflow wants one."""
-    run: Callable[[argparse.Namespace], int | None] = arguments.run
-    folder = os.environ.get(RECORDS_VARIABLE)
-    if not folder:
-        return run(arguments)
-    from rankbound_study.provenance.recorder import recorded
-
-    with recorded(arguments, Path(folder)):
-        return run(arguments)
+def build_parser(program: str, description: str, modules: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The parser of a program whose subcommands are these modules."""
+    parser = argparse.ArgumentParser(prog=program, description=description)
+    parser.add_argument("--version", action="version", version=f"rankbound {_version.__version__}")
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
+    for name, path in modules.items():
+        module = import_module(path)
+        subparser = subcommands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.SUMMARY,
+            epilog=f"examples:\n{module.EXAMPLES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.configure(subparser)
+        subparser.set_defaults(run=module.run)
+    return parser
 
 
 class _Signal(BaseException):
@@ -114,28 +165,6 @@ def _text_of(error: OSError) -> str:
     where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
     advice = "check that the file is there, its permissions and the room on its disk"
     return f"{where}{error.strerror or error}; {advice}"
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all subcommands."""
-    parser = argparse.ArgumentParser(
-        prog="rankbound",
-        description="Bounded ranking losses, and the studies that compare them, step by step.",
-    )
-    parser.add_argument("--version", action="version", version=f"rankbound {_version.__version__}")
-    subcommands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
-    for name in sorted(one.name for one in iter_modules(commands.__path__) if not one.name.startswith("_")):
-        module = import_module(f"rankbound.commands.{name}")
-        subparser = subcommands.add_parser(
-            name.replace("_", "-"),
-            help=module.SUMMARY,
-            description=module.SUMMARY,
-            epilog=f"examples:\n{module.EXAMPLES}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.configure(subparser)
-        subparser.set_defaults(run=module.run)
-    return parser
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def origin(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Project:
     """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
     project = Project.create(tmp_path_factory.mktemp("study") / "origin", STUDY)
-    project.run("rankbound.cli", "dvc-stages")
+    project.run("rankbound_study", "dvc-stages")
     git(project.folder, "init", "-q")
     repro(project)
     git(project.folder, "add", "-A")
@@ -119,7 +119,7 @@ def pulled(origin: Project) -> Project:
     """A clone beside the origin with everything pulled, and settled; tests take copies of it."""
     clone = clone_of(origin, "pulled")
     clone.run("dvc", "pull", "-q")
-    clone.run("rankbound.cli", "settle")
+    clone.run("rankbound_study", "settle")
     return clone
 
 

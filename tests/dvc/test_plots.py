@@ -20,7 +20,7 @@ def page(pulled: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     column = rows[0].index("published")
     rows[1][column] = "0.5"
     table.write_text("\n".join(",".join(row) for row in rows) + "\n", "utf-8")
-    assert "written" in clone.run("rankbound.cli", "offline-plots")
+    assert "written" in clone.run("rankbound_study", "offline-plots")
     clone.run("dvc", "plots", "diff", "HEAD", "-o", "pages")
     return clone.path("pages/index.html")
 
@@ -53,7 +53,7 @@ def test_the_template_is_of_this_checkout_alone(page: Path) -> None:
 
 
 def test_outside_a_checkout_it_says_so(tmp_path: Path) -> None:
-    assert "has no folder .dvc" in Project(tmp_path).run("rankbound.cli", "offline-plots", status=2)
+    assert "has no folder .dvc" in Project(tmp_path).run("rankbound_study", "offline-plots", status=2)
 
 
 def _without_scripts(text: str) -> str:

@@ -47,7 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Pro
     if not Path(os.environ.get("RANKBOUND_MIRROR", ""), ARCHIVE).is_file():
         pytest.skip(f"no {ARCHIVE} here: RANKBOUND_MIRROR names the folder that holds it")
     project = Project.create(tmp_path_factory.mktemp("ratings") / "origin", RATINGS)
-    project.run("rankbound.cli", "dvc-stages")
+    project.run("rankbound_study", "dvc-stages")
     git(project.folder, "init", "-q")
     repro(project)
     git(project.folder, "add", "-A")
@@ -58,7 +58,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Pro
 def test_an_archive_nobody_made_the_data_from_is_refused(recorded: Project, tmp_path: Path) -> None:
     clone = recorded.copy(tmp_path / "clone")
     _pack_again(clone.path(f"data/raw/{ARCHIVE}"))
-    message = clone.run("rankbound.cli", "settle", status=2)
+    message = clone.run("rankbound_study", "settle", status=2)
     assert "data/raw is modified" in message
     assert f"data/raw/{ARCHIVE} is modified" in message
     assert "accepted only where snakemake made data/ from it" in message
@@ -73,12 +73,12 @@ def test_an_archive_that_the_data_were_made_from_is_accepted(recorded: Project, 
     clone.snakemake("data")
     for file in clone.path("results").rglob("*.parquet"):
         file.touch()
-    assert clone.run("rankbound.cli", "settle").startswith("settled")
+    assert clone.run("rankbound_study", "settle").startswith("settled")
     assert clone.waiting() == {}
 
     # Without Snakemake's records nobody knows any more what the data were made from.
     shutil.rmtree(clone.path(".snakemake/metadata"))
-    assert "data/raw is modified" in clone.run("rankbound.cli", "settle", status=2)
+    assert "data/raw is modified" in clone.run("rankbound_study", "settle", status=2)
 
 
 def _pack_again(path: Path) -> None:

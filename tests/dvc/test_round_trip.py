@@ -49,7 +49,7 @@ def test_through_s3_to_a_clone_that_has_nothing_to_do(origin: Project, s3: str) 
     clone = clone_of(origin, "receiver")
     _use_s3(clone, s3)
     clone.run("dvc", "pull", "-q")
-    assert clone.run("rankbound.cli", "settle").startswith("settled")
+    assert clone.run("rankbound_study", "settle").startswith("settled")
     assert clone.waiting() == {}
     assert "up to date" in clone.run("dvc", "status")
     assert git(clone.folder, "status", "--short") == ""
@@ -59,7 +59,7 @@ def test_without_the_licensed_remote_data_are_made_here(origin: Project) -> None
     clone = clone_of(origin, "stranger")
     clone.run("dvc", "remote", "modify", "--local", "licensed", "url", "../../nowhere")
     clone.run("dvc", "pull", "-q", "tables", "runs", "paper")
-    message = clone.run("rankbound.cli", "settle", status=2)
+    message = clone.run("rankbound_study", "settle", status=2)
     assert "data/folds is missing" in message
     clone.snakemake("data")
     assert "train" in clone.waiting()
@@ -68,10 +68,12 @@ def test_without_the_licensed_remote_data_are_made_here(origin: Project) -> None
     folds = clone.path("data/folds/synthetic-mq2008.parquet")
     content = folds.read_bytes()
     folds.write_bytes(content + b"damaged")
-    assert "data/folds is modified" in clone.run("rankbound.cli", "settle", status=2)
+    assert "data/folds is modified" in clone.run("rankbound_study", "settle", status=2)
     folds.write_bytes(content)
     # Of what shows pictures nothing was pulled: it is made here.
-    assert "snakemake --cores 2` makes results/figures/figure_neural_duplicates" in clone.run("rankbound.cli", "settle")
+    assert "snakemake --cores 2` makes results/figures/figure_neural_duplicates" in clone.run(
+        "rankbound_study", "settle"
+    )
     assert clone.waiting() == {"figure_of_comparisons": 1, "provenance": 1, "document": 1}
     clone.snakemake()
     assert clone.waiting() == {}
@@ -101,7 +103,7 @@ def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, t
     git(clone.folder, "checkout", "-q", ".")
     clone.run("dvc", "checkout", "-q")
     assert "train" in clone.waiting()
-    clone.run("rankbound.cli", "settle")
+    clone.run("rankbound_study", "settle")
     assert clone.waiting() == {}
 
 
@@ -125,7 +127,7 @@ def test_another_set_of_outputs_is_told_before_anything_runs(pulled: Project, tm
     assert "results/tables/table_3_1.csv is made, but no stage names it" in message
     assert "results/tables/table_2_2.csv stands in the stage paper, but is not made" in message
     assert "write it anew: python -m rankbound_study dvc-stages" in message
-    clone.run("rankbound.cli", "dvc-stages")
+    clone.run("rankbound_study", "dvc-stages")
     clone.run("dvc", "repro", "-q")
     assert clone.path("results/tables/table_3_1.csv").is_file()
     assert "up to date" in clone.run("dvc", "status")
@@ -137,7 +139,7 @@ def test_a_broken_list_of_stages_is_named(pulled: Project, content: str) -> None
     original = path.read_text("utf-8")
     try:
         path.write_text(content, "utf-8")
-        assert "dvc.yaml is no list of DVC stages" in pulled.run("rankbound.cli", "dvc-stages", "--check", status=2)
+        assert "dvc.yaml is no list of DVC stages" in pulled.run("rankbound_study", "dvc-stages", "--check", status=2)
     finally:
         path.write_text(original, "utf-8")
 

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study settle` refuses whatever it cannot vouch for, says what that is, and leaves everything as it was."""
+"""The step `settle` refuses whatever it cannot vouch for, says what that is, and leaves everything as it was."""
 
 import os
 import shutil
@@ -92,7 +92,10 @@ def changed_table(clone: Project) -> None:
         (changed_code, ["src/rankbound is modified"]),
         (changed_rule, ["workflow is modified"]),
         (changed_rate, ["config.yaml is modified"]),
-        (another_table, ["results/tables/table_3_1.csv is made, but no stage names it", "python -m rankbound_study dvc-stages"]),
+        (
+            another_table,
+            ["results/tables/table_3_1.csv is made, but no stage names it", "python -m rankbound_study dvc-stages"],
+        ),
         (unknown_table, ["results/tables/table_2_2.csv is made, but no stage names it"]),
         (forgotten_code, ["the stage runs does not depend on src/rankbound"]),
         (another_configuration, ["profiles/default is modified"]),
@@ -107,7 +110,7 @@ def test_it_refuses(pulled: Project, tmp_path: Path, change: Callable[[Project],
     clone = pulled.copy(tmp_path / "clone")
     change(clone)
     records = _records(clone)
-    message = clone.run("rankbound.cli", "settle", status=2)
+    message = clone.run("rankbound_study", "settle", status=2)
     assert "nothing was touched" in message
     assert [text for text in expected if text not in message] == [], message
     assert "Traceback" not in message
@@ -118,18 +121,18 @@ def test_a_package_from_elsewhere_must_have_the_same_bytes(pulled: Project, tmp_
     """DVC looks at the checkout's package; what an installation elsewhere would run is what counts."""
     installed = tmp_path / "installed"
     shutil.copytree(pulled.path("src"), installed)
-    pulled.run("rankbound.cli", "settle", PYTHONPATH=str(installed))
+    pulled.run("rankbound_study", "settle", PYTHONPATH=str(installed))
     _append(installed / "rankbound/models/mlp.py")
-    message = pulled.run("rankbound.cli", "settle", status=2, PYTHONPATH=str(installed))
+    message = pulled.run("rankbound_study", "settle", status=2, PYTHONPATH=str(installed))
     assert "installed/rankbound/models/mlp.py is not" in message
     assert "nothing was touched" in message
-    pulled.run("rankbound.cli", "settle")
+    pulled.run("rankbound_study", "settle")
     assert pulled.waiting() == {}
 
 
 def test_outside_a_workflow_it_says_where_it_is(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    assert f"{tmp_path} has no dvc.lock" in project.run("rankbound.cli", "settle", status=2)
+    assert f"{tmp_path} has no dvc.lock" in project.run("rankbound_study", "settle", status=2)
 
 
 def _append(path: Path) -> None:

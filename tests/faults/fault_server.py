@@ -96,7 +96,7 @@ def _wait(child: int) -> int:
 
 
 def _step(request: dict[str, Any]) -> int:
-    from rankbound.cli import main
+    from rankbound_study.cli import main
 
     os.setsid()
     signal.alarm(LONGEST_STEP)

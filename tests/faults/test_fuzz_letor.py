@@ -11,8 +11,8 @@ import warnings
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rankbound.io.letor import read_lists
 from rankbound.errors import DataError
+from rankbound.io.letor import read_lists
 
 WIDTH = 5
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "300"))

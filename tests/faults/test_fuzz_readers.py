@@ -13,12 +13,12 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rankbound_study.data import movielens
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import read_lists, read_qrels, read_run
-from rankbound_study.options import read_options
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import LARGEST_CONFIG, merged
+from rankbound_study.data import movielens
+from rankbound_study.options import read_options
 from tests.raw_files import raw_file
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "150"))

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from rankbound.errors import DataError, SourceError
 from rankbound_study.data import faces, movielens
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.sources import SOURCES, RawFile, Source
-from rankbound.errors import DataError, SourceError
 from tests.faults.hostile_files import files_below, with_little_memory
 from tests.raw_files import raw_file, source_of
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
 from rar4_fixture import LINK, make_rar
 
 CENTRAL, END, LOCAL = b"PK\1\2", b"PK\5\6", b"PK\3\4"

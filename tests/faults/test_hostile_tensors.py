@@ -15,10 +15,10 @@ from safetensors.torch import load_file, save_file
 
 import rankbound as rb
 from rankbound.errors import DataError
+from rankbound.io.tensor_files import read_tensors, write_tensors
 from rankbound.training.feature_scaling import Scaling
 from rankbound.training.ranker import Ranker, Recipe
 from rankbound_study.jobs.vgg16_weights import generate_weights, read_pickled_tensors, read_weights
-from rankbound.io.tensor_files import read_tensors, write_tensors
 from tests.faults.hostile_files import with_little_memory
 
 MUTATIONS = int(os.environ.get("RANKBOUND_FUZZ", "300"))

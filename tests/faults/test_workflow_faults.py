@@ -87,7 +87,7 @@ def test_changed_results_are_found(
     record_property: Record,
     request: pytest.FixtureRequest,
 ) -> None:
-    """One bit of any file that a rule made has changed, readable or not: `python -m rankbound_study verify` names the file."""
+    """One bit of any file that a rule made has changed, readable or not: the step `verify` names the file."""
     record = {"rule": rule, "kind": "verify: bit flipped", "outcome": REFUSED, "recovered": False}
     record_property("fault", record)
     numbers = random.Random(f"{request.config.getoption('--fault-seed')} {rule} verified")
@@ -95,10 +95,10 @@ def test_changed_results_are_found(
     project = study.copy(folder / "copy")
     whole = project.path(name).read_bytes()
     _flip(project.path(name), numbers)
-    output = project.run("rankbound.cli", "verify", "results", status=1)
+    output = project.run("rankbound_study", "verify", "results", status=1)
     assert name.removeprefix("results/") in output
     project.path(name).write_bytes(whole)
-    project.run("rankbound.cli", "verify", "results")
+    project.run("rankbound_study", "verify", "results")
     record["recovered"] = True
 
 

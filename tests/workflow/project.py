@@ -102,7 +102,7 @@ class Project:
         return {"args": [sys.executable, "-m", *arguments], "cwd": self.folder, "env": environment | variables}
 
     def run(self, *arguments: str, status: int = 0, **variables: str) -> str:
-        """Run a module (`snakemake`, `dvc`, `rankbound.cli`); what it printed, if it ended as expected."""
+        """Run a module (`snakemake`, `dvc`, `rankbound_study`); what it printed, if it ended as expected."""
         result = subprocess.run(
             **self.command(*arguments, **variables), capture_output=True, text=True, check=False, timeout=LONGEST
         )

@@ -10,8 +10,10 @@ import polars as pl
 import pytest
 from project import GENERATED, Project
 
+from rankbound import losses, metrics
+from rankbound.bounds import kinds as bounds
+from rankbound_study.config.code_digests import IGNORED, CodeDigests
 from rankbound_study.figures import FIGURES, title
-from rankbound_study.code_inputs import IGNORED, files_behind
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 DATA = {"generate": 2, "split": 2, "sample": 2}
@@ -52,19 +54,27 @@ def test_a_finished_run_has_nothing_to_do(finished: Project) -> None:
     assert finished.waiting() == {}
 
 
-def test_steps_load_only_the_files_that_are_their_inputs(finished: Project) -> None:
-    """What Python had loaded when a step ended, by its own report, against what the step's rule depends on."""
+def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -> None:
+    """What Python had loaded when a step ended, by its own report, against what the step's digest is of.
+
+    All metrics, bounds and losses are loaded to find those that have a name; so each digest is one of all of them here.
+    """
+    codes = CodeDigests()
+    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS))
     checked = set()
     for log in sorted(finished.path("logs").rglob("*.log")):
         step = log.relative_to(finished.path("logs")).parts[0].removesuffix(".log")
         subcommand = SUBCOMMANDS.get(step, step)
         (report,) = re.findall(r"^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
         # The command line imports every subcommand's module, and runs one.
-        loaded = {name for name in report.split() if not name.startswith("rankbound.commands.")}
-        modules = [f"rankbound.commands.{subcommand}"]
-        if subcommand == "figure":
-            modules.append(f"rankbound_study.figures.{FIGURES[log.stem].module}")
-        claimed = {_module(file) for file in files_behind(modules)} | {_module(file) for file in IGNORED}
+        loaded = {name for name in report.split() if ".commands." not in name}
+        drawn = [f"rankbound_study.figures.{FIGURES[log.stem].module}"] if subcommand == "figure" else []
+        claimed = {
+            *codes.modules_of(subcommand, every_name, drawn),
+            *IGNORED,
+            "rankbound_study.__main__",
+            "rankbound.flags",
+        }
         assert loaded <= claimed, (log, loaded - claimed)
         checked.add(subcommand)
     steps = {"generate", "split", "sample", "distributions", "job", "controls", "collect", "table", "figure"}
@@ -83,22 +93,37 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("paper/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}),
-        ("models/mlp.py", {"train": 8, **AFTER_RUNS}),
-        ("study/controls_job.py", {"controls": 2, **AFTER_RUNS}),
-        ("study/collect.py", AFTER_RUNS),
-        ("claims/worked.py", {"worked_table": 1, "table_5_1": 1, **PAPER}),
-        ("provenance/manifest.py", PAPER),
-        ("commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
-        ("cli.py", {}),
-        ("provenance/recorder.py", {}),
+        ("rankbound_study/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}),
+        ("rankbound/training/mlp.py", {"train": 8, **AFTER_RUNS}),
+        ("rankbound_study/jobs/controls_job.py", {"controls": 2, **AFTER_RUNS}),
+        ("rankbound_study/jobs/collect.py", AFTER_RUNS),
+        ("rankbound_study/claims/worked.py", {"worked_table": 1, "table_5_1": 1, **PAPER}),
+        ("rankbound_study/provenance/manifest.py", PAPER),
+        ("rankbound_study/commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
+        ("rankbound/losses/warp.py", {}),
+        ("rankbound/io/trec.py", {}),
+        ("rankbound/cli.py", {}),
+        ("rankbound_study/provenance/recorder.py", {}),
     ],
 )
 def test_changing_a_line_reruns_what_depends_on_it(finished: Project, file: str, expected: dict[str, int]) -> None:
-    with _changed_line(finished.path(f"src/rankbound/{file}")):
+    with _changed(finished.path(f"src/{file}")):
         waiting = finished.waiting()
     assert waiting == expected
     assert finished.waiting() == {}
+
+
+def test_comments_and_new_files_rerun_nothing(finished: Project) -> None:
+    with _changed(
+        finished.path("src/rankbound/metrics/average_precision.py"), b'# a comment\n"""A text that does nothing."""\n'
+    ):
+        assert finished.waiting() == {}
+    new = finished.path("src/rankbound/losses/new.py")
+    try:
+        new.write_text('class NewLoss:\n    name = "new"\n')
+        assert finished.waiting() == {}
+    finally:
+        new.unlink()
 
 
 def test_a_changed_option_reruns_what_uses_it(finished: Project) -> None:
@@ -150,10 +175,10 @@ def test_a_killed_training_resumes_and_gives_the_same_bytes(finished: Project, t
 
 
 @contextmanager
-def _changed_line(path: Path) -> Iterator[None]:
+def _changed(path: Path, code: bytes = b"CHANGED = True\n") -> Iterator[None]:
     original = path.read_bytes()
     try:
-        path.write_bytes(original + b"# changed\n")
+        path.write_bytes(original + code)
         yield
     finally:
         path.write_bytes(original)
@@ -161,10 +186,6 @@ def _changed_line(path: Path) -> Iterator[None]:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _module(file: str) -> str:
-    return ".".join(("rankbound", *Path(file).with_suffix("").parts)).removesuffix(".__init__")
 
 
 def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finished: Project, tmp_path: Path) -> None:

@@ -56,8 +56,10 @@ def test_the_file_is_what_the_command_writes_for_the_configuration(tmp_path: Pat
     project = Project.create(tmp_path / "project", config)
     committed = project.path("dvc.yaml").read_text(encoding="utf-8")
     # No mirror: weights that lie in one would add a comparison, and its files.
-    project.run("rankbound.cli", "dvc-stages", RANKBOUND_MIRROR="")
-    assert project.path("dvc.yaml").read_text(encoding="utf-8") == committed, "run `python -m rankbound_study dvc-stages`"
+    project.run("rankbound_study", "dvc-stages", RANKBOUND_MIRROR="")
+    assert project.path("dvc.yaml").read_text(encoding="utf-8") == committed, (
+        "run `python -m rankbound_study dvc-stages`"
+    )
 
 
 def test_stages_hold_what_is_made_and_read_what_stages_before_them_made() -> None:
@@ -112,7 +114,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     clone = Project(tmp_path / "clone")
     clone.run("dvc", "pull", "-q")
     assert clone.waiting(), "snakemake knows nothing of the pulled files yet"
-    clone.run("rankbound.cli", "settle")
+    clone.run("rankbound_study", "settle")
     assert clone.waiting() == {}
     # From here on it is as if the run had been here: contents count, times do not.
     clone.path("src/rankbound/training/trainer.py").touch()
@@ -123,7 +125,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     assert not {"train", "sample"} & set(waiting)
 
     # A change that the lock file does not know: settling would bless files that it may have made stale.
-    message = clone.run("rankbound.cli", "settle", status=2)
+    message = clone.run("rankbound_study", "settle", status=2)
     assert "nothing was touched" in message
     assert "src/rankbound is modified" in message
     assert clone.waiting() == waiting
@@ -142,7 +144,7 @@ def _everything_made_is_an_output(project: Project) -> None:
 def _recorded(finished: Project, folder: Path) -> Project:
     """A git repository with the finished project's files, recorded by `dvc commit` against a remote beside it."""
     project = finished.copy(folder)
-    project.run("rankbound.cli", "dvc-stages")
+    project.run("rankbound_study", "dvc-stages")
     git(folder, "init", "-q")
     project.run("dvc", "commit", "-f", "-q")
     git(folder, "add", "-A")

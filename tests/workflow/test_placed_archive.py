@@ -32,7 +32,10 @@ def test_ratings_of_another_edition_are_refused_and_stay_where_they_are(tmp_path
         archive.writestr("ml-latest-small/ratings.csv", "userId,movieId,rating,timestamp\r\n1,2,4.0,10\r\n")
     content = raw.read_bytes()
     output = project.snakemake("--retries", "0", RATINGS, status=1)
-    assert f"python -m rankbound_study convert: {RAW}: the content of 'ml-latest-small/ratings.csv' is not that of MovieLens" in output
+    assert (
+        f"rankbound_study convert: {RAW}: the content of 'ml-latest-small/ratings.csv' is not that of MovieLens"
+        in output
+    )
     assert f"run `python -m rankbound_study download movielens --out {RAW}`" in output
     assert not project.path(RATINGS).exists()
     assert [path.name for path in raw.parent.iterdir()] == [raw.name]

@@ -13,7 +13,7 @@ TARGETS = [f"{RUN}/none.parquet", f"{RUN}/distribution.parquet", "results/tables
 
 
 def test_every_result_is_as_its_step_recorded(finished: Project) -> None:
-    text = finished.run("rankbound.cli", "verify", "--strict")
+    text = finished.run("rankbound_study", "verify", "--strict")
     assert "nothing differs from what was recorded" in text
     known = known_of(finished.path("results"))
     assert set(known.files()) >= set(result_files(finished.path("results")))
@@ -50,7 +50,7 @@ def test_a_changed_byte_is_found_in_a_copy(finished: Project, tmp_path: Path) ->
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    report = json.loads(copy.run("rankbound.cli", "verify", "--json", status=1))
+    report = json.loads(copy.run("rankbound_study", "verify", "--json", status=1))
     assert [(one["kind"], f"results/{one['subject']}") for one in report["findings"]] == [
         ("changed", str(path.relative_to(copy.folder)))
     ]

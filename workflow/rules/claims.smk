@@ -1,5 +1,4 @@
 # What the sources claim, and what became of it: one table, of everything that was trained.
-from rankbound_study.code_inputs import modules_of
 
 LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
 
@@ -21,7 +20,6 @@ def claim_flags(wildcards, input):
 rule claims:
     input:
         unpack(claim_files),
-        code=code_inputs("claims", modules_of("rankbound_study.claims")),
     output:
         csv=report(
             "<results>/tables/table_claims.csv",
@@ -41,6 +39,7 @@ rule claims:
         mem_mb=4000,
         runtime=30,
     params:
+        code=codes.of_step("claims"),
         folder=subpath(output.csv, parent=True),
         files=claim_flags,
         options=steps.claim_options,

@@ -39,7 +39,6 @@ rule download:
 rule convert:
     input:
         raw=steps.archive,
-        code=code_inputs("convert"),
     output:
         "<data>/{kind}/{source}.parquet",
     log:
@@ -54,13 +53,13 @@ rule convert:
     resources:
         mem_mb=growing(2000),
         runtime=growing(20),
+    params:
+        code=codes.of_step("convert"),
     shell:
         "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule generate:
-    input:
-        code=code_inputs("generate"),
     output:
         "<data>/{kind}/{source}.parquet",
     log:
@@ -76,6 +75,7 @@ rule generate:
         mem_mb=2000,
         runtime=10,
     params:
+        code=codes.of_step("generate"),
         flags=steps.generate_flags,
     shell:
         "python -m rankbound_study generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
@@ -84,7 +84,6 @@ rule generate:
 rule split:
     input:
         data=steps.converted,
-        code=code_inputs("split"),
     output:
         "<data>/folds/{source}.parquet",
     log:
@@ -98,6 +97,7 @@ rule split:
         mem_mb=2000,
         runtime=10,
     params:
+        code=codes.of_step("split"),
         options=steps.split_options,
     shell:
         "python -m rankbound_study split {wildcards.source:q} --in {input.data:q} --out {output:q}"
@@ -107,7 +107,6 @@ rule split:
 rule sample:
     input:
         unpack(steps.sampled_from),
-        code=code_inputs("sample"),
     output:
         "<data>/instances/{instances}.parquet",
     log:
@@ -121,6 +120,7 @@ rule sample:
         mem_mb=2000,
         runtime=10,
     params:
+        code=codes.of_step("sample"),
         source=steps.source_of_instances,
         options=steps.sample_options,
     shell:
@@ -131,7 +131,6 @@ rule sample:
 rule weights:
     input:
         raw=f"<data>/raw/{VGG16_FILE}",
-        code=code_inputs("weights"),
     output:
         "<data>/weights/vgg16.safetensors",
     log:
@@ -142,13 +141,13 @@ rule weights:
     resources:
         mem_mb=growing(3000),
         runtime=growing(20),
+    params:
+        code=codes.of_step("weights"),
     shell:
         "python -m rankbound_study weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule generate_weights:
-    input:
-        code=code_inputs("weights"),
     output:
         "<data>/weights/synthetic-vgg16.safetensors",
     log:
@@ -160,6 +159,8 @@ rule generate_weights:
     resources:
         mem_mb=1000,
         runtime=10,
+    params:
+        code=codes.of_step("weights"),
     shell:
         "python -m rankbound_study weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
 
@@ -168,7 +169,6 @@ rule generate_weights:
 rule features:
     input:
         unpack(steps.features_from),
-        code=code_inputs("features"),
     output:
         "<data>/features/{source}-vgg16.parquet",
     log:
@@ -182,7 +182,8 @@ rule features:
         device="cpu",
         gpu=0,
     params:
+        code=codes.of_step("features"),
         side=steps.features_side,
     shell:
         "python -m rankbound_study features --images {input.images:q} --weights {input.weights:q} --out {output:q}"
-        " --side {params.side} --device {resources.device} > {log:q} 2>&1"
+        " --side {params.side} --device {resources.device} --code {params.code} > {log:q} 2>&1"

@@ -7,7 +7,6 @@ rule document:
         tables=study.table_files(),
         figures=study.figure_files(),
         provenance="<results>/provenance.json",
-        code=code_inputs("document"),
     output:
         pdf=report(
             "<results>/paper/rankbound.pdf",
@@ -26,6 +25,7 @@ rule document:
         mem_mb=2000,
         runtime=10,
     params:
+        code=codes.of_step("document"),
         results=subpath(input.runs, parent=True),
     shell:
         "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"

@@ -8,7 +8,6 @@ rule provenance:
         epochs="<results>/epochs.parquet",
         tables=study.table_files(),
         figures=study.figure_files(),
-        code=code_inputs("provenance"),
     output:
         "<results>/provenance.json",
     log:
@@ -22,6 +21,7 @@ rule provenance:
         mem_mb=1000,
         runtime=20,
     params:
+        code=codes.of_step("provenance"),
         results=subpath(input.runs, parent=True),
         options=steps.study_options,
     shell:

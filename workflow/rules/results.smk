@@ -79,14 +79,13 @@ def figure_caption(wildcards):
 
 
 def figure_code(wildcards):
-    """The package files behind one figure: its own module is imported by name."""
-    return code_inputs("figure", [f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
+    """The code that draws one figure, whose own module is imported by name."""
+    return codes.of_step("figure", modules=[f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
 
 
 rule table_5_1:
     input:
         runs="<results>/runs.parquet",
-        code=code_inputs("table"),
     output:
         csv=report(
             "<results>/tables/table_5_1.csv",
@@ -108,6 +107,7 @@ rule table_5_1:
         mem_mb=2000,
         runtime=10,
     params:
+        code=codes.of_step("table"),
         table="table_5_1",
         folder=subpath(output.csv, parent=True),
         metrics=lambda wildcards, output: f"--metrics {quote(output.metrics)}",
@@ -133,6 +133,7 @@ use rule table_5_1 as table_5_1_honest with:
     benchmark:
         "<benchmarks>/table/table_5_1_honest.tsv"
     params:
+        code=codes.of_step("table"),
         table="table_5_1_honest",
         folder=subpath(output.csv, parent=True),
         metrics="",
@@ -142,7 +143,6 @@ use rule table_5_1 as table_5_1_honest with:
 rule table_flattery:
     input:
         runs="<results>/runs.parquet",
-        code=code_inputs("table"),
     output:
         csv=report(
             "<results>/tables/table_flattery.csv",
@@ -162,6 +162,7 @@ rule table_flattery:
         mem_mb=2000,
         runtime=20,
     params:
+        code=codes.of_step("table"),
         folder=subpath(output.csv, parent=True),
         options=steps.claim_options,
     shell:
@@ -173,7 +174,6 @@ rule table_sensitivity:
     input:
         runs="<results>/runs.parquet",
         experiments=study.experiment_tables()[:1],
-        code=code_inputs("table"),
     output:
         csv=report(
             "<results>/tables/table_sensitivity.csv",
@@ -193,6 +193,7 @@ rule table_sensitivity:
         mem_mb=4000,
         runtime=20,
     params:
+        code=codes.of_step("table"),
         folder=subpath(output.csv, parent=True),
         files=lambda wildcards, input: file_flags(input, ("runs", "experiments")),
         options=steps.sensitivity_options,
@@ -202,8 +203,6 @@ rule table_sensitivity:
 
 
 rule worked_table:
-    input:
-        code=code_inputs("table"),
     output:
         report(
             "<results>/tables/{table}.csv",
@@ -223,6 +222,7 @@ rule worked_table:
         mem_mb=1000,
         runtime=10,
     params:
+        code=codes.of_step("table"),
         folder=subpath(output[0], parent=True),
     shell:
         "python -m rankbound_study table {wildcards.table:q} --out-dir {params.folder:q} > {log:q} 2>&1"
@@ -231,7 +231,6 @@ rule worked_table:
 rule comparison_table:
     input:
         unpack(comparison_table_files),
-        code=code_inputs("table"),
     output:
         csv=report(
             "<results>/tables/{table}.csv",
@@ -254,6 +253,7 @@ rule comparison_table:
         mem_mb=2000,
         runtime=20,
     params:
+        code=codes.of_step("table"),
         folder=subpath(output.csv, parent=True),
         files=comparison_flags,
     shell:
@@ -292,8 +292,6 @@ use rule comparison_table as features_table with:
 
 
 rule figure_of_formulas:
-    input:
-        code=figure_code,
     output:
         svg=report(
             "<results>/figures/{figure}.svg",
@@ -314,6 +312,7 @@ rule figure_of_formulas:
         mem_mb=1000,
         runtime=10,
     params:
+        code=figure_code,
         caption=figure_caption,
     shell:
         "python -m rankbound_study figure {wildcards.figure:q} --out {output.svg:q} --out {output.pdf:q} > {log:q} 2>&1"
@@ -322,7 +321,6 @@ rule figure_of_formulas:
 rule figure_of_runs:
     input:
         runs="<results>/runs.parquet",
-        code=figure_code,
     output:
         svg=report(
             "<results>/figures/{figure}.svg",
@@ -343,6 +341,7 @@ rule figure_of_runs:
         mem_mb=2000,
         runtime=10,
     params:
+        code=figure_code,
         caption=figure_caption,
         options=steps.result_options,
     shell:
@@ -353,7 +352,6 @@ rule figure_of_runs:
 rule figure_of_comparisons:
     input:
         unpack(comparison_figure_files),
-        code=figure_code,
     output:
         svg=report(
             "<results>/figures/{figure}.svg",
@@ -374,6 +372,7 @@ rule figure_of_comparisons:
         mem_mb=2000,
         runtime=10,
     params:
+        code=figure_code,
         caption=figure_caption,
         files=comparison_flags,
     shell:

@@ -4,7 +4,6 @@
 rule distributions:
     input:
         instances=study.bounded_files(),
-        code=code_inputs("distributions"),
     output:
         "<results>/tables/distributions/{loss}.parquet",
     log:
@@ -16,6 +15,7 @@ rule distributions:
         mem_mb=growing(3000),
         runtime=growing(60),
     params:
+        code=steps.distribution_code,
         options=steps.distribution_options,
     shell:
         "python -m rankbound_study distributions {wildcards.loss:q} --instances {input.instances:q} --out {output:q}"
@@ -26,7 +26,6 @@ rule distributions:
 use rule distributions as tilted_distributions with:
     input:
         instances=steps.tilted_from,
-        code=code_inputs("distributions"),
     output:
         "<results>/tables/distributions/{loss}-tilt{tilt}.parquet",
     log:
@@ -36,4 +35,5 @@ use rule distributions as tilted_distributions with:
     wildcard_constraints:
         tilt=r"[0-9]+(\.[0-9]+)?",
     params:
+        code=steps.distribution_code,
         options=steps.tilted_options,

@@ -5,7 +5,6 @@
 rule train:
     input:
         unpack(steps.trained_from),
-        code=code_inputs("job"),
     output:
         runs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet",
         epochs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.epochs.parquet",
@@ -27,18 +26,19 @@ rule train:
         # How many folds and seeds take their steps together: more of them keep a GPU busy. The last digits depend on it.
         together=5,
     params:
+        code=steps.train_code,
         files=steps.train_flags,
         options=steps.train_options,
     shell:
         "python -m rankbound_study job --instances {input.instances:q} {params.files} --out {output.runs:q}"
-        " --device {resources.device} --together {resources.together} --options {params.options:q} > {log:q} 2>&1"
+        " --device {resources.device} --together {resources.together} --code {params.code}"
+        " --options {params.options:q} > {log:q} 2>&1"
 
 
 # The methods of the comparisons are trained in the same way; the networks of pictures, which take longest, start first.
 use rule train as compare with:
     input:
         unpack(steps.compared_from),
-        code=code_inputs("job"),
     wildcard_constraints:
         model=one_of(study.methods),
     priority: 1
@@ -49,6 +49,7 @@ use rule train as compare with:
         gpu=0,
         together=steps.compare_together,
     params:
+        code=steps.compare_code,
         files=steps.compare_flags,
         options=steps.compare_options,
 
@@ -56,7 +57,6 @@ use rule train as compare with:
 rule controls:
     input:
         instances=steps.controlled,
-        code=code_inputs("controls"),
     output:
         "<results>/runs/{protocol}/{instances}/controls.parquet",
     log:
@@ -69,6 +69,7 @@ rule controls:
         mem_mb=2000,
         runtime=20,
     params:
+        code=codes.of_step("controls"),
         options=steps.control_options,
     shell:
         "python -m rankbound_study controls --instances {input.instances:q} --out {output:q}"
@@ -83,6 +84,7 @@ use rule controls as compared_controls with:
     benchmark:
         "<benchmarks>/controls/{protocol}/{instances}-compared.tsv"
     params:
+        code=codes.of_step("controls"),
         options=steps.compared_control_options,
 
 
@@ -90,7 +92,6 @@ rule collect:
     input:
         runs=study.run_files(),
         epochs=study.epoch_files(),
-        code=code_inputs("collect"),
     output:
         runs="<results>/runs.parquet",
         epochs="<results>/epochs.parquet",
@@ -103,15 +104,17 @@ rule collect:
     resources:
         mem_mb=4000,
         runtime=20,
+    params:
+        code=codes.of_step("collect"),
     shell:
-        "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}" " > {log:q} 2>&1"
+        "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}"
+        " > {log:q} 2>&1"
 
 
 use rule collect as collect_experiments with:
     input:
         runs=study.experiment_files(),
         epochs=study.experiment_epoch_files(),
-        code=code_inputs("collect"),
     output:
         runs="<results>/experiments.parquet",
         epochs="<results>/experiment_epochs.parquet",
@@ -119,3 +122,5 @@ use rule collect as collect_experiments with:
         "<logs>/collect_experiments.log",
     benchmark:
         "<benchmarks>/collect_experiments.tsv"
+    params:
+        code=codes.of_step("collect"),

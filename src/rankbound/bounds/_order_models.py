@@ -9,9 +9,30 @@ import numpy as np
 from rankbound.bounds._rank_sums import WALK_ERROR, rank_sums
 from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error
 from rankbound.bounds._scores import Score, is_of_thesis, score_of
-from rankbound.bounds._tilted import UNIFORM, TiltedOrders, TiltedScore, enumerate_tilted, orders_are_few, repeated_score, sample_tilted
+from rankbound.bounds._tilted import (
+    UNIFORM,
+    TiltedOrders,
+    TiltedScore,
+    enumerate_tilted,
+    orders_are_few,
+    repeated_score,
+    sample_tilted,
+)
 from rankbound.bounds._tilted_fourier import binned_tilted
-from rankbound.bounds._ways import ENUMERATED_ORDERS, NO_RANGE, ROUNDING, WORK_OF_SECONDS, Method, in_atoms, no_exact, of_any_metric, of_draws, of_formulas, uniform_distributions, with_draws
+from rankbound.bounds._ways import (
+    ENUMERATED_ORDERS,
+    NO_RANGE,
+    ROUNDING,
+    WORK_OF_SECONDS,
+    Method,
+    in_atoms,
+    no_exact,
+    of_any_metric,
+    of_draws,
+    of_formulas,
+    uniform_distributions,
+    with_draws,
+)
 from rankbound.bounds.profiles import Profile
 from rankbound.metrics import Metric
 

@@ -1,1 +1,1 @@
-"""The subcommands of `rankbound`, one module each."""
+"""The subcommands of `rankbound`: a module each."""

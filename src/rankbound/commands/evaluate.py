@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands.flags import add_column_flags, plain_errors
+from rankbound.commands._columns import add_column_flags
+from rankbound.flags import plain_errors
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands.flags import add_column_flags, plain_errors, read_named
+from rankbound.commands._columns import add_column_flags, read_named
+from rankbound.flags import plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker: a TREC run, or a table"
 EXAMPLES = """\

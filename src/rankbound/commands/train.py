@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.commands.flags import add_column_flags, names, plain_errors, read_named, widths
+from rankbound.commands._columns import add_column_flags, read_named
+from rankbound.flags import names, plain_errors, widths
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker

@@ -7,14 +7,14 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.errors import ConfigError, DataError
-from rankbound.io.files import read_qrels
-from rankbound.metrics import Metric, metric
 from rankbound.compare import sources
 from rankbound.compare.comparison import Settings, adjust, compare
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.frames import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.report import Report, Row
+from rankbound.errors import ConfigError, DataError
+from rankbound.io.files import read_qrels
+from rankbound.metrics import Metric, metric
 
 Files = tuple[Path, Path]
 

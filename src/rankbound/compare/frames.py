@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from rankbound.errors import DataError
 from rankbound.compare.scores import NO_TRAININGS, Floats, Integers, PairedScores
+from rankbound.errors import DataError
 
 SYSTEM = "system"
 TRAINING = ("fold", "seed")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rankbound.compare.frames import TRAINING
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import Metric
-from rankbound.compare.frames import TRAINING
 
 _SHOWN = 8
 

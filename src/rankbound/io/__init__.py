@@ -1,1 +1,1 @@
-"""One's own files in and out: judged lists, TREC runs and qrels, their evaluation."""
+"""One's own files in and out: judged lists, TREC runs and qrels, models; whole or not at all."""

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.errors import DataError
 from rankbound.io import letor_lines
 from rankbound.io.letor_lines import LARGEST_EXACT, LARGEST_FLOAT, LARGEST_LABEL, Rows
-from rankbound.errors import DataError
 
 CHUNK_BYTES = 2**19
 """Small enough for the arrays to stay in the processor's cache: larger chunks are slower."""

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from rankbound.io import letor
 from rankbound.errors import DataError
+from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.packed import joined
 

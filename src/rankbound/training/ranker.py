@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.training.feature_scaling import SCALES, Scaling
-from rankbound.lists import ArrayLike, Lists
-from rankbound.training.mlp import ACTIVATIONS, MLP
 from rankbound.io.seals import UNSEALED, check_seal
+from rankbound.lists import ArrayLike, Lists
+from rankbound.training.feature_scaling import SCALES, Scaling
+from rankbound.training.mlp import ACTIVATIONS, MLP
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists, Run

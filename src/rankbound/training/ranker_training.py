@@ -10,14 +10,15 @@ from torch import Tensor, nn
 from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.training.feature_scaling import Scaling
 from rankbound.lists import Lists, as_tensor
 from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
+from rankbound.seeds import derive_seed
+from rankbound.training.epochs import LAST, Epoch
+from rankbound.training.feature_scaling import Scaling
 from rankbound.training.parts import Part
 from rankbound.training.ranker import Ranker, Recipe
-from rankbound.seeds import derive_seed
-from rankbound.training.trainer import LAST, Epoch, Learner, Settings, train
+from rankbound.training.trainer import Learner, Settings, train
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists

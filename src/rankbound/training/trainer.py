@@ -6,7 +6,7 @@ models (folds, seeds) may take their steps together: that pays where each operat
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import torch
@@ -16,10 +16,9 @@ from rankbound.errors import RankboundError
 from rankbound.lists import NotFiniteError, require_finite
 from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric
+from rankbound.training.epochs import LAST, Epoch, Selected, Trained
 from rankbound.training.optimisers import OPTIMISERS
 from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, predict
-
-LAST = "last"
 
 
 class TrainingError(RankboundError):
@@ -37,33 +36,6 @@ class Settings:
     epochs: int
     batch_size: int
     optimiser: str = "adam"
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What is kept of each epoch: the mean training loss, the mean gradient norm, the parts' mean metrics."""
-
-    number: int
-    loss: float
-    gradient_norm: float
-    metrics: Mapping[str, Mapping[str, float]]
-
-
-@dataclass
-class Selected:
-    """The model of the chosen epoch."""
-
-    epoch: int
-    score: float
-    weights: dict[str, Tensor]
-
-
-@dataclass
-class Trained:
-    """The record of one training: all epochs, and the chosen model of each selection."""
-
-    epochs: list[Epoch] = field(default_factory=list)
-    selected: dict[str, Selected] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from itertools import combinations
 
 import numpy as np
 
-from rankbound_study.claims.cells import LOSSES, UNBOUNDED, cells, columns, judge, pair, scores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.randomisation import holm
+from rankbound_study.claims.cells import cells, columns, judge, pair, scores
 from rankbound_study.claims.correlations import PEARSON, SPEARMAN, correlation
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.claims.words import numbered, span
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.randomisation import holm
+from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 STRONG = 0.7
 """From here on a correlation is called strong (Schober, Boer and Schwarte 2018)."""

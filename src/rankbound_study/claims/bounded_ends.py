@@ -8,7 +8,20 @@ import numpy.typing as npt
 import torch
 
 import rankbound as rb
-from rankbound_study.claims.all_orders import METRICS, MIXED, RATIOS, SAME, SHORT, Floats, Integers, as_loss, at_ratio, binary_orders, values, values_of_library
+from rankbound_study.claims.all_orders import (
+    METRICS,
+    MIXED,
+    RATIOS,
+    SAME,
+    SHORT,
+    Floats,
+    Integers,
+    as_loss,
+    at_ratio,
+    binary_orders,
+    values,
+    values_of_library,
+)
 from rankbound_study.claims.by_hand import Order
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides

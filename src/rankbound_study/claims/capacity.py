@@ -3,6 +3,9 @@
 import numpy as np
 from scipy import stats
 
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import MARGIN, against_margin
+from rankbound.compare.randomisation import holm
 from rankbound_study.claims.cells import MQ2008, Column
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.orders import order_kept
@@ -11,9 +14,6 @@ from rankbound_study.claims.rules import together
 from rankbound_study.claims.varied import USUAL, column_of, paired, per_topic, trainings, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.margins import MARGIN, against_margin
-from rankbound.compare.randomisation import holm
 
 SIZES = ("f16", USUAL, "f64")
 """16, 32 and 64 factors: the variants of the experiment `factors` around the study's own."""

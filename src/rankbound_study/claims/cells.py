@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.verdict import MissingEvidence
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.effects import LEVEL, TIE
 from rankbound.compare.estimates import Estimate, over_trainings, over_units
@@ -22,11 +20,10 @@ from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.margins import MARGIN, noise_margin
 from rankbound.compare.scores import Floats, per_unit
-from rankbound_study.jobs.job import HONEST, JUDGED_BY
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.vocabulary import BOUNDED, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
 
-LOSSES = ("nDCG", "AP", "nRBP")
-UNBOUNDED = "none"
-BOUNDED = ("min-max", "expectation", "expectation-max", "distribution")
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
 MOVIELENS, MQ2008 = "movielens", "mq2008-label1"

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.cells import UNBOUNDED, contrast, estimate
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.randomisation import holm
 from rankbound.compare.scores import PairedScores, any_over
+from rankbound_study.claims.cells import contrast, estimate
+from rankbound_study.vocabulary import UNBOUNDED
 
 CELL = ("dataset", "nsr", "model", "loss", "bounding", "metric")
 COLUMNS = {

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from rankbound_study.claims.verdict import MissingEvidence
 from rankbound.compare.estimates import Estimate
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
+from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"
 _LARGEST = 1 - 1e-12

@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from rankbound_study.claims.cells import LOSSES, UNBOUNDED, Cell, Column, Contrast, cells, contrast, contrasts, estimate, judge
+from rankbound.compare import Pair
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.randomisation import holm
+from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users
 from rankbound_study.claims.registry import decides
@@ -15,10 +19,7 @@ from rankbound_study.claims.varied import Training, column_of, trainings, usual_
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered, span
 from rankbound_study.results.number_texts import signed
-from rankbound.compare import Pair
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.randomisation import holm
+from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 EXPERIMENT = "ratios"
 JUDGES = tuple(judge(loss) for loss in LOSSES)

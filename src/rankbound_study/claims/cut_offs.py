@@ -4,7 +4,25 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from rankbound_study.claims.cells import BOUNDED, CUT_OFFS, LOSSES, MOVIELENS, MQ2008, UNBOUNDED, Cell, Column, Contrast, cells, columns, contrast, contrasts, control_scores, estimate, pair, scores
+from rankbound.compare import PairedScores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.claims.cells import (
+    CUT_OFFS,
+    MOVIELENS,
+    MQ2008,
+    Cell,
+    Column,
+    Contrast,
+    cells,
+    columns,
+    contrast,
+    contrasts,
+    control_scores,
+    estimate,
+    pair,
+    scores,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import shares_above_zero
@@ -12,9 +30,7 @@ from rankbound_study.claims.rules import Family, by_interval, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered
 from rankbound_study.results.number_texts import signed
-from rankbound.compare import PairedScores
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 HALF = 0.5
 SHOWN_IN = ("figure_5_1",)

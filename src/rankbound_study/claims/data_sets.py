@@ -9,17 +9,31 @@ import polars as pl
 from scipy import stats
 
 import rankbound as rb
-from rankbound_study.claims.cells import BOUNDED, LOSSES, MOVIELENS, MQ2008, UNBOUNDED, Cell, Column, Contrast, columns, contrast, control_scores, estimate, judge, pair, scores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats
+from rankbound_study.claims.cells import (
+    MOVIELENS,
+    MQ2008,
+    Cell,
+    Column,
+    Contrast,
+    columns,
+    contrast,
+    control_scores,
+    estimate,
+    judge,
+    pair,
+    scores,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered
 from rankbound_study.results.validation import best_of, validation_scores
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import Floats
+from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 SYSTEMS = (UNBOUNDED, *BOUNDED)
 

@@ -5,15 +5,27 @@ from itertools import combinations
 import numpy as np
 
 import rankbound as rb
-from rankbound_study.claims.cells import LOSSES, MOVIELENS, Cell, Column, Contrast, cells, columns, contrast, contrasts, judge, pair, scores
+from rankbound_study.claims.cells import (
+    MOVIELENS,
+    Cell,
+    Column,
+    Contrast,
+    cells,
+    columns,
+    contrast,
+    contrasts,
+    judge,
+    pair,
+    scores,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import all_alike, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.claims.words import no_noise, numbered
 from rankbound_study.results.number_texts import signed
+from rankbound_study.vocabulary import AFFINE, LOSSES
 
-AFFINE = ("min-max", "expectation", "expectation-max")
 """Boundings that multiply a list's nRBP loss by a constant: 1, 2 and 2 over the worst order's."""
 
 SAME = 0.9

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.scores import SELECTIONS
 from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.scores import PairedScores
+from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.config.experiments import VARIANT
-from rankbound_study.jobs.job import HONEST
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.vocabulary import HONEST, SELECTIONS
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "n", "p", "epoch")
 

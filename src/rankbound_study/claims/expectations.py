@@ -6,7 +6,22 @@ import numpy as np
 
 import rankbound as rb
 from rankbound_study.claims import printed_equations as equations
-from rankbound_study.claims.all_orders import LISTS, LOSS_ONLY, METRICS, RATIOS, SAME, SHORT, Floats, Value, agree, as_loss, at_ratio, expected_loss, mean, smallest
+from rankbound_study.claims.all_orders import (
+    LISTS,
+    LOSS_ONLY,
+    METRICS,
+    RATIOS,
+    SAME,
+    SHORT,
+    Floats,
+    Value,
+    agree,
+    as_loss,
+    at_ratio,
+    expected_loss,
+    mean,
+    smallest,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import Verdict, holds

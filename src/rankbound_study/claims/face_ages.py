@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate, over_members
+from rankbound.compare.scores import Floats, Integers
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, REGRESSION, Methods, read_methods
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.results.neural_names import FAMILIES
 from rankbound_study.results.neural_pairs import GAPS, explained, read_pairs, with_readings
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate, over_members
-from rankbound.compare.scores import Floats, Integers
 
 PRINTED_R_SQUARED = 0.28
 """The share of variance that the best age regression explains (Li and Wu section 5)."""

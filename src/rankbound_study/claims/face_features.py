@@ -2,14 +2,27 @@
 
 import polars as pl
 
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import FEATURES, PIXELS, Gap, Methods, adjusted, deciding, difference_text, gaps, listed, over, read_methods, verdict_of
-from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.results.neural_names import CONTROL, FAMILIES
 from rankbound.compare import Settings, compare
 from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import (
+    FEATURES,
+    PIXELS,
+    Gap,
+    Methods,
+    adjusted,
+    deciding,
+    difference_text,
+    gaps,
+    listed,
+    over,
+    read_methods,
+    verdict_of,
+)
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.results.neural_names import CONTROL, FAMILIES
 
 NOT_MUCH = 0.1
 """The claim's "not by much", in shares of pairs: the largest printed gain is 0.06."""

@@ -2,13 +2,13 @@
 
 import numpy as np
 
+from rankbound.compare.scores import Floats, Mask
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, Gap, Methods, deciding, gaps, read_methods
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.coefficients import coefficients
-from rankbound.compare.scores import Floats, Mask
 
 ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"
 

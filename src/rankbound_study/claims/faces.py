@@ -5,14 +5,28 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import CLASSIFICATION, PIXELS, RANK, REGRESSION, Gap, Methods, adjusted, deciding, gaps, listed, over, read_methods, verdict_of
-from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import MissingEvidence, Verdict
-from rankbound_study.results.number_texts import score
 from rankbound.compare import PairedScores, Settings, compare
 from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import (
+    CLASSIFICATION,
+    PIXELS,
+    RANK,
+    REGRESSION,
+    Gap,
+    Methods,
+    adjusted,
+    deciding,
+    gaps,
+    listed,
+    over,
+    read_methods,
+    verdict_of,
+)
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import MissingEvidence, Verdict
+from rankbound_study.results.number_texts import score
 
 SHOWN = ("table_neural_2",)
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)

@@ -6,7 +6,18 @@ import numpy as np
 
 import rankbound as rb
 from rankbound_study.claims import printed_equations as equations
-from rankbound_study.claims.all_orders import LISTS, METRICS, SAME, SHORT, Floats, Value, agree, smallest, values, values_of_library
+from rankbound_study.claims.all_orders import (
+    LISTS,
+    METRICS,
+    SAME,
+    SHORT,
+    Floats,
+    Value,
+    agree,
+    smallest,
+    values,
+    values_of_library,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import Verdict, holds

@@ -2,6 +2,8 @@
 
 from scipy import stats
 
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.randomisation import holm
 from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, MOVIELENS, MQ2008, Contrast, cells, contrasts, pair
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
@@ -10,8 +12,6 @@ from rankbound_study.claims.rules import Family, by_interval, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.claims.words import no_noise, numbered, span
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.randomisation import holm
 
 HALF = 0.5
 TABLE = ("table_5_1",)

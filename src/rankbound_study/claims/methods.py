@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
-from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
-from rankbound_study.results.number_texts import signed
-from rankbound_study.results.validation import best_of, scores_of_methods
 from rankbound.compare import Comparison, PairedScores, Settings, adjust, compare
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
 from rankbound.compare.randomisation import holm
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
+from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
+from rankbound_study.results.number_texts import signed
+from rankbound_study.results.validation import best_of, scores_of_methods
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
 """The data sets that the second study's claims can be decided on."""

@@ -6,19 +6,19 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.compare import Comparison
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.margins import MARGIN
+from rankbound.compare.randomisation import holm
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_features import FeatureResults, feature_results
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.number_texts import signed
-from rankbound.compare import Comparison
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.randomisation import holm
-from rankbound_study.config.data_sets import SYNTHETIC
 
 DIRECT, RANKNET = "DirectRanker", "RankNet"
 

@@ -1,15 +1,16 @@
 """Claims about lists with one relevant item."""
 
-from rankbound_study.claims.cells import UNBOUNDED, Contrast, contrast
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.margins import MARGIN
+from rankbound.compare.randomisation import holm
+from rankbound_study.claims.cells import Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.varied import column_of, picked_by_validation, picked_rows
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.margins import MARGIN
-from rankbound.compare.randomisation import holm
+from rankbound_study.vocabulary import UNBOUNDED
 
 EXPERIMENT = "one-relevant"
 SOFTMAX = "softmax"

@@ -10,7 +10,16 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.orders import OrderKept, order_kept
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
-from rankbound_study.claims.varied import USUAL, Training, column_of, paired, picked_by_validation, picked_rows, trainings, variants
+from rankbound_study.claims.varied import (
+    USUAL,
+    Training,
+    column_of,
+    paired,
+    picked_by_validation,
+    picked_rows,
+    trainings,
+    variants,
+)
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
 OFTEN = 1 / 3

@@ -11,10 +11,10 @@ from itertools import combinations
 import numpy as np
 import polars as pl
 
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound.compare.draws import draws
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 RESAMPLES = 999
 

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from rankbound.training.mlp import MLP
 from rankbound_study.claims.all_orders import SAME
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict, holds
-from rankbound.training.mlp import MLP
 
 FEATURES, HIDDEN = 5, (16,)
 

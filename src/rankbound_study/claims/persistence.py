@@ -7,18 +7,19 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from rankbound_study.claims.cells import BOUNDED, LOSSES, UNBOUNDED, Cell, Column, cells, columns, contrasts, scores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.claims.cells import Cell, Column, cells, columns, contrasts, scores
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 REPORTED = "nRBP(p=0.95)"
 """The persistence that the thesis reports."""

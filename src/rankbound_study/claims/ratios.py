@@ -7,7 +7,24 @@ from itertools import combinations
 import numpy as np
 from scipy import stats
 
-from rankbound_study.claims.cells import BOUNDED, LOSSES, MOVIELENS, UNBOUNDED, Cell, Column, Contrast, columns, control_scores, estimate, judge, pair, scores
+from rankbound.compare import Pair, PairedScores
+from rankbound.compare.draws import draws
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats
+from rankbound_study.claims.cells import (
+    MOVIELENS,
+    Cell,
+    Column,
+    Contrast,
+    columns,
+    control_scores,
+    estimate,
+    judge,
+    pair,
+    scores,
+)
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import RESAMPLES
@@ -15,12 +32,7 @@ from rankbound_study.claims.rules import Family
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered
 from rankbound_study.results.number_texts import signed
-from rankbound.compare import Pair, PairedScores
-from rankbound.compare.draws import draws
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.estimates import Estimate
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import Floats
+from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 _LEAST_FOR_PAGE = 3
 """Columns that scipy's test takes; of two, Page's test is the sign test."""

@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rankbound_study.claims.cells import BOUNDED, Cell, Contrast, cells, contrast, pair, scores
+from rankbound.compare import Pair
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, pair, scores
 from rankbound_study.claims.correlations import SPEARMAN, Correlation, correlation
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.ratios import several_ratios
@@ -13,10 +17,7 @@ from rankbound_study.claims.rules import together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered, span
 from rankbound_study.results.number_texts import signed
-from rankbound.compare import Pair
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import Floats, per_unit
+from rankbound_study.vocabulary import BOUNDED
 
 UNRELATED = 0.2
 """Below this, a rank correlation is as good as none: it explains less than a twenty-fifth of the variance of ranks."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankbound_study.claims.cells import Cell
 from rankbound.compare import Pair
 from rankbound.compare.draws import draws
 from rankbound.compare.intervals import percentiles
 from rankbound.compare.scores import Floats, any_over, mean_of_known
+from rankbound_study.claims.cells import Cell
 
 RESAMPLES = 1999
 

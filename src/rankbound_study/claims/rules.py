@@ -4,10 +4,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from rankbound_study.claims.cells import Contrast
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.randomisation import holm
+from rankbound_study.claims.cells import Contrast
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 Key = TypeVar("Key", bound=Hashable)
 

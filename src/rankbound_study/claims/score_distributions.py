@@ -8,7 +8,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rankbound_study.claims.cells import BOUNDED, LOSSES, MOVIELENS, UNBOUNDED, Column, Contrast, cells, changed, columns, contrast, judge, pair, scores
+from rankbound.compare import Pair
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.randomisation import holm
+from rankbound.compare.scores import any_over, mean_of_known
+from rankbound_study.claims.cells import (
+    MOVIELENS,
+    Column,
+    Contrast,
+    cells,
+    changed,
+    columns,
+    contrast,
+    judge,
+    pair,
+    scores,
+)
 from rankbound_study.claims.distances import distance, distance_between_seeds, permuted_p_value
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.ratios import several_ratios, slope_over_ratios
@@ -16,10 +31,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.claims.words import numbered
-from rankbound.compare import Pair
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import any_over, mean_of_known
+from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 ENDS = (0.05, 0.95)
 TENTHS = (0.1, 0.9)

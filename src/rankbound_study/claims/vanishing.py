@@ -4,14 +4,15 @@ import math
 
 import polars as pl
 
-from rankbound_study.claims.cells import COLLAPSE, UNBOUNDED, Cell, Column, Contrast, contrast, pair
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import scores_of_frame
+from rankbound_study.claims.cells import COLLAPSE, Cell, Column, Contrast, contrast, pair
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.varied import column_of, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_frame
+from rankbound_study.vocabulary import UNBOUNDED
 
 HALF = 0.5
 """A drop that is not halved has not gone."""

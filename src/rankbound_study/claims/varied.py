@@ -5,12 +5,12 @@ from functools import lru_cache
 
 import polars as pl
 
+from rankbound.compare.frames import SYSTEM, scores_of_frame
+from rankbound.compare.scores import PairedScores
 from rankbound_study.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.results.validation import best_of, validation_scores
-from rankbound.compare.frames import SYSTEM, scores_of_frame
-from rankbound.compare.scores import PairedScores
 
 USUAL = "usual"
 """The study's own setting, among the variants."""

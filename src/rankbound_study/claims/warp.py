@@ -5,15 +5,15 @@ from itertools import product
 import polars as pl
 import torch
 
+from rankbound.compare.frames import scores_of_runs
+from rankbound.losses.warp import warp_penalty, warp_rank
 from rankbound_study.claims.cells import MQ2008, Column, Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.varied import column_of
 from rankbound_study.claims.verdict import MissingEvidence, Verdict, holds
-from rankbound.losses.warp import warp_penalty, warp_rank
 from rankbound_study.results.number_texts import signed
-from rankbound.compare.frames import scores_of_runs
 
 EXPERIMENT = "warp"
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"

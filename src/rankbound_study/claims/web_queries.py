@@ -7,7 +7,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import CLASSIFICATION, QUERIES, RANK, Gap, Methods, deciding, gaps, listed, over, read_methods, verdict_of
+from rankbound_study.claims.methods import (
+    CLASSIFICATION,
+    QUERIES,
+    RANK,
+    Gap,
+    Methods,
+    deciding,
+    gaps,
+    listed,
+    over,
+    read_methods,
+    verdict_of,
+)
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.results.neural_names import AS_PRINTED

@@ -44,8 +44,8 @@ def worked_table(name: str) -> pl.DataFrame:
     """
     if name not in WORKED_TABLES:
         raise ConfigError(
-            f"there is no {name!r}; the tables without runs are {', '.join(WORKED_TABLES)}; `python -m rankbound_study table --help` "
-            "names the others"
+            f"there is no {name!r}; the tables without runs are {', '.join(WORKED_TABLES)}; "
+            "`python -m rankbound_study table --help` names the others"
         )
     printed = _printed(name)
     rows = []

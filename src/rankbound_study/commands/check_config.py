@@ -1,4 +1,4 @@
-"""`python -m rankbound_study check-config`: say whether a study's configuration is valid."""
+"""The step `check-config`: say whether a study's configuration is valid."""
 
 import argparse
 from collections.abc import Sequence

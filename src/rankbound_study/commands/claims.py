@@ -1,4 +1,4 @@
-"""`python -m rankbound_study claims`: a verdict on every claim of the sources, from a study's results."""
+"""The step `claims`: a verdict on every claim of the sources, from a study's results."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study collect`: all runs in one table."""
+"""The step `collect`: all runs in one table."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study controls`: scores that no model should lose to, or beat."""
+"""The step `controls`: scores that no model should lose to, or beat."""
 
 import argparse
 from pathlib import Path
@@ -6,7 +6,8 @@ from pathlib import Path
 SUMMARY = "Measure the controls random, popularity and oracle on every test part."
 
 EXAMPLES = """\
-  python -m rankbound_study controls --instances data/instances/movielens-nsr1.parquet --out runs/movielens-nsr1/controls.parquet \\
+  python -m rankbound_study controls --instances data/instances/movielens-nsr1.parquet \\
+      --out runs/movielens-nsr1/controls.parquet \\
       --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
                   "controls": ["random", "popularity", "oracle"], "folds": [1, 2, 3, 4, 5]}'
 """

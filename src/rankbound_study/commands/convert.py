@@ -1,4 +1,4 @@
-"""`python -m rankbound_study convert`: a raw archive as parquet."""
+"""The step `convert`: a raw archive as parquet."""
 
 import argparse
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from pathlib import Path
 
 SUMMARY = "Turn a raw archive into parquet: interactions (movielens), judged lists (LETOR sets) or images (aaf)"
 EXAMPLES = """\
-  python -m rankbound_study convert movielens --raw data/raw/ml-latest-small.zip --out data/interactions/movielens.parquet
+  python -m rankbound_study convert movielens --raw data/raw/ml-latest-small.zip \\
+      --out data/interactions/movielens.parquet
   python -m rankbound_study convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
   python -m rankbound_study convert mslr-web10k --raw data/raw/MSLR-WEB10K.zip --out data/lists/mslr-web10k.parquet
   python -m rankbound_study convert aaf --raw data/raw/All-Age-Faces.zip --out data/images/aaf.parquet"""
@@ -21,9 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Convert the archive, if its content is that of its source."""
+    from rankbound.errors import ConfigError
     from rankbound_study.data import faces, letor_sets, movielens
     from rankbound_study.data.sources import RawFile, find_source
-    from rankbound.errors import ConfigError
 
     converters: dict[str, Callable[[RawFile, Path], None]] = {
         "movielens": movielens.convert,

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study distributions`: the score distributions that the distribution bound looks up."""
+"""The step `distributions`: the score distributions that the distribution bound looks up."""
 
 import argparse
 from pathlib import Path
@@ -29,9 +29,9 @@ def run(arguments: argparse.Namespace) -> None:
 
     from rankbound.bounds.distribution import score_distributions
     from rankbound.bounds.tables import DistributionTables
+    from rankbound.errors import ConfigError, DataError
     from rankbound_study.data.distribution_files import write_distributions
     from rankbound_study.data.reader import list_sizes
-    from rankbound.errors import ConfigError, DataError
     from rankbound_study.options import read_options
 
     options = read_options(arguments.options, OPTIONS)

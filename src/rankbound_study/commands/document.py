@@ -1,4 +1,4 @@
-"""`python -m rankbound_study document`: the report as one PDF and one web page."""
+"""The step `document`: the report as one PDF and one web page."""
 
 import argparse
 from pathlib import Path
@@ -6,13 +6,16 @@ from pathlib import Path
 SUMMARY = "Write the report, findings first: a PDF (Typst) and a self-contained web page"
 EXAMPLES = """\
   python -m rankbound_study document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
-  python -m rankbound_study document --results results --provenance results/provenance.json --out report.pdf --html report.html"""
+  python -m rankbound_study document --results results --provenance results/provenance.json --out report.pdf \\
+      --html report.html"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
-    parser.add_argument("--provenance", type=Path, metavar="FILE", help="what `python -m rankbound_study provenance` wrote")
+    parser.add_argument(
+        "--provenance", type=Path, metavar="FILE", help="what `python -m rankbound_study provenance` wrote"
+    )
     parser.add_argument("--out", type=Path, metavar="PDF", required=True)
     parser.add_argument("--html", type=Path, metavar="HTML", required=True)
 

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study download`: get a raw archive and check its content."""
+"""The step `download`: get a raw archive and check its content."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study dvc-stages`: write dvc.yaml from the configuration."""
+"""The step `dvc-stages`: write dvc.yaml from the configuration."""
 
 import argparse
 from pathlib import Path

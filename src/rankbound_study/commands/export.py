@@ -1,10 +1,10 @@
-"""`python -m rankbound_study export`: the kept scores of a study as TREC runs and qrels."""
+"""The step `export`: the kept scores of a study as TREC runs and qrels."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound_study.commands.selection_flags import add_selection_flags, given_selection
+from rankbound_study.commands._selection_flags import add_selection_flags, given_selection
 
 if TYPE_CHECKING:
     from rankbound_study.export.trec_folder import Exported
@@ -13,7 +13,8 @@ SUMMARY = "Write a study's kept scores as TREC runs and qrels, for any evaluator
 EXAMPLES = """\
   python -m rankbound_study export results --out-dir trec --space _
   python -m rankbound_study export results --out-dir trec --dataset mq2008-label1 --protocol honest
-  python -m rankbound_study export results --out-dir trec --dataset movielens --nsr 1 --loss AP --bounding min-max --fold 1 --seed 0
+  python -m rankbound_study export results --out-dir trec --dataset movielens --nsr 1 --loss AP \\
+      --bounding min-max --fold 1 --seed 0
   python -m rankbound_study export results --out-dir trec --study neural --dataset mq2008-label1
   python -m rankbound_study export results --out-dir trec --dataset aaf --space _
   rankbound evaluate trec/mq2008-label1/runs/RUN.txt trec/mq2008-label1/qrels.txt -m nDCG -m AP

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study features`: what a pretrained network makes of pictures."""
+"""The step `features`: what a pretrained network makes of pictures."""
 
 import argparse
 from pathlib import Path
@@ -11,11 +11,16 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--images", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study convert` wrote")
-    parser.add_argument("--weights", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study weights` wrote")
+    parser.add_argument(
+        "--images", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study convert` wrote"
+    )
+    parser.add_argument(
+        "--weights", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study weights` wrote"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument("--side", type=int, default=224, metavar="N", help="enlarge pictures to N x N (default 224)")
     parser.add_argument("--device", default="auto", metavar="D", help="cpu, cuda or auto (default)")
+    parser.add_argument("--code", default="", metavar="DIGEST", help="of the code; chunks of other code are not used")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -24,4 +29,11 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.jobs.image_features import extract_features
 
     use_fixed_algorithms()
-    extract_features(arguments.images, arguments.weights, arguments.out, side=arguments.side, device=arguments.device)
+    extract_features(
+        arguments.images,
+        arguments.weights,
+        arguments.out,
+        side=arguments.side,
+        device=arguments.device,
+        code=arguments.code,
+    )

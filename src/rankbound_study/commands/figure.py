@@ -1,4 +1,4 @@
-"""`python -m rankbound_study figure`: draw one figure of the thesis or of the neural-ranking study."""
+"""The step `figure`: draw one figure of the thesis or of the neural-ranking study."""
 
 import argparse
 from pathlib import Path
@@ -7,7 +7,8 @@ SUMMARY = "Draw a figure as SVG and PDF, from the runs table or (closed forms) f
 EXAMPLES = """\
   python -m rankbound_study figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
   python -m rankbound_study figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2.svg
-  python -m rankbound_study figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... --out pairs.svg"""
+  python -m rankbound_study figure figure_neural_2 --images data/images/aaf.parquet --predictions FILE... \\
+      --out pairs.svg"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Draw and write the figure."""
-    from rankbound_study.options import parse_options
     from rankbound_study import figures
     from rankbound_study.figures import style
+    from rankbound_study.options import parse_options
 
     files = {
         "epochs": arguments.epochs,

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study generate`: a synthetic stand-in for a data set."""
+"""The step `generate`: a synthetic stand-in for a data set."""
 
 import argparse
 from pathlib import Path

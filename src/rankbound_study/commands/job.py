@@ -1,19 +1,21 @@
-"""`python -m rankbound_study job`: one training job, all its folds and seeds."""
+"""The step `job`: one training job, all its folds and seeds."""
 
 import argparse
 from pathlib import Path
 
-from rankbound.commands.flags import positive
+from rankbound.flags import positive
 
 SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
 
 EXAMPLES = """\
-  python -m rankbound_study job --instances data/instances/movielens-nsr1.parquet --out runs/movielens-nsr1/min-max.parquet \\
+  python -m rankbound_study job --instances data/instances/movielens-nsr1.parquet \\
+      --out runs/movielens-nsr1/min-max.parquet \\
       --options '{"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1,
                   "model": {"name": "matrix-factorization", "factors": 32}, "loss": "nDCG", "bounding": "min-max",
                   "folds": [1, 2, 3, 4, 5], "seeds": [0], "optimiser": "adam", "learning_rate": 0.001,
                   "epochs": 30, "batch_size": 32, "temperature": 1.0, "variant": ""}'
-  python -m rankbound_study job --instances data/instances/aaf.parquet --images data/images/aaf.parquet --out runs/Rank-LR.parquet \\
+  python -m rankbound_study job --instances data/instances/aaf.parquet --images data/images/aaf.parquet \\
+      --out runs/Rank-LR.parquet \\
       --options '{"study": "neural", "protocol": "honest", "dataset": "aaf", "nsr": null, "method": "Rank-LR",
                   "family": "rank", "model": {"name": "linear"}, "loss": "RankNet", "bounding": "none",
                   "target": "relevance", "settings": {"optimiser": "adam", "learning_rate": 0.0001, "epochs": 20,
@@ -34,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--together", type=positive, default=5, metavar="N", help="folds and seeds that take their steps together"
     )
+    parser.add_argument("--code", default="", metavar="DIGEST", help="of the code; shards of other code are not used")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,4 +51,4 @@ def run(arguments: argparse.Namespace) -> None:
     use_fixed_algorithms()
     names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
-    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together)
+    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together, arguments.code)

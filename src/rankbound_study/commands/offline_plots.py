@@ -1,4 +1,4 @@
-"""`python -m rankbound_study offline-plots`: pages of `dvc plots` that open without a network."""
+"""The step `offline-plots`: pages of `dvc plots` that open without a network."""
 
 import argparse
 from pathlib import Path

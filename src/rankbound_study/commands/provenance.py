@@ -1,4 +1,4 @@
-"""`python -m rankbound_study provenance`: one file about where every file of a results folder comes from."""
+"""The step `provenance`: one file about where every file of a results folder comes from."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study sample`: the lists that training reads."""
+"""The step `sample`: the lists that training reads."""
 
 import argparse
 from pathlib import Path
@@ -6,11 +6,13 @@ from typing import Any
 
 SUMMARY = "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)"
 EXAMPLES = """\
-  python -m rankbound_study sample movielens --in data/interactions/movielens.parquet --folds data/folds/movielens.parquet \\
+  python -m rankbound_study sample movielens --in data/interactions/movielens.parquet \\
+      --folds data/folds/movielens.parquet \\
       --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
   python -m rankbound_study sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
       --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
-  python -m rankbound_study sample mslr-web10k --in data/lists/mslr-web10k.parquet --folds data/folds/mslr-web10k.parquet \\
+  python -m rankbound_study sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
+      --folds data/folds/mslr-web10k.parquet \\
       --out data/instances/mslr-web10k-graded.parquet --options '{"graded": true}'
   python -m rankbound_study sample aaf --in data/images/aaf.parquet --folds data/folds/aaf.parquet \\
       --out data/instances/aaf.parquet --options '{"above": 5, "train_pairs": 7200}'"""
@@ -39,7 +41,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
     )
-    parser.add_argument("--folds", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study split` wrote")
+    parser.add_argument(
+        "--folds", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study split` wrote"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument(
         "--options",

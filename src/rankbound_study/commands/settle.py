@@ -1,4 +1,4 @@
-"""`python -m rankbound_study settle`: tell Snakemake that what `dvc pull` brought is current."""
+"""The step `settle`: tell Snakemake that what `dvc pull` brought is current."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study split`: which fold's test part every topic or relevant item belongs to."""
+"""The step `split`: which fold's test part every topic or relevant item belongs to."""
 
 import argparse
 from pathlib import Path
@@ -7,9 +7,11 @@ from typing import Any
 SUMMARY = "Cut a data set into folds: LETOR's own parts, each user's relevant items, or random splits of images"
 EXAMPLES = """\
   python -m rankbound_study split mq2008 --in data/lists/mq2008.parquet --out data/folds/mq2008.parquet
-  python -m rankbound_study split movielens --in data/interactions/movielens.parquet --out data/folds/movielens.parquet \\
+  python -m rankbound_study split movielens --in data/interactions/movielens.parquet \\
+      --out data/folds/movielens.parquet \\
       --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
-  python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet --options '{"folds": 1}'"""
+  python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
+      --options '{"folds": 1}'"""
 INTERACTION_OPTIONS: dict[str, Any] = {"min_relevant": 25, "seed": 0, "threshold": 4.0}
 IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "validation_share": 0.2}
 

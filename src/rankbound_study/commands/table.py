@@ -1,4 +1,4 @@
-"""`python -m rankbound_study table`: make one table of the thesis or of the neural-ranking study."""
+"""The step `table`: make one table of the thesis or of the neural-ranking study."""
 
 import argparse
 from pathlib import Path
@@ -6,9 +6,11 @@ from typing import Any
 
 SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples from the library alone"
 EXAMPLES = """\
-  python -m rankbound_study table table_5_1 --runs results/runs.parquet --out-dir results/tables --metrics results/metrics.json
+  python -m rankbound_study table table_5_1 --runs results/runs.parquet --out-dir results/tables \\
+      --metrics results/metrics.json
   python -m rankbound_study table table_2_2 --out-dir results/tables
-  python -m rankbound_study table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parquet --out-dir results/tables"""
+  python -m rankbound_study table table_neural_1 --runs results/runs.parquet --epochs results/epochs.parquet \\
+      --out-dir results/tables"""
 
 _OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_neural_")
 _OF_METHODS = "table_neural_"
@@ -20,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "name",
         metavar="NAME",
         help="table_5_1, table_5_1_honest, table_flattery, table_sensitivity, table_neural_1 to _3, "
-        "table_neural_features, or a worked table such as table_2_2 (table_claims: see python -m rankbound_study claims)",
+        "table_neural_features, or a worked table such as table_2_2 (table_claims: the step `claims`)",
     )
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
     parser.add_argument(
@@ -98,9 +100,9 @@ def _write_flattery(runs: Path, folder: Path, options: dict[str, str]) -> None:
 
 
 def _write_sensitivity(runs: Path, experiments: Path | None, folder: Path, options: dict[str, Any]) -> None:
+    from rankbound.errors import ConfigError
     from rankbound_study.claims.cells import Column
     from rankbound_study.claims.evidence import Evidence
-    from rankbound.errors import ConfigError
     from rankbound_study.report import sensitivity
     from rankbound_study.report.output import write_text
 

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study verify`: has anything changed since these results were made?"""
+"""The step `verify`: has anything changed since these results were made?"""
 
 import argparse
 from pathlib import Path

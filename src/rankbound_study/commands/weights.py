@@ -1,4 +1,4 @@
-"""`python -m rankbound_study weights`: a pretrained network's published weights as safetensors."""
+"""The step `weights`: a pretrained network's published weights as safetensors."""
 
 import argparse
 from pathlib import Path
@@ -21,8 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Convert or generate the weights."""
-    from rankbound_study.data.sources import RawFile, find_source
     from rankbound.errors import ConfigError
+    from rankbound_study.data.sources import RawFile, find_source
     from rankbound_study.jobs.vgg16_weights import SYNTHETIC, convert_weights, generate_weights
 
     if arguments.source == SYNTHETIC:

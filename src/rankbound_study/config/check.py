@@ -1,7 +1,7 @@
 """Checking a study's configuration: every problem with its key, its line, what was found and what is allowed.
 
 The schema (workflow/schemas/config.schema.json) holds the rules for single keys; `_cross_checks` those between keys.
-The workflow calls `check_config` before it builds anything, and `python -m rankbound_study check-config` does the same by hand.
+The workflow calls `check_config` before it builds anything; the step `check-config` does the same by hand.
 """
 
 import json
@@ -13,10 +13,10 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.comparison_checks import check_comparisons
-from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
-from rankbound_study.config.words import listed, named, nearest
 from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC
 from rankbound_study.config.experiment_checks import check_experiments
+from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
+from rankbound_study.config.words import listed, named, nearest
 
 
 def check_config(

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rankbound.texts import split_text
 from rankbound_study.config.comparisons import OF_FEATURES, method_settings, with_feature_counts
+from rankbound_study.config.data_sets import Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, named, nearest
-from rankbound_study.config.data_sets import Instances, defined_instances
-from rankbound.texts import split_text
 
 # The names that `rankbound.loss` knows. Written out: to check a configuration should not take loading torch.
 LOSS_NAMES = (

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from rankbound_study.config.data_sets import SYNTHETIC, Instances
+from rankbound_study.vocabulary import HONEST
 
 STUDY = "neural"
 """The study's name in the key of every run of a comparison, and in its seeds: methods are paired, whatever the study
 that a configuration is named after."""
 
-PROTOCOL = "honest"
+PROTOCOL = HONEST
 """The validation part picks the epoch: nothing that is printed says how the methods were tuned."""
 
 OF_FEATURES = "-of-"
@@ -120,8 +121,8 @@ def missing_weights(config: Mapping[str, Any], comparison: str) -> str:
     """Why a comparison on VGG16's features does not run, and what to do."""
     raw = Path(config["pathvars"]["data"]) / "raw" / VGG16_FILE
     return (
-        f"comparisons.{comparison} is left out: the published weights of VGG16 are not here. To run it, say `rankbound "
-        f"download vgg16 --out {raw}`, or save {VGG16_FILE} there by hand."
+        f"comparisons.{comparison} is left out: the published weights of VGG16 are not here. To run it, say "
+        f"`python -m rankbound_study download vgg16 --out {raw}`, or save {VGG16_FILE} there by hand."
     )
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from rankbound.texts import split_text
 from rankbound_study.config.comparison_checks import LOSS_NAMES
+from rankbound_study.config.data_sets import Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, named, nearest
-from rankbound_study.config.data_sets import Instances, defined_instances
-from rankbound.texts import split_text
+from rankbound_study.vocabulary import HONEST
 
 Problem = tuple[KeyPath, str]
 
@@ -56,7 +57,7 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
         model = config["training"][source]["model"]["name"]
         for variant, overrides in section["variants"].items():
             inside = (*path, "variants", variant)
-            if "honest" not in rates and "learning_rate" not in overrides:
+            if HONEST not in rates and "learning_rate" not in overrides:
                 yield inside, f"{named(inside)} has no learning_rate, nor has training.{source} one for honest runs"
             for option in set(overrides.get("model", {})) - set(OPTIONS[model]):
                 at = (*inside, "model", option)

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PROTOCOL = "honest"
+from rankbound_study.vocabulary import HONEST
+
+PROTOCOL = HONEST
 """Experiments ask what a setting changes: a validation part picks the epoch."""
 
 VARIANT = "@"

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Any
 
+from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.config.study import Run, Study
+from rankbound_study.vocabulary import HONEST
 
 
 def one_of(names: Iterable[object]) -> str:
@@ -23,8 +25,8 @@ def one_of(names: Iterable[object]) -> str:
 class Steps:
     """Functions of a rule's wildcards, for the study of one configuration."""
 
-    def __init__(self, study: Study) -> None:
-        self.study = study
+    def __init__(self, study: Study, codes: CodeDigests) -> None:
+        self.study, self.codes = study, codes
         self.config = study.config
 
     # Data
@@ -95,6 +97,10 @@ class Steps:
         """How score distributions over tilted orders are computed."""
         return as_json({**self.config["distributions"], "tilt": float(wildcards.tilt)})
 
+    def distribution_code(self, wildcards: Any) -> str:
+        """The code that computes the distributions of a loss' metric."""
+        return self.codes.of_step("distributions", wildcards.loss)
+
     def trained_from(self, wildcards: Any) -> dict[str, str]:
         """What a training job reads: instances, the lists that hold their features, the distributions of its metric."""
         return self.study.inputs(self._run(wildcards))
@@ -107,6 +113,10 @@ class Steps:
         """Everything that a training job depends on, apart from its input files."""
         return as_json(self.study.options(self._run(wildcards)))
 
+    def train_code(self, wildcards: Any) -> str:
+        """The code that a training job runs."""
+        return self.codes.of_step("job", self.train_options(wildcards))
+
     def compared_from(self, wildcards: Any) -> dict[str, str]:
         """What a method's job reads: instances, and what holds the items' features."""
         return self.study.instances[wildcards.instances].inputs
@@ -118,6 +128,10 @@ class Steps:
     def compare_options(self, wildcards: Any) -> str:
         """Everything that a method's job depends on, apart from its input files."""
         return as_json(self._compared(wildcards))
+
+    def compare_code(self, wildcards: Any) -> str:
+        """The code that a method's job runs."""
+        return self.codes.of_step("job", self.compare_options(wildcards))
 
     def compare_memory(self, wildcards: Any) -> int:
         """Megabytes: penalised regressions and networks of pictures hold all the pixels as numbers, or many weights."""
@@ -151,7 +165,7 @@ class Steps:
 
     def honest_options(self, wildcards: Any) -> str:
         """The honest protocol, of a table that stands beside that of the first one."""
-        return as_json({"protocol": "honest", "study": self.config["study"]})
+        return as_json({"protocol": HONEST, "study": self.config["study"]})
 
     def claim_options(self, wildcards: Any) -> str:
         """By what name the study's runs are found."""

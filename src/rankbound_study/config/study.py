@@ -13,11 +13,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rankbound_study.config.comparisons import PROTOCOL, VGG16_FILE, Compared, method_settings, missing_weights, needs_vgg16, vgg16_at, with_feature_counts
+from rankbound.texts import split_text
+from rankbound_study.config.comparisons import (
+    PROTOCOL,
+    VGG16_FILE,
+    Compared,
+    method_settings,
+    missing_weights,
+    needs_vgg16,
+    vgg16_at,
+    with_feature_counts,
+)
 from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant, variants_of
-from rankbound.texts import split_text
 
 
 @dataclass(frozen=True)

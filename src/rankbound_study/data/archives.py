@@ -21,9 +21,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
+from rankbound.errors import DataError
 from rankbound_study.data import rar
 from rankbound_study.data.rar import Member
-from rankbound.errors import DataError
 
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 RAR_STARTS = (b"Rar!\x1a\x07\x00", b"Rar!\x1a\x07\x01\x00")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 from rankbound.io.seals import KEY as SEAL_KEY
 from rankbound.io.seals import UNSEALED, seal
+from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
 
 
 def write_table(

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rankbound.errors import ConfigError, DataError
+from rankbound.seeds import derive_seed
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.image_splits import read_image_folds
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.data.instances import SPLITS, Topics, instances_table
 from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
-from rankbound.errors import ConfigError, DataError
-from rankbound.seeds import derive_seed
 
 Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
+from rankbound.errors import DataError
 from rankbound_study.data.contracts import open_writer
 from rankbound_study.data.folders import file_name, folder_members
 from rankbound_study.data.image_decoding import FILTER, FIT, decode_image
@@ -24,7 +25,6 @@ from rankbound_study.data.image_hash import BITS, THRESHOLD, Bits, close_pairs, 
 from rankbound_study.data.images import CHANNELS, IMAGES_KEY, SIDE, Pixels, images_table
 from rankbound_study.data.schemas import DATASET_KEY
 from rankbound_study.data.sources import RawFile
-from rankbound.errors import DataError
 
 FOLDER = "original images"
 YOUNGEST, OLDEST = 2, 80

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rankbound_study.data.sources import Source, check_content
 from rankbound.errors import SourceError
 from rankbound.io.atomic import temporary_beside
+from rankbound_study.data.sources import Source, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
 _BLOCK_BYTES = 2**18

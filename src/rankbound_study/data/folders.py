@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rankbound.errors import DataError
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.rar import Member
-from rankbound.errors import DataError
 
 
 @dataclass(frozen=True)

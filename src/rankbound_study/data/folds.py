@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 
 FOLDS = 5
 OPTIONS_KEY = "rankbound.folds"

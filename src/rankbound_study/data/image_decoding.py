@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from rankbound_study.data.images import SIDE, Pixels
 from rankbound.errors import DataError
+from rankbound_study.data.images import SIDE, Pixels
 
 FILTER = "bilinear"
 FIT = "squash"

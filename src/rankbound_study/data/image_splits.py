@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.errors import ConfigError, DataError
+from rankbound.seeds import derive_seed
 from rankbound_study.data.arrow import strings_to_arrow, to_arrow, to_numpy
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
-from rankbound.errors import ConfigError, DataError
-from rankbound.seeds import derive_seed
 
 Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.errors import DataError
 from rankbound_study.data.arrow import strings_to_arrow, to_arrow, to_numpy
 from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table
 from rankbound_study.data.schemas import SYNTHETIC_KEY
-from rankbound.errors import DataError
 
 Path = str | os.PathLike[str]
 

@@ -14,11 +14,11 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 from tqdm import tqdm
 
-from rankbound_study.data.contracts import open_writer
+from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import read_lists
+from rankbound_study.data.contracts import open_writer
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY
 from rankbound_study.data.sources import RawFile
-from rankbound.errors import ConfigError, DataError
 
 _GROUP_BYTES = 16 * 2**20
 

@@ -5,10 +5,10 @@ import os
 import pyarrow as pa
 import pyarrow.csv
 
+from rankbound.errors import DataError
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.schemas import DATASET_KEY
 from rankbound_study.data.sources import RawFile
-from rankbound.errors import DataError
 
 _COLUMNS = {"userId": pa.int32(), "movieId": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()}
 _NAMES = {"userId": "topic", "movieId": "item", "rating": "rating", "timestamp": "timestamp"}

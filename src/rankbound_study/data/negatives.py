@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import SPLITS, Topics
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
+from rankbound_study.data.folds import FOLDS
+from rankbound_study.data.instances import SPLITS, Topics
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.errors import DataError
 from rankbound_study.data.arrow import to_numpy
 from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
 from rankbound_study.data.schemas import SYNTHETIC_KEY
-from rankbound.errors import DataError
 
 Path = str | os.PathLike[str]
 

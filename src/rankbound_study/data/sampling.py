@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.instances import Topics, instances_table, judged_instances
 from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
-from rankbound.errors import ConfigError, DataError
 
 Path = str | os.PathLike[str]
 ITEM_COUNT_KEY = "rankbound.item_count"

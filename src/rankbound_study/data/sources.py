@@ -16,10 +16,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
+from rankbound.errors import ConfigError, DataError, SourceError
 from rankbound_study.data.archives import Limits, find_member, list_members, open_member, read_members
 from rankbound_study.data.folders import Folder, check_folder
 from rankbound_study.data.rar import Member
-from rankbound.errors import ConfigError, DataError, SourceError
 
 _MEGABYTE = 2**20
 _READ_BYTES = _MEGABYTE
@@ -201,8 +201,9 @@ class RawFile:
             check_content(self.source, self.path)
         except SourceError as error:
             raise SourceError(
-                f"{error}. To get the right file, run `python -m rankbound_study download {self.source.name} --out {self.path}`, which "
-                f"sets a wrong one aside, or save {' or '.join(self.source.file_names)} from {self.source.homepage} "
+                f"{error}. To get the right file, run "
+                f"`python -m rankbound_study download {self.source.name} --out {self.path}`, which sets a wrong one "
+                f"aside, or save {' or '.join(self.source.file_names)} from {self.source.homepage} "
                 f"as {self.path}"
             ) from error
 

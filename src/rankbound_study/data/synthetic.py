@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from rankbound.errors import ConfigError
+from rankbound.seeds import derive_seed
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.letor_sets import LETOR_SETS
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound_study.data.synthetic_faces import generate_faces
-from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

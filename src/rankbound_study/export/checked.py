@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import polars as pl
 import torch
 
-from rankbound_study.data.contracts import read_table
 from rankbound.errors import DataError
-from rankbound_study.export.kept import Kept
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import evaluate, metric
+from rankbound_study.data.contracts import read_table
+from rankbound_study.export.kept import Kept
 
 METRICS = ("nDCG", "AP", "RR")
 TOLERANCE = 1e-9

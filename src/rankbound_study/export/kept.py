@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
-from rankbound_study.data.contracts import read_table
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.data.contracts import read_table
 from rankbound_study.results.selection import KEYS, RUNS_FILE, read_runs, selected
 
 ENDING = ".predictions.parquet"
@@ -62,8 +62,8 @@ def _files(results: Path) -> Sequence[Path]:
     files = sorted(file for file in (results / "runs").rglob(f"*{ENDING}") if not _is_shard(file.relative_to(results)))
     if not files:
         raise DataError(
-            f"{results}: there is no runs/**/*{ENDING} in it; expected a study's results folder, where `python -m rankbound_study job` "
-            "has left the scores of its trainings"
+            f"{results}: there is no runs/**/*{ENDING} in it; expected a study's results folder, where "
+            "`python -m rankbound_study job` has left the scores of its trainings"
         )
     return files
 

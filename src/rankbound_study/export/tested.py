@@ -7,10 +7,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rankbound_study.data.reader import Instances, read_instances, read_item_names
 from rankbound.errors import DataError
 from rankbound.io.grouping import require_distinct_items
 from rankbound_study.config.data_sets import VGG16
+from rankbound_study.data.reader import Instances, read_instances, read_item_names
 
 
 @dataclass(frozen=True)

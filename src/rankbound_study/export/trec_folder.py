@@ -9,16 +9,16 @@ from typing import Any
 import polars as pl
 from tqdm import tqdm
 
-from rankbound_study.data.contracts import read_table
 from rankbound.errors import ConfigError, DataError
+from rankbound.io.files import write_qrels, write_run
+from rankbound.io.grouping import by_topic
+from rankbound.io.judged import Qrels, Run
+from rankbound_study.data.contracts import read_table
 from rankbound_study.export.checked import Agreement, agreement, studied
 from rankbound_study.export.kept import Kept, kept_scores
 from rankbound_study.export.layout import QRELS, RUNS, lists_folder, run_name
 from rankbound_study.export.tested import Tested, instances_path
 from rankbound_study.export.whole_folder import whole_folder
-from rankbound.io.files import write_qrels, write_run
-from rankbound.io.grouping import by_topic
-from rankbound.io.judged import Qrels, Run
 from rankbound_study.report.output import write_text
 
 INDEX = "runs.csv"

@@ -5,9 +5,16 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.figures.remark import remark
-from rankbound_study.results.neural_names import FAMILIES, PAIR_ACCURACY, TABLES, data_set_title, table_of, what_is_missing
+from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.results.neural_names import (
+    FAMILIES,
+    PAIR_ACCURACY,
+    TABLES,
+    data_set_title,
+    table_of,
+    what_is_missing,
+)
 from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
 from rankbound_study.results.neural_runs import read_runs
 from rankbound_study.results.validation import best_of, scores_of_methods

@@ -6,9 +6,9 @@ import numpy as np
 
 from rankbound_study.data.images import read_faces
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.report.pictures import picture
+from rankbound_study.figures.pictures import picture
 from rankbound_study.figures.remark import remark
+from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.results.coefficients import coefficients
 from rankbound_study.results.neural_names import TABLES, table_of, what_is_missing
 

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.report.pictures import pair_grid, picture, pixels_of
-from rankbound_study.figures.remark import remark
-from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
 from rankbound.seeds import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.figures import style
+from rankbound_study.figures.pictures import pair_grid, picture, pixels_of
+from rankbound_study.figures.remark import remark
+from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
+from rankbound_study.results.neural_pairs import read_pairs, with_readings
 
 METHOD = "Rank-LR"
 ACROSS = 3

@@ -5,10 +5,9 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.report.neural_feature_layout import NOT_RUN
 from rankbound_study.figures.remark import remark
-from rankbound_study.results.neural_features import FeatureResults, feature_results
+from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import PAIR_ACCURACY, data_set_title
 
 _SPREAD = 0.012

@@ -8,6 +8,7 @@ import polars as pl
 from rankbound_study.figures import style
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.vocabulary import LOSSES
 
 CUTOFFS = range(1, 21)
 
@@ -20,14 +21,14 @@ def draw(runs: Path, choice: RunsChoice) -> Any:
     names = scores.boundings(frame)
     key = ["dataset", "nsr_test", "loss", "bounding"]
     means = frame.group_by(key, maintain_order=True).agg(pl.col(metrics).mean())
-    figure, axes = style.panels(len(scores.LOSSES), len(sets), height=4.4, sharex=True)
+    figure, axes = style.panels(len(LOSSES), len(sets), height=4.4, sharex=True)
     for column, data_set in enumerate(sets):
         of_set = scores.of_data_set(means, data_set)
-        for row, loss in enumerate(scores.LOSSES):
+        for row, loss in enumerate(LOSSES):
             _panel(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names)
         axes[0, column].set_title(data_set.title)
     style.outer_labels(figure, axes, "cut-off k", "mean nDCG@k")
-    style.row_titles(axes, [f"{loss} loss" for loss in scores.LOSSES])
+    style.row_titles(axes, [f"{loss} loss" for loss in LOSSES])
     style.shared_legend(figure, axes, columns=5)
     figure.suptitle(scores.heading("nDCG@k by bounding, loss (rows) and data set (columns)", choice, sets))
     return figure

@@ -8,9 +8,9 @@ from rankbound_study.data.contracts import read_row_groups
 from rankbound_study.data.image_hash import THRESHOLD, Bits, example_pairs, perceptual_hashes
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.report.pictures import pair_grid, picture, pixels_of
+from rankbound_study.figures.pictures import pair_grid, picture, pixels_of
 from rankbound_study.figures.remark import remark
+from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.results.neural_names import TABLES, what_is_missing
 
 DISTANCES = (range(31), range(31, 47), range(47, THRESHOLD + 1), range(THRESHOLD + 1, 61), range(61, 65))

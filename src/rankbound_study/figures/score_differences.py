@@ -7,9 +7,9 @@ import numpy as np
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.score_distributions import BOUNDED
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
 
 LINEAR_WITHIN = 0.01
 """Up to here the difference axis is linear, then logarithmic: most differences are thousandths, some tenths."""
@@ -24,7 +24,7 @@ _GRID = 72
 
 def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Rows are boundings, columns data sets; above zero the bounding helps."""
-    metric = scores.PRINTED_METRIC[loss]
+    metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
     sets = scores.data_sets(frame)

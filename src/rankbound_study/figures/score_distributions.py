@@ -9,13 +9,12 @@ import polars as pl
 from rankbound_study.figures import style
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-
-BOUNDED = scores.BOUNDINGS[1:]
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
 
 
 def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Rows are boundings, columns data sets; grey where the bounded loss has the smaller share (better)."""
-    metric = scores.PRINTED_METRIC[loss]
+    metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
     sets = scores.data_sets(frame)

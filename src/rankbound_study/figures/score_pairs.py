@@ -6,14 +6,15 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.score_distributions import BOUNDED, score_limits
+from rankbound_study.figures.score_distributions import score_limits
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
 
 
 def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Rows are boundings, columns data sets; a point above the diagonal is a topic that the bounding serves better."""
-    metric = scores.PRINTED_METRIC[loss]
+    metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
     sets = scores.data_sets(frame)

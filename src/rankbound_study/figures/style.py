@@ -13,6 +13,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound.io.atomic import atomic_path
+from rankbound_study.vocabulary import BOUNDINGS
 
 PAGE_WIDTH = 7.0
 """Width of a full-page figure, inches: the text block of the paper."""
@@ -73,7 +74,7 @@ SERIES = (
 )
 """Styles for lines that are not boundings, in the order of use."""
 
-BOUNDING_STYLES = dict(zip(("none", "min-max", "expectation", "expectation-max", "distribution"), SERIES, strict=False))
+BOUNDING_STYLES = dict(zip(BOUNDINGS, SERIES, strict=False))
 
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",

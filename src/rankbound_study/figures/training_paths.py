@@ -5,9 +5,16 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures import style
-from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.figures.remark import remark
-from rankbound_study.results.neural_names import PAIR_ACCURACY, TABLES, Printed, data_set_title, table_of, what_is_missing
+from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.results.neural_names import (
+    PAIR_ACCURACY,
+    TABLES,
+    Printed,
+    data_set_title,
+    table_of,
+    what_is_missing,
+)
 from rankbound_study.results.neural_runs import read_epochs, read_runs
 
 PARTS = ("train", "validation", "test")

@@ -6,12 +6,11 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from rankbound_study.data.contracts import read_table, write_table
 from rankbound.errors import DataError
-from rankbound_study.jobs.controls_job import CONTROLS_FILE
-from rankbound_study.jobs.job import JUDGED_BY
-from rankbound_study.jobs.train_job import beside
-from rankbound.training.trainer import LAST
+from rankbound.training.epochs import LAST
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.jobs.files import CONTROLS_FILE, beside
+from rankbound_study.vocabulary import JUDGED_BY
 
 # A mean this far below a random order's, in units of the metric, and by as many standard errors more, is a mistake.
 BELOW_RANDOM = 0.05

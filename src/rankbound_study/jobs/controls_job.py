@@ -7,15 +7,13 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rankbound_study.data.contracts import write_table
 from rankbound.errors import ConfigError
-from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
-from rankbound_study.options import parse_options
-from rankbound_study.jobs.job import PUBLISHED
+from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
 from rankbound_study.jobs.records import run_rows
-
-CONTROLS_FILE = "controls.parquet"
+from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
+from rankbound_study.options import parse_options
+from rankbound_study.vocabulary import PUBLISHED
 
 
 def run_controls(options: str, instances: Path, out: Path) -> None:

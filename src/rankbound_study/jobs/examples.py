@@ -6,12 +6,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound_study.data.list_pairs import pairs_of_lists
-from rankbound_study.data.reader import Split
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
-from rankbound.training.parts import Draw, Part
 from rankbound.seeds import derive_seed
+from rankbound.training.parts import Draw, Part
+from rankbound_study.data.list_pairs import pairs_of_lists
+from rankbound_study.data.reader import Split
 from rankbound_study.jobs.method_job import BATCHES, MethodJob
 from rankbound_study.jobs.parts import StudyData
 

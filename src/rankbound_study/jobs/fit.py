@@ -9,8 +9,11 @@ from torch import Tensor
 from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
-from rankbound.training.parts import Part
 from rankbound.seeds import derive_seed
+from rankbound.texts import split_text
+from rankbound.training.epochs import Epoch
+from rankbound.training.parts import Part
+from rankbound.training.trainer import Learner, Settings
 from rankbound_study.jobs.examples import ValueScale, examples_of, value_examples
 from rankbound_study.jobs.feature_columns import FeatureColumns, narrowed
 from rankbound_study.jobs.fit_network import fit_learners, fit_networks, network_learner
@@ -19,8 +22,6 @@ from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import FoldParts, StudyData
 from rankbound_study.jobs.scorers import NETWORKS, build_model
-from rankbound.texts import split_text
-from rankbound.training.trainer import Epoch, Learner, Settings
 
 TREES = ("boosted-trees", "random-forest")
 PENALISED = ("lasso", "ridge")

@@ -6,13 +6,14 @@ import torch
 
 from rankbound.losses import RankingLoss, loss
 from rankbound.metrics import metric
+from rankbound.training.epochs import Epoch
 from rankbound.training.parts import Draw, Part
+from rankbound.training.trainer import Learner, Settings, train
 from rankbound_study.jobs.fitted import Fitted, fitted_of
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import FoldParts
 from rankbound_study.jobs.scorers import build_network
-from rankbound.training.trainer import Epoch, Learner, Settings, train
 
 _TRAINER = ("learning_rate", "epochs", "batch_size", "optimiser")
 

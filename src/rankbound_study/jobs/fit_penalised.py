@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.metrics import metric
+from rankbound.training.epochs import Epoch
 from rankbound.training.linear import Linear
-from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 from rankbound.training.parts import Part, predict
 from rankbound_study.jobs.fitted import Fitted, Steps
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import FoldParts
 from rankbound_study.jobs.scorers import CHUNK, input_scale, score_distinct
-from rankbound.training.trainer import Epoch
+from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 PATHS = {"lasso": lasso_path, "ridge": ridge_path}
 

@@ -9,14 +9,14 @@ from torch import Tensor
 from rankbound.losses import RankingLoss, loss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
 from rankbound.metrics import metric
-from rankbound_study.models.trees import Growth, Trees
-from rankbound.training.parts import Part
 from rankbound.seeds import derive_seed
+from rankbound.training.epochs import Epoch
+from rankbound.training.parts import Part
 from rankbound_study.jobs.examples import Rows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, Steps
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import FoldParts
-from rankbound.training.trainer import Epoch
+from rankbound_study.models.trees import Growth, Trees
 
 
 def fit_trees(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from rankbound.metrics import Metric
+from rankbound.training.epochs import LAST, Epoch, Trained
 from rankbound.training.parts import Measuring, Part, predict
+from rankbound.training.trainer import Learner
 from rankbound_study.jobs.examples import ValueScale
 from rankbound_study.jobs.parts import FoldParts
-from rankbound.training.trainer import LAST, Epoch, Learner, Trained
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ from rankbound_study.data.arrow import strings_to_arrow, to_arrow
 from rankbound_study.data.contracts import open_writer, read_table, write_table
 from rankbound_study.data.images import Faces, read_faces, read_pixels
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
-from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images
-from rankbound_study.code_inputs import code_inputs
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.vgg16_weights import read_weights
+from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images
 
 CHUNK = 256
 """Pictures of one shard: what a killed run loses at most."""
@@ -23,15 +22,18 @@ CHUNK = 256
 _BATCH = 16
 
 
-def extract_features(images: Path, weights: Path, out: Path, *, side: int = INPUT_SIDE, device: str = "auto") -> None:
+def extract_features(
+    images: Path, weights: Path, out: Path, *, side: int = INPUT_SIDE, device: str = "auto", code: str = ""
+) -> None:
     """Write the features of all faces of `images` to `out`, one row group per chunk, resuming from finished chunks.
 
-    Pictures are enlarged to `side`: the published weights expect 224, and the paper does not say what it did.
+    Chunks that an interrupted run made with the same `code` (its digest) are taken from it. Pictures are enlarged to
+    `side`: the published weights expect 224, and the paper does not say what it did.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     model = read_weights(weights).to(where)
     faces = read_faces(images)
-    with Shards(out, f"{CHUNK} {side}", [images, weights, *code_inputs("features")]) as shards:
+    with Shards(out, f"{CHUNK} {side} {code}", [images, weights]) as shards:
         _extract_all(model, images, faces, shards, side, where)
         kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
         with open_writer(out, "image-features", kept) as write:

@@ -7,8 +7,9 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
-from rankbound_study.options import parse_options
 from rankbound_study.config.experiments import VARIANT
+from rankbound_study.options import parse_options
+from rankbound_study.vocabulary import JUDGED_BY, PUBLISHED
 
 # Metric columns of the runs table, one value per topic.
 RUN_METRICS = (
@@ -26,12 +27,6 @@ RUN_METRICS = (
 
 # Metrics whose means are kept for every epoch and part.
 EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
-
-# The metric that a loss is judged by, where it is not the loss' own (thesis sec. 5.1).
-JUDGED_BY = {"nRBP": "nRBP(p=0.95)"}
-
-PUBLISHED = "published"
-HONEST = "honest"
 
 
 @dataclass(frozen=True, kw_only=True)

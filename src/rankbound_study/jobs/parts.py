@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
 from rankbound.lists import Lists, as_tensor
 from rankbound.training.parts import Part
+from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from rankbound.metrics import evaluate, metric
+from rankbound.training.epochs import Epoch
+from rankbound.training.parts import Part
 from rankbound_study.data.arrow import strings_to_arrow, to_arrow
 from rankbound_study.data.schemas import CONTRACTS
-from rankbound.metrics import evaluate, metric
-from rankbound.training.parts import Part
 from rankbound_study.jobs.job import RUN_METRICS
-from rankbound.training.trainer import Epoch
 
 
 def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor) -> pa.Table:

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
-from rankbound_study.models.cnn import RankCNN
 from rankbound.training.linear import Linear
-from rankbound_study.models.matrix_factorization import MatrixFactorization
 from rankbound.training.mlp import MLP
+from rankbound.training.parts import Part, Scorer
+from rankbound_study.models.cnn import RankCNN
+from rankbound_study.models.matrix_factorization import MatrixFactorization
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
-from rankbound.training.parts import Part, Scorer
 
 MATRIX_FACTORIZATION = "matrix-factorization"
 NETWORK = "mlp"

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound_study.models.pixels import CHANNELS
 from rankbound.seeds import derive_seed
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import StudyData
+from rankbound_study.models.pixels import CHANNELS
 
 CHUNK = 256
 """Pictures that are moved together."""

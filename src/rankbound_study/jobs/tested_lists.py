@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from rankbound_study.data.reader import Instances, Split, read_instances
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
+from rankbound_study.data.reader import Instances, Split, read_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.validation_share import with_validation_share

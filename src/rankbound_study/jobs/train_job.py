@@ -12,26 +12,23 @@ from torch import Tensor
 from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
+from rankbound.errors import ConfigError
+from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.training.epochs import Epoch
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
-from rankbound.errors import ConfigError
-from rankbound_study.options import parse_options
-from rankbound_study.code_inputs import code_inputs
+from rankbound_study.jobs.files import SIDECARS, WEIGHTS, beside
 from rankbound_study.jobs.fit import Job, Training, epochs_of, fit
 from rankbound_study.jobs.fitted import Fitted
-from rankbound_study.jobs.job import HONEST, TrainingJob
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import Inputs, StudyData
 from rankbound_study.jobs.records import epoch_rows, prediction_rows, run_rows
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.shifted_pictures import shifted
 from rankbound_study.jobs.tested_lists import as_tested
-from rankbound.io.tensor_files import read_tensors, write_tensors
-from rankbound.training.trainer import Epoch
-
-# The files of a training besides its runs; the part of their names after the output's own.
-SIDECARS = ("epochs", "predictions")
-WEIGHTS = "weights.safetensors"
+from rankbound_study.options import parse_options
+from rankbound_study.vocabulary import HONEST
 
 
 def job_of(text: str) -> Job:
@@ -39,16 +36,16 @@ def job_of(text: str) -> Job:
     return MethodJob.from_json(text) if "method" in parse_options(text) else TrainingJob.from_json(text)
 
 
-def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1) -> None:
+def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1, code: str = "") -> None:
     """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
 
     `together` trainings take their steps together (the last digits depend on it). Those that an earlier, interrupted
-    run finished with the same options, data and code are taken from its shards.
+    run finished with the same options, data and `code` (its digest) are taken from its shards.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     # Shards of another device or grouping have other last digits: a result holds only one kind.
-    decided = json.dumps({**asdict(job), "device": where.type, "together": together}, sort_keys=True)
-    with Shards(out, decided, [*inputs.paths(), *code_inputs("job")]) as shards:
+    decided = json.dumps({**asdict(job), "device": where.type, "together": together, "code": code}, sort_keys=True)
+    with Shards(out, decided, inputs.paths()) as shards:
         _train_all(job, inputs, shards, where, together)
         _assemble(job, shards, out)
         shards.remove()
@@ -131,11 +128,6 @@ def _assemble(job: Job, shards: Shards, out: Path) -> None:
 
 def _concatenated(shards: Shards, contract: str, names: Sequence[str]) -> pa.Table:
     return pa.concat_tables([read_table(shards.path(name), contract) for name in names])
-
-
-def beside(out: Path, ending: str) -> Path:
-    """The sidecar of the runs file `out`: min-max.parquet has min-max.epochs.parquet beside it."""
-    return out.with_name(f"{out.name.removesuffix('.parquet')}.{ending}")
 
 
 def _shard_names(fold: int, seed: int) -> list[str]:

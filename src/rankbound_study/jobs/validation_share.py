@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from rankbound_study.data.reader import Instances, Split
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
+from rankbound_study.data.reader import Instances, Split
 
 _Integers = npt.NDArray[np.int64]
 

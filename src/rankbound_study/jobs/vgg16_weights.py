@@ -6,20 +6,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rankbound_study.data.sources import SOURCES, RawFile
 from rankbound.errors import DataError, SourceError
-from rankbound_study.models.vgg16 import VGG16, check_published
-from rankbound.seeds import derive_seed
 from rankbound.io.tensor_files import read_tensors, write_tensors
+from rankbound.seeds import derive_seed
+from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.models.vgg16 import VGG16, check_published
 
 SYNTHETIC = "synthetic-vgg16"
 _SMALL_STAGES = ((4, 2), (8, 2), (8, 3), (16, 3), (16, 3))
 _SMALL_WIDTH = 64
 
 WHAT_IS_MISSING = (
-    "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run `python -m rankbound_study download vgg16 "
-    f"--out data/raw/{SOURCES['vgg16'].file_names[0]}` where {SOURCES['vgg16'].addresses[0]} can be reached, or save "
-    "that file by hand under that name, and then `python -m rankbound_study weights vgg16`"
+    "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run "
+    f"`python -m rankbound_study download vgg16 --out data/raw/{SOURCES['vgg16'].file_names[0]}` where "
+    f"{SOURCES['vgg16'].addresses[0]} can be reached, or save that file by hand under that name, and then "
+    "`python -m rankbound_study weights vgg16`"
 )
 
 

@@ -1,0 +1,1 @@
+"""The study's models: a factorisation, networks of pictures, trees, penalised regressions, and controls."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.data.contracts import read_table
 from rankbound.errors import DataError
+from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import PAPER, Checksum, result_files
 
 RUNS = "runs.parquet"

@@ -5,14 +5,17 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import rankbound
+import rankbound_study
 from rankbound._version import __version__
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGES = tuple(Path(file).resolve().parent for file in (rankbound.__file__, rankbound_study.__file__))
 WORKFLOW = (":/Snakefile", ":/workflow")
 
 COMPUTING = {
@@ -88,8 +91,8 @@ class Machine:
 
 def code() -> Code:
     """The package that is running."""
-    commit, modified = _checkout(PACKAGE)
-    return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(PACKAGE))
+    commit, modified = _checkout(*PACKAGES)
+    return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(PACKAGES))
 
 
 def versions() -> dict[str, str]:
@@ -134,15 +137,15 @@ def peak_memory() -> float | None:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
 
-def _checkout(folder: Path) -> tuple[str | None, tuple[str, ...]]:
-    """The commit that a folder's files belong to, and what was modified since.
+def _checkout(library: Path, study: Path) -> tuple[str | None, tuple[str, ...]]:
+    """The commit that the two packages' files belong to, and what was modified since.
 
     A checkout around a virtual environment knows nothing of the packages in it: theirs is not its commit.
     """
-    if not _git(folder, "ls-files", "--error-unmatch", "_version.py"):
+    if not _git(library, "ls-files", "--error-unmatch", "_version.py"):
         return None, ()
-    commit = _git(folder, "rev-parse", "HEAD").strip()
-    lines = _git(folder, "status", "--porcelain", "--", ".", *WORKFLOW).splitlines()
+    commit = _git(library, "rev-parse", "HEAD").strip()
+    lines = _git(library, "status", "--porcelain", "--", ".", str(study), *WORKFLOW).splitlines()
     return commit or None, tuple(sorted(line[3:] for line in lines))
 
 
@@ -159,12 +162,12 @@ def _git(folder: Path, *arguments: str) -> str:
     return result.stdout if result.returncode == 0 else ""
 
 
-def _digest(folder: Path) -> str:
+def _digest(packages: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    files = sorted(path for suffix in ("*.py", "*.csv") for path in folder.rglob(suffix))
-    for path in files:
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(folder).as_posix()} {content}\n".encode())
+    for folder in packages:
+        for path in sorted(path for suffix in ("*.py", "*.csv") for path in folder.rglob(suffix)):
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            digest.update(f"{path.relative_to(folder.parent).as_posix()} {content}\n".encode())
     return digest.hexdigest()
 
 

@@ -16,9 +16,18 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, result_files
 from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.records import WRONG, Record, built, checksums_of, listed, read_json, read_record, record_of
+from rankbound_study.provenance.records import (
+    WRONG,
+    Record,
+    built,
+    checksums_of,
+    listed,
+    read_json,
+    read_record,
+    record_of,
+)
 
-SCHEMA = "rankbound_study.provenance/1"
+SCHEMA = "rankbound.provenance/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +102,10 @@ def read_manifest(path: Path) -> Manifest:
     content = read_json(path)
     found = content.get("schema") if isinstance(content, dict) else None
     if found != SCHEMA:
-        raise DataError(f"{path}: found the schema {found!r}, expected {SCHEMA!r}: make it with `python -m rankbound_study provenance`")
+        raise DataError(
+            f"{path}: found the schema {found!r}, expected {SCHEMA!r}: make it with "
+            "`python -m rankbound_study provenance`"
+        )
     try:
         manifest = built(
             Manifest,
@@ -108,7 +120,9 @@ def read_manifest(path: Path) -> Manifest:
             raise ValueError("created: a time without its zone")
         return manifest
     except WRONG as error:
-        raise DataError(f"{path}: no manifest ({error}): make it with `python -m rankbound_study provenance`") from error
+        raise DataError(
+            f"{path}: no manifest ({error}): make it with `python -m rankbound_study provenance`"
+        ) from error
 
 
 def known_of(results: Path) -> Manifest:
@@ -210,7 +224,7 @@ def _refuse_changed(results: Path, makers: Mapping[str, Record]) -> None:
     for path, maker in makers.items():
         if (results / path).is_file() and not maker.outputs[path].fits(results / path):
             raise DataError(
-                f"{results / path}: its content is not what `rankbound {maker.subcommand}` made and recorded: delete "
-                "it and run the step that makes it again (if it was made anew without a record: delete "
-                f"{results / RECORDS / maker.name}.json)"
+                f"{results / path}: its content is not what `python -m rankbound_study {maker.subcommand}` made and "
+                "recorded: delete it and run the step that makes it again (if it was made anew without a record: "
+                f"delete {results / RECORDS / maker.name}.json)"
             )

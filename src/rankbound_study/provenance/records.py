@@ -35,7 +35,7 @@ class Record:
     Attributes:
         schema: `SCHEMA`.
         name: of the record's file in the folder of records, without its ending: the step's first output.
-        subcommand: of `rankbound`.
+        subcommand: of `python -m rankbound_study`.
         arguments: its arguments but for files; options that are JSON as what they say.
         seeds: all seeds among the arguments.
         inputs: the files that it was given.

@@ -8,11 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.plain_table import signed
-from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.tables import TOLERANCE
 from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import PUBLISHED
 
 NAME = "Printed scores that are not reproduced"
 HEADER = ("data set", "loss", "bounding", "printed", "random order", "attempts", "nearest", "distance", "by")
@@ -29,10 +30,10 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
     """A row per printed score that is not reproduced, from Table 5.1 by one or more protocols."""
     table = pl.concat(by_protocol).with_columns(base=pl.col("dataset").str.replace(r"-label\d$", ""))
     tried = table.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
-    randoms = table.filter(pl.col("model") == "random", pl.col("protocol") == "published")
+    randoms = table.filter(pl.col("model") == "random", pl.col("protocol") == PUBLISHED)
     found = []
     for key, attempts in tried.group_by(_PRINTED_CELL, maintain_order=True):
-        as_print = attempts.filter(pl.col("protocol") == "published", pl.col("as_printed"))
+        as_print = attempts.filter(pl.col("protocol") == PUBLISHED, pl.col("as_printed"))
         if len(as_print) and not as_print["within_0.015"].any():
             cell = dict(zip(_PRINTED_CELL, key, strict=True))
             nearest = attempts.sort(pl.col("difference").abs(), maintain_order=True).row(0, named=True)

@@ -10,18 +10,19 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.certainty import SIGNIFICANT
 from rankbound.errors import DataError
+from rankbound_study.claims.certainty import SIGNIFICANT
+from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import attempts, flattery, sensitivity, table_layout, tables
 from rankbound_study.report.blocks import Cell, Section, TableBlock
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Finding, findings
 from rankbound_study.report.honest_findings import honest_findings
-from rankbound_study.figures.style import bounding_title
 from rankbound_study.results import scores
 from rankbound_study.results.made_files import reading
+from rankbound_study.vocabulary import BOUNDINGS, HONEST
 
-HONEST = "table_5_1_honest"
+HONEST_TABLE = "table_5_1_honest"
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class Bounded:
     def read(cls, folder: Path) -> "Bounded":
         """From the folder of the tables; DataError if Table 5.1 or a summary is missing."""
         table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
-        if not (folder / f"{HONEST}.csv").exists():
+        if not (folder / f"{HONEST_TABLE}.csv").exists():
             return cls(folder, table, summary, pl.DataFrame(schema=tables.COLUMNS), None)
-        honest = _read_table(folder / f"{HONEST}.csv")
-        return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST}_summary.json"))
+        honest = _read_table(folder / f"{HONEST_TABLE}.csv")
+        return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST_TABLE}_summary.json"))
 
     @property
     def protocols(self) -> str:
@@ -91,7 +92,7 @@ class Bounded:
                 sortable=True,
             )
         if len(self.honest):
-            yield replace(_table_5_1(self.honest, scores.PROTOCOLS["honest"]), name="Table 5.1, honest protocol")
+            yield replace(_table_5_1(self.honest, scores.PROTOCOLS[HONEST]), name="Table 5.1, honest protocol")
         if (flattered := self._optional(flattery.NAME, flattery.COLUMNS)) is not None:
             yield _flattery(flattered)
         if (varied := self._optional(sensitivity.NAME, sensitivity.COLUMNS)) is not None:
@@ -115,7 +116,7 @@ def _flattery(table: pl.DataFrame) -> TableBlock:
     rows = tuple(
         (*map(Cell, labels), *(Cell(text, note, strong) for text, note, strong in cells)) for labels, cells in found
     )
-    header = ("data set", "loss", *map(bounding_title, scores.BOUNDINGS))
+    header = ("data set", "loss", *map(bounding_title, BOUNDINGS))
     rules = frozenset(place for place, (one, two) in enumerate(pairwise(found), start=1) if one[0][0] != two[0][0])
     return TableBlock(flattery.TITLE, flattery.REPORT_CAPTION, header, rows, 2, rules, sortable=True)
 
@@ -155,7 +156,8 @@ def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
 def _read_table(path: Path) -> pl.DataFrame:
     if not path.exists():
         raise DataError(
-            f"{path} is missing: make it with `python -m rankbound_study table table_5_1 --runs ... --out-dir {path.parent}`"
+            f"{path} is missing: make it with "
+            f"`python -m rankbound_study table table_5_1 --runs ... --out-dir {path.parent}`"
         )
     with reading(path):
         return pl.read_csv(path, schema=tables.COLUMNS)
@@ -164,7 +166,9 @@ def _read_table(path: Path) -> pl.DataFrame:
 def _read_summary(path: Path) -> dict[str, Any]:
     if not path.exists():
         name = path.name.removesuffix("_summary.json")
-        raise DataError(f"{path} is missing: it is written together with {name}.csv by `python -m rankbound_study table {name}`")
+        raise DataError(
+            f"{path} is missing: it is written together with {name}.csv by `python -m rankbound_study table {name}`"
+        )
     with reading(path):
         summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if missing := {"protocol", "synthetic"} - set(summary):

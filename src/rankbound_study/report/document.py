@@ -1,6 +1,6 @@
 """The report's content, built from the tables and figures of a results folder; the renderers give it a shape.
 
-Nothing here knows of HTML or Typst, and no result is typed: findings are computed by `rankbound_study.report.findings`, and
+Nothing here knows of HTML or Typst, and no result is typed: findings are computed by `findings`, and
 verdicts are quoted from the table of claims.
 """
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import polars as pl
 
+from rankbound_study.figures import FIGURES
+from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.report.blocks import Cell, Document, Section, TableBlock, figure_block
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.figures import FIGURES
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import Neural
 from rankbound_study.report.provenance_section import provenance_section
-from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.results.made_files import reading
 
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from rankbound_study.report.plain_table import signed
 from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import AFFINE
 
 ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"
 """The claims on the collapse of nDCG under distribution bounding, and on three boundings that should perform alike."""
@@ -215,9 +216,7 @@ def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) 
     if not spreads:
         return
     name = max(spreads, key=lambda key: spreads[key])
-    printed = trained.filter(
-        pl.col("loss") == "nRBP", pl.col("bounding").is_in(["min-max", "expectation", "expectation-max"])
-    )
+    printed = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
     of_print = printed.group_by("dataset", "nsr").agg(
         (pl.col("published").max() - pl.col("published").min()).alias("d")
     )

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.report import plain_table
-from rankbound_study.report.plain_table import signed
-from rankbound_study.figures.style import bounding_title
-from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.scores import BOUNDINGS, LOSSES, PRINTED_METRIC, DataSet
 from rankbound.compare import Settings, compare
 from rankbound.compare.frames import scores_of_runs
+from rankbound_study.figures.style import bounding_title
+from rankbound_study.report import plain_table
+from rankbound_study.report.plain_table import signed
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 NAME = "table_flattery"
 
@@ -49,9 +50,9 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
     """A row per cell; intervals are of the mean over topics (whole users or queries), at 95 %."""
     trained = (
         scan_runs(runs)
-        .filter(pl.col("protocol") == "honest", pl.col("study") == study, pl.col("selection").is_in(_PICKED))
+        .filter(pl.col("protocol") == HONEST, pl.col("study") == study, pl.col("selection").is_in(_PICKED))
         .filter(pl.col("loss").is_in(LOSSES))
-        .select(*_KEY, *PRINTED_METRIC.values())
+        .select(*_KEY, *JUDGED_BY.values())
         .collect()
     )
     cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
@@ -101,7 +102,7 @@ def _difference(row: dict[str, float]) -> tuple[str, str, bool]:
 
 def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
     first = cell.row(0, named=True)
-    metric = PRINTED_METRIC[first["loss"]]
+    metric = JUDGED_BY[first["loss"]]
     scores = scores_of_runs(cell, metric, by=("selection",))
     if set(scores.systems) != set(_PICKED):
         return

@@ -9,7 +9,7 @@ from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
 from rankbound_study.report.plain_table import signed
 from rankbound_study.report.summary import cell_name
-from rankbound_study.results.scores import LOSSES
+from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
@@ -17,7 +17,7 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
 
     `published` is the same table by the other protocol, which counts without a test.
     """
-    tested = table.filter(pl.col("protocol") == "honest", pl.col("p_holm").is_not_null())
+    tested = table.filter(pl.col("protocol") == HONEST, pl.col("p_holm").is_not_null())
     if tested.is_empty():
         return
     sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
@@ -56,7 +56,7 @@ def _change(row: dict[str, Any]) -> str:
 
 
 def _untested(published: pl.DataFrame) -> str:
-    published = published.filter(pl.col("protocol") == "published")
+    published = published.filter(pl.col("protocol") == PUBLISHED)
     return "".join(
         f" By the published protocol, and without a test, {finding.headline} {finding.detail}"
         for finding in above_unbounded(published)

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rankbound_study.report.blocks import Cell, Paragraph, Section, TableBlock
 from rankbound_study.figures.style import bounding_title
+from rankbound_study.report.blocks import Cell, Paragraph, Section, TableBlock
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import HONEST, PUBLISHED
 
 _BOUNDED = {
     "none": ("M", "the metric itself"),
@@ -31,11 +32,11 @@ _TRAINING = (
     "how rates and budgets were chosen; the last section has them all."
 )
 _PROTOCOLS = {
-    "published": (
+    PUBLISHED: (
         "The published protocol picks the epoch by the test part, as the printed scores were made: it flatters every "
         "loss, and is for comparing with print."
     ),
-    "honest": (
+    HONEST: (
         "The honest protocol picks the epoch by a validation part, which is neither trained on nor scored. Claims are "
         "decided by its runs, unless one is about the published protocol or follows from formulas."
     ),

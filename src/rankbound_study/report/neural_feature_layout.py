@@ -3,15 +3,10 @@
 import polars as pl
 
 from rankbound_study.report.neural_layout import Row, Wide, latex_of, markdown_of
-from rankbound_study.results.neural_features import FeatureResults
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults
 from rankbound_study.results.neural_names import data_set_title
 
 TITLE = "Scores by the number of features"
-NOT_RUN = (
-    "No method has run on some of the features: give a comparison of the configuration its feature_counts, such as "
-    "[5, 10, 20, 46]."
-)
-
 CAPTION = (
     "Mean score (of web queries NDCG@10, of faces pair accuracy) of methods that see so many of the features: drawn at "
     "random anew in every fold, the same ones for all methods, and the fewer among the more. With 95 % intervals, "

@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.latex_text import escaped
 from rankbound_study.report.neural_tables import R_SQUARED
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.number_texts import score
-from rankbound_study.config.data_sets import SYNTHETIC
 
 _DASH = "–"
 # What is neither both right nor one label for both is both wrong: the CSV file has it.

@@ -6,12 +6,12 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.neural_tables import COLUMNS, COMPARISON_COLUMNS
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_runs import printed_scores
 from rankbound_study.results.number_texts import score
-from rankbound_study.config.data_sets import SYNTHETIC
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankbound_study.figures import FIGURES
 from rankbound_study.report.blocks import Cell, Section, TableBlock, figure_block
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.figures import FIGURES
 from rankbound_study.report.neural_facts import facts
 from rankbound_study.report.neural_feature_layout import CAPTION as FEATURES_CAPTION
 from rankbound_study.report.neural_feature_layout import TITLE as FEATURES_TITLE

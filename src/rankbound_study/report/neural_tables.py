@@ -18,15 +18,23 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rankbound.compare.randomisation import holm
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results import neural_runs
 from rankbound_study.results.method_means import MethodMeans
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed
-from rankbound_study.results.neural_pairs import GAP_COLUMNS, READINGS, by_gap, compared, explained, read_pairs, with_readings
+from rankbound_study.results.neural_pairs import (
+    GAP_COLUMNS,
+    READINGS,
+    by_gap,
+    compared,
+    explained,
+    read_pairs,
+    with_readings,
+)
 from rankbound_study.results.side_by_side import method_means
 from rankbound_study.results.validation import best_of, scores_of_methods
-from rankbound.compare.randomisation import holm
-from rankbound_study.config.data_sets import SYNTHETIC
 
 COLUMNS: Mapping[str, Any] = {
     "dataset": pl.String,

@@ -1,7 +1,7 @@
 """Style sheet, script and fixed texts of the web page; no address in them, so the page opens offline."""
 
-from rankbound_study.report.inline_svg import variable
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
+from rankbound_study.report.inline_svg import variable
 from rankbound_study.report.tooltip_script import TOOLTIP_SCRIPT, TOOLTIP_STYLE
 
 SYNTHETIC_NOTICE = (

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import polars as pl
 
+from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
+from rankbound_study.provenance.records import Record
 from rankbound_study.report.blocks import Cell, Section, TableBlock
 from rankbound_study.report.findings import data_set_label
 from rankbound_study.report.settings_table import settings_table
-from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
-from rankbound_study.provenance.records import Record
 
 K = TypeVar("K", bound=Hashable)
 

@@ -21,7 +21,8 @@ from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.report import plain_table
 from rankbound_study.report.options_text import differing, option_text
 from rankbound_study.report.plain_table import signed
-from rankbound_study.results.scores import PRINTED_METRIC, DataSet
+from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import JUDGED_BY
 
 NAME = "table_sensitivity"
 TITLE = "How much unstated choices matter"
@@ -135,9 +136,9 @@ def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, 
 
 
 def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> pl.DataFrame:
-    trained = pl.col("loss").is_in(list(PRINTED_METRIC))
+    trained = pl.col("loss").is_in(list(JUDGED_BY))
     rows = evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained)
-    return rows.select(*KEY, *PRINTED_METRIC.values()).collect()
+    return rows.select(*KEY, *JUDGED_BY.values()).collect()
 
 
 def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:

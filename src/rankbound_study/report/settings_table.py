@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.options_text import option_text
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.results.scores import DataSet
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 
 _GROUP = ("protocol", "study", "dataset")
 _NAME = "Settings"

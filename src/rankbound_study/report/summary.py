@@ -4,10 +4,10 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.report.tables import TOLERANCE
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.report.tables import TOLERANCE
+from rankbound_study.vocabulary import AFFINE
 
-EQUAL_ON_NRBP = ("min-max", "expectation", "expectation-max")
 """Boundings that weigh every list by one factor over P(N - P) for the nRBP loss: the same training up to noise."""
 
 _DIGITS = 6
@@ -86,10 +86,10 @@ def _readings(trained: pl.DataFrame) -> dict[str, Any]:
 
 
 def _spreads(trained: pl.DataFrame) -> dict[str, float | None]:
-    equal = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(EQUAL_ON_NRBP))
+    equal = trained.filter(pl.col("loss") == "nRBP", pl.col("bounding").is_in(AFFINE))
     spreads = {}
     for _, cell in equal.group_by("dataset", "nsr", maintain_order=True):
-        if len(cell) == len(EQUAL_ON_NRBP):
+        if len(cell) == len(AFFINE):
             values = cell["ours"].to_list()
             spreads[cell_name(cell.row(0, named=True))] = _rounded(max(values) - min(values))
     return spreads

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from rankbound_study.claims.certainty import significance
+from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import tables
 from rankbound_study.report.latex_text import escaped
-from rankbound_study.figures.style import bounding_title
 from rankbound_study.results import scores
 from rankbound_study.results.scores import DataSet
+from rankbound_study.vocabulary import HONEST
 
 DIGITS = 4
 """As many decimals as the thesis prints."""
@@ -66,7 +67,7 @@ class Row:
 
 def is_honest(table: pl.DataFrame) -> bool:
     """Whether margins stand beside the means, in the place of printed scores that were made otherwise."""
-    return bool(len(table)) and table["protocol"][0] == "honest"
+    return bool(len(table)) and table["protocol"][0] == HONEST
 
 
 def layout(table: pl.DataFrame) -> tuple[list[DataSet], list[Row]]:
@@ -148,7 +149,7 @@ def _cell(found: dict[str, object] | None, base: object, best: float | None) -> 
     if found is None or not isinstance(found["ours"], float):
         return Cell(None)
     ours, margin, published = found["ours"], found["margin"], found["published"]
-    honest = found["protocol"] == "honest"
+    honest = found["protocol"] == HONEST
     return Cell(
         ours,
         published if isinstance(published, float) and found["as_printed"] and not honest else None,

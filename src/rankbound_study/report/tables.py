@@ -18,6 +18,7 @@ import polars as pl
 from rankbound_study.claims.certainty import certainty, holm_adjusted
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY
 
 TOLERANCE = 0.015
 """A cell counts as reproduced when ours and the printed score differ by no more than this."""
@@ -68,7 +69,7 @@ def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
         difference.alias("difference"),
         # A hair of slack: 0.955 - 0.940 must count as 0.015.
         (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
-        pl.col("metric").is_in(list(scores.PRINTED_METRIC.values())).alias("as_printed"),
+        pl.col("metric").is_in(list(JUDGED_BY.values())).alias("as_printed"),
     )
     table = table.with_columns(holm_adjusted(table))
     return _in_order(table.select(list(COLUMNS)).cast(COLUMNS))  # type: ignore[arg-type]
@@ -134,7 +135,7 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
     """Trained cells, then controls; by data set, loss, metric and bounding in the order of the thesis."""
     metrics = [metric for names in METRICS.values() for metric in names]
-    boundings = [*scores.BOUNDINGS, *sorted(set(table["bounding"].unique()) - set(scores.BOUNDINGS))]
+    boundings = [*BOUNDINGS, *sorted(set(table["bounding"].unique()) - set(BOUNDINGS))]
     sets = [(data_set.name, data_set.nsr) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]
     losses = [*METRICS, "none"]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from rankbound.io.seals import check_seal
 from rankbound.compare.scores import Floats
+from rankbound.io.seals import check_seal
 
 
 def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:

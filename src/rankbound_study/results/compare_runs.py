@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.data.contracts import contract_of
-from rankbound.errors import DataError, RankboundError
-from rankbound.metrics import metric
-from rankbound_study.results import selection
 from rankbound.compare.compare_files import Files, adjusted, notes_on_flips, rows_of, side_by_side
 from rankbound.compare.comparison import Settings
 from rankbound.compare.frames import names_pairs
 from rankbound.compare.report import Report, Row
+from rankbound.errors import DataError, RankboundError
+from rankbound.metrics import metric
+from rankbound_study.data.contracts import contract_of
+from rankbound_study.results import selection
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
 """Of a runs table, if none are named: those that the losses are judged by; of pairs their accuracy."""

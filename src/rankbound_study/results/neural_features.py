@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from rankbound.compare.scores import Floats
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.method_means import MethodMeans
@@ -22,7 +23,6 @@ from rankbound_study.results.neural_pairs import read_pairs, with_readings
 from rankbound_study.results.neural_runs import read_runs_by_features
 from rankbound_study.results.side_by_side import method_means
 from rankbound_study.results.validation import best_of, scores_of_methods
-from rankbound.compare.scores import Floats
 
 SCORE_COLUMNS: Mapping[str, Any] = {
     "dataset": pl.String,
@@ -49,6 +49,12 @@ GAP_COLUMNS: Mapping[str, Any] = {
     "p_value": pl.Float64,
 }
 """A row per family and number of features; without a number, the change of the gap with ten times the features."""
+
+
+NOT_RUN = (
+    "No method has run on some of the features: give a comparison of the configuration its feature_counts, such as "
+    "[5, 10, 20, 46]."
+)
 
 
 @dataclass(frozen=True)

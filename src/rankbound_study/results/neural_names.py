@@ -80,8 +80,8 @@ def what_is_missing(table: Printed) -> str:
     """Why nothing of a table has run, as far as can be known here."""
     if table.number == len(TABLES):
         return (
-            "No method has run on the features of VGG16, which need its published weights: `python -m rankbound_study weights --help` "
-            "says how they are made from the publisher's file."
+            "No method has run on the features of VGG16, which need its published weights: "
+            "`python -m rankbound_study weights --help` says how they are made from the publisher's file."
         )
     return f"No method has run on {table.title}: name their data sets under comparisons in the configuration."
 

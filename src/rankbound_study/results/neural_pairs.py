@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rankbound_study.data.contracts import read_table
-from rankbound_study.data.images import read_faces
-from rankbound.errors import DataError
-from rankbound_study.results.method_means import MethodMeans
 from rankbound.compare.explained import r_squared
 from rankbound.compare.scores import Floats, Integers
+from rankbound.errors import DataError
 from rankbound_study.config.comparisons import STUDY
+from rankbound_study.data.contracts import read_table
+from rankbound_study.data.images import read_faces
+from rankbound_study.results.method_means import MethodMeans
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Age differences, in years, that accuracy is told for; only pairs more than 5 years apart are drawn."""

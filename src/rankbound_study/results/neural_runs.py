@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import DataError
+from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
 from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 
 NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""

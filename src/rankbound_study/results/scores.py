@@ -12,20 +12,14 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, LOSSES, PUBLISHED, SELECTIONS
 
 PROTOCOLS = {
-    "published": "published protocol: epoch picked on the test part",
-    "honest": "honest protocol: epoch picked on a validation part",
+    PUBLISHED: "published protocol: epoch picked on the test part",
+    HONEST: "honest protocol: epoch picked on a validation part",
 }
-SELECTIONS = {"published": "test", "honest": "validation"}
-"""The part that picks the epoch, by protocol."""
-
-LOSSES = ("nDCG", "AP", "nRBP")
-BOUNDINGS = ("none", "min-max", "expectation", "expectation-max", "distribution")
-PRINTED_METRIC = {"nDCG": "nDCG", "AP": "AP", "nRBP": "nRBP(p=0.95)"}
-"""Loss -> the metric by which the thesis evaluates the models trained on it (Table 5.1, last column)."""
 
 _TITLES = {
     "movielens": "MovieLens",
@@ -40,7 +34,7 @@ _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", 
 class RunsChoice:
     """Which of the runs a table or figure shows; `study` and `model` are needed only where several trained one cell."""
 
-    protocol: str = "published"
+    protocol: str = PUBLISHED
     study: str | None = None
     model: str | None = None
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.data.contracts import read_table
 from rankbound.errors import ConfigError, DataError
+from rankbound_study.data.contracts import read_table
+from rankbound_study.vocabulary import HONEST, SELECTIONS
 
 KEYS = (
     "study",
@@ -27,8 +28,6 @@ KEYS = (
 
 RUNS_FILE = "runs.parquet"
 
-_PROTOCOL = "honest"
-_SELECTIONS = {"published": "test", "honest": "validation"}
 _OF_TRAINING = ("options", "loss", "bounding", "selection")
 """Keys that mean nothing to a control, which is not trained: its loss is `none`."""
 
@@ -91,8 +90,8 @@ def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
 
 def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both without what is not asked for: the honest protocol where both have it, and its way to choose an epoch."""
-    if "protocol" not in given and all(_PROTOCOL in frame["protocol"] for frame in (a, b)):
-        a, b = (frame.filter(pl.col("protocol") == _PROTOCOL) for frame in (a, b))
+    if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
+        a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
     if "selection" not in given:
         a, b = (_of_usual_selection(frame) for frame in (a, b))
     return a, b
@@ -175,7 +174,7 @@ def _named(ours: set[Any], theirs: set[Any]) -> list[tuple[str, set[Any]]]:
 
 
 def _of_usual_selection(frame: pl.DataFrame) -> pl.DataFrame:
-    usual = pl.col("selection") == pl.col("protocol").replace_strict(_SELECTIONS, default="")
+    usual = pl.col("selection") == pl.col("protocol").replace_strict(SELECTIONS, default="")
     found = frame.filter(usual | (pl.col("loss") == "none"))
     return found if len(found) else frame
 

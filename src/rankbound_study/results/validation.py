@@ -5,8 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.config.comparisons import STUDY
+from rankbound_study.results.runs_file import scan_runs
 
 
 def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> dict[str, float]:

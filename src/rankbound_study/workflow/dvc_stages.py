@@ -31,7 +31,7 @@ _HEADER = f"""\
 # pictures goes to a remote of its own; tables and metrics are small enough for git (cache: false): docs/dvc.md.
 """
 # The profile may name another configuration.
-_CODE = ["Snakefile", "config.yaml", "profiles/default", "src/rankbound", "workflow"]
+_CODE = ["Snakefile", "config.yaml", "profiles/default", "src/rankbound", "src/rankbound_study", "workflow"]
 # What trainings and figures read besides the instances, if it is made.
 _FEATURES = ("lists", "images", "features")
 

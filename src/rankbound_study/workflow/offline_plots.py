@@ -58,7 +58,7 @@ def scripts_of_snakemake() -> list[str]:
     """The texts of vega, vega-lite and vega-embed; DataError if this Snakemake does not have them."""
     found = importlib.util.find_spec("snakemake")
     if found is None or found.origin is None:
-        raise DataError("snakemake is not installed: `pip install rankbound[workflow]`")
+        raise DataError("snakemake is not installed: `pip install -e '.[study]'` in the clone")
     files = [Path(found.origin).parent / "assets/data" / name for name in SCRIPTS]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:

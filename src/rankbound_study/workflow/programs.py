@@ -35,7 +35,7 @@ def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, 
         check=False,
     )
     if f"No module named {command[0]}" in result.stderr:
-        raise DataError(f"{command[0]} is not installed: `pip install rankbound[workflow]`")
+        raise DataError(f"{command[0]} is not installed: `pip install -e '.[study]'` in the clone")
     if result.returncode:
         tail = "\n".join((result.stdout + result.stderr).strip().splitlines()[-TAIL:])
         raise DataError(f"`{' '.join(command)}` failed with status {result.returncode}:\n{tail}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import DataError
-from rankbound_study.code_inputs import ROOT
+from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
 from rankbound_study.workflow.dvc_stages import WRITE, folders_of, misfits, outputs_of_workflow, pictures_of
 from rankbound_study.workflow.programs import SNAKEMAKE, run_program
 
@@ -61,18 +61,23 @@ def _refuse(what: str, problems: Sequence[str], remedy: str) -> None:
 
 
 def _other_package(folder: Path) -> list[str]:
-    """Files of the running package that the checkout, which DVC looks at, does not have in the same bytes."""
-    own = folder.resolve() / "src/rankbound"
-    if own == ROOT.resolve():
+    """Files of the running packages that the checkout, which DVC looks at, does not have in the same bytes."""
+    own = folder.resolve() / "src"
+    if own == SOURCES.resolve():
         return []
-    names = {file.relative_to(base) for base in (own, ROOT) for file in base.rglob("*") if file.is_file()}
+    files = {
+        file.relative_to(base)
+        for base in (own, SOURCES)
+        for package in (LIBRARY, STUDY)
+        for file in (base / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
     differing = [
         name
-        for name in sorted(names)
-        if "__pycache__" not in name.parts
-        and not ((own / name).is_file() and (ROOT / name).is_file() and _same_bytes(own / name, ROOT / name))
+        for name in sorted(files)
+        if not ((own / name).is_file() and (SOURCES / name).is_file() and _same_bytes(own / name, SOURCES / name))
     ]
-    return [f"{ROOT / name} is not {own / name}" for name in differing]
+    return [f"{SOURCES / name} is not {own / name}" for name in differing]
 
 
 def _same_bytes(first: Path, second: Path) -> bool:

@@ -1,0 +1,79 @@
+"""Flags of a comparison: its test, its margin, and how it is printed."""
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rankbound.errors import ConfigError
+from rankbound.flags import plain_errors
+
+if TYPE_CHECKING:
+    from rankbound.compare.comparison import Settings
+    from rankbound.compare.report import Report
+
+
+def add_test_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare them."""
+    parser.add_argument(
+        "--margin",
+        nargs="?",
+        const="default",
+        metavar="MARGIN",
+        help="test whether A is no worse than B, and whether they are alike, by this margin in units of the metric "
+        "(0.01 without a number), or by `noise`: what a change of seed does",
+    )
+    parser.add_argument("--confidence", type=float, default=0.95, metavar="SHARE", help="of intervals (default: 0.95)")
+    parser.add_argument(
+        "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="which interval (default: BCa)"
+    )
+    parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="of the bootstrap (default: 9999)")
+    parser.add_argument("--flips", type=int, default=9999, metavar="N", help="of signs, for p (default: 9999)")
+    parser.add_argument(
+        "--random-seed", type=int, default=0, metavar="SEED", help="of resamples and flips (default: 0)"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    output.add_argument("--csv", action="store_true", help="print CSV instead of tables")
+
+
+def settings_of(arguments: argparse.Namespace) -> "Settings":
+    """The settings of the comparison that the flags ask for."""
+    from rankbound.compare.comparison import NOISE, Settings
+    from rankbound.compare.margins import MARGIN
+
+    margin: Any = arguments.margin
+    if margin == "default":
+        margin = MARGIN
+    elif margin not in (None, NOISE):
+        try:
+            margin = float(margin)
+        except ValueError:
+            raise ConfigError(f"--margin: found {margin!r}, expected a number, or {NOISE}") from None
+    return Settings(
+        confidence=arguments.confidence,
+        interval=arguments.interval,
+        resamples=arguments.resamples,
+        flips=arguments.flips,
+        seed=arguments.random_seed,
+        margin=margin,
+    )
+
+
+def print_report(arguments: argparse.Namespace, report_of: Callable[[argparse.Namespace], "Report"]) -> None:
+    """Print a comparison as the flags ask for it.
+
+    Raises:
+        RankboundError: a library of the extra `statistics` is missing.
+    """
+    from rankbound.io.files import needs_extra
+
+    with needs_extra("statistics"):
+        import rich
+        import scipy  # noqa: F401
+
+        from rankbound.compare.report import as_csv, as_json, as_text
+
+        del rich
+    with plain_errors():
+        report = report_of(arguments)
+    print(as_json(report) if arguments.json else as_csv(report) if arguments.csv else as_text(report))

@@ -1,0 +1,7 @@
+"""`python -m rankbound_study`."""
+
+import sys
+
+from rankbound_study.cli import main
+
+sys.exit(main())

@@ -1,0 +1,36 @@
+"""The study's command line: `python -m rankbound_study STEP`, each step with a record of it where one is wanted."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from pkgutil import iter_modules
+
+from rankbound.cli import build_parser, run
+from rankbound_study import commands
+
+RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
+"""Names the folder, inside the results folder, where every step leaves a record (`rankbound_study.provenance`)."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `python -m rankbound_study ARGUMENTS`; the exit status is that of `rankbound.cli.run`."""
+    names = sorted(one.name for one in iter_modules(commands.__path__) if not one.name.startswith("_"))
+    parser = build_parser(
+        "python -m rankbound_study",
+        "The steps of the study, from raw archives to the document. Snakemake runs them all: `snakemake --cores 2`.",
+        {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in names},
+    )
+    return run(parser, sys.argv[1:] if argv is None else argv, _recorded)
+
+
+def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:
+    """Leave a record of the step where the workflow wants one."""
+    folder = os.environ.get(RECORDS_VARIABLE)
+    if not folder:
+        return nullcontext()
+    from rankbound_study.provenance.recorder import recorded
+
+    return recorded(arguments, Path(folder))

@@ -1,0 +1,51 @@
+"""The step `compare`: selections of runs tables, compared topic by topic."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankbound.commands.comparison_flags import add_test_flags, print_report, settings_of
+from rankbound_study.commands._selection_flags import add_selection_flags, given_selection
+
+if TYPE_CHECKING:
+    from rankbound.compare.report import Report
+
+SUMMARY = "Compare runs of results topic by topic: difference, interval, tests, effect size, margins"
+EXAMPLES = """\
+  python -m rankbound_study compare results --dataset movielens --nsr 1 --loss AP --a bounding=none --b bounding=min-max
+  python -m rankbound_study compare results --nsr 1 --a model=popularity --b loss=nDCG bounding=none \\
+      --margin noise --json
+  python -m rankbound_study compare results other/results -m nDCG@10 --csv
+
+A and B are two results folders or runs tables; without B, two selections of one of them. What both have is compared,
+and what one of them lacks is named. Positive differences are A's. docs/statistics.md says what the numbers mean."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("a_file", type=Path, metavar="A", help="a results folder, or a runs table")
+    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="what A is compared with (default: itself)")
+    parser.add_argument(
+        "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
+    )
+    add_test_flags(parser)
+    group = add_selection_flags(
+        parser, "which runs are compared (default: the honest protocol, if both have it; its own selection)"
+    )
+    for side in ("a", "b"):
+        group.add_argument(
+            f"--{side}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"of {side.upper()} alone"
+        )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compare and print."""
+    print_report(arguments, _report)
+
+
+def _report(arguments: argparse.Namespace) -> "Report":
+    from rankbound_study.results.compare_runs import Choice, compare_runs
+
+    choice = Choice.of(given_selection(arguments), arguments.a, arguments.b)
+    files = (arguments.a_file, arguments.b_file or arguments.a_file)
+    return compare_runs(files, choice, arguments.metrics, settings_of(arguments))

@@ -1,0 +1,198 @@
+"""Digests of the code that steps run: after an edit, exactly the steps run again whose digest has changed.
+
+A step runs its command's module, what that imports, and the metrics, bounds and losses that its options or the code
+name: a training with the AP loss does not depend on the file of WARP. Digests are of the code alone; comments,
+docstrings and layout are no part of it. Nothing of the two packages is imported for them.
+"""
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import grimp
+
+from rankbound.errors import ConfigError
+
+LIBRARY, STUDY = "rankbound", "rankbound_study"
+SOURCES = Path(__file__).resolve().parents[2]
+
+NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
+"""Packages whose modules count where something names what they define (`rankbound.registry`)."""
+
+WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims"}
+"""Modules that find all modules of a package at run time, and the package."""
+
+REFERENCE = f"{STUDY}.reference"
+"""The package of printed values; a file counts where a module names it."""
+
+IGNORED = frozenset(
+    {
+        LIBRARY,
+        STUDY,
+        f"{LIBRARY}._version",
+        f"{LIBRARY}.cli",
+        f"{STUDY}.cli",
+        f"{STUDY}.commands",
+        *(f"{STUDY}.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
+    }
+)
+"""Loaded by every step, without a say in its output: a new version number must not rerun a study."""
+
+_LENGTH = 16
+_NAMING = re.compile(r"[A-Za-z][\w-]*(?:[(@]\S*)?")
+_WORD = re.compile(r"[A-Za-z][\w-]*")
+
+
+@dataclass(frozen=True)
+class _Module:
+    """What is read of a module's source.
+
+    Attributes:
+        digest: of its code.
+        names: what its texts may name: metrics, bounds and losses, among others.
+        data: the files of printed values that it names.
+        public: the modules of the names that it takes from the library's top (`rb.metric`).
+    """
+
+    digest: str
+    names: frozenset[str]
+    data: list[str]
+    public: list[str]
+
+
+class CodeDigests:
+    """The digests of the packages that this interpreter finds; every module is read once, when a step needs it."""
+
+    def __init__(self) -> None:
+        self._graph = grimp.build_graph(LIBRARY, STUDY, cache_dir=None, exclude_type_checking_imports=True)
+
+    def of_step(self, step: str, options: str = "", modules: Iterable[str] = ()) -> str:
+        """The digest of `python -m rankbound_study STEP --options OPTIONS`.
+
+        Args:
+            step: its name on the command line ("check-config").
+            options: any text that holds the names of its metrics, bounds and losses: its options, as JSON.
+            modules: further modules that it imports by a name computed at run time.
+
+        Raises:
+            ConfigError: there is no such step or module.
+        """
+        digest = hashlib.sha256()
+        for module in self.modules_of(step, options, modules):
+            digest.update(f"{module} {self._module(module).digest}\n".encode())
+            for file in self._module(module).data:
+                content = hashlib.sha256(self._data_file(file).read_bytes()).hexdigest()
+                digest.update(f"{file} {content}\n".encode())
+        return digest.hexdigest()[:_LENGTH]
+
+    def modules_of(self, step: str, options: str = "", modules: Iterable[str] = ()) -> list[str]:
+        """The modules whose code a step runs, sorted."""
+        waiting = [f"{STUDY}.commands.{step.replace('-', '_')}", *modules]
+        for name in waiting:
+            if name not in self._graph.modules:
+                raise ConfigError(f"{name} is no module below {SOURCES}")
+        found: set[str] = set()
+        names = set(_WORD.findall(options))
+        while waiting:
+            while waiting:
+                module = waiting.pop()
+                if module not in found:
+                    found.add(module)
+                    names |= self._module(module).names if module != LIBRARY else set()
+                    waiting += self._reached_from(module)
+            # A name stands for a module where the package is reached that looks it up.
+            for package in found.intersection(NAMED):
+                waiting += self._named(package, names) - found
+        return sorted(found - IGNORED)
+
+    def _reached_from(self, module: str) -> Iterator[str]:
+        """What a module's code imports, and the packages that it lies in."""
+        yield from (module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1))
+        if module == LIBRARY:
+            return
+        for imported in self._graph.find_modules_directly_imported_by(module):
+            yield from self._module(module).public if imported == LIBRARY else (imported,)
+        if module in WHOLE:
+            yield from self._graph.find_children(WHOLE[module])
+
+    def _named(self, package: str, names: set[str]) -> set[str]:
+        """The modules of a package that define what one of the names stands for."""
+        return {module for name, module in self._homes[package] if name in names}
+
+    @cached_property
+    def _homes(self) -> dict[str, list[tuple[str, str]]]:
+        """The names of each package that are looked up in it, each with the module that defines it."""
+        children = {package: self._graph.find_children(package) for package in NAMED}
+        return {
+            package: [(name, home) for home in homes for name in _names_given(self._tree(home))]
+            for package, homes in children.items()
+        }
+
+    @cached_property
+    def _public(self) -> dict[str, str]:
+        """The library's public names with their modules: it loads them on first use."""
+        for statement in self._tree(LIBRARY).body:
+            if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "_HOMES":
+                homes: dict[str, tuple[str, ...]] = ast.literal_eval(statement.value)
+                return {name: module for module, names in homes.items() for name in names}
+        raise ConfigError(f"{self._path(LIBRARY)} has no table _HOMES of its public names")
+
+    @cache  # noqa: B019 (one object a process)
+    def _module(self, name: str) -> "_Module":
+        tree = _without_docstrings(self._tree(name))
+        values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+        texts = {value for value in values if isinstance(value, str)}
+        return _Module(
+            digest=hashlib.sha256(ast.dump(tree).encode()).hexdigest(),
+            names=frozenset(word for text in texts if _NAMING.fullmatch(text) for word in _WORD.findall(text)),
+            data=sorted(text for text in texts if text.endswith((".csv", ".json")) and self._data_file(text).is_file()),
+            public=sorted({self._public[one] for one in _library_attributes(tree) if one in self._public}),
+        )
+
+    def _tree(self, name: str) -> ast.Module:
+        path = self._path(name)
+        return ast.parse(path.read_bytes(), filename=str(path))
+
+    def _path(self, name: str) -> Path:
+        path = SOURCES.joinpath(*name.split("."))
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    def _data_file(self, name: str) -> Path:
+        return SOURCES.joinpath(*REFERENCE.split("."), name)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    """The tree, from which texts that stand alone have been removed."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [one for one in node.body if not _is_text(one)]
+    return tree
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
+def _names_given(tree: ast.Module) -> Iterator[str]:
+    """The texts that classes of a module have as their `name`."""
+    for statement in (one for node in tree.body if isinstance(node, ast.ClassDef) for one in node.body):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+        value = getattr(statement, "value", None)
+        if [getattr(target, "id", "") for target in targets] == ["name"] and isinstance(value, ast.Constant):
+            yield str(value.value)
+
+
+def _library_attributes(tree: ast.Module) -> frozenset[str]:
+    """The attributes of the library that a module uses (`import rankbound as rb`)."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
+    aliases = {one.asname or one.name for node in imports for one in node.names if one.name == LIBRARY}
+    return frozenset(
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
+    )

@@ -1,0 +1,1 @@
+"""The study's code and results beside Snakemake and DVC: digests of code, stages, current files."""

@@ -1,0 +1,213 @@
+"""Columns of other libraries: the same numbers, the same memory where the layout allows, refusals by name."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+import rankbound as rb
+from rankbound.columns import from_list_column
+from rankbound.lists import Lists, as_tensor
+
+NUMBERS = [0.5, -1.0, 3.0]
+DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
+
+
+def _address(values: Any) -> int:
+    """Where the numbers of an Arrow array begin."""
+    start: int = values.buffers()[1].address + values.offset * values.type.bit_width // 8
+    return start
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_copy_is_made(dtype: Any) -> None:
+    array = np.arange(5).astype(dtype)
+    arrow = pa.array(array)
+    series = pl.Series(array)
+    frame = pd.Series(array)
+    for values, address in (
+        (array, array.ctypes.data),
+        (array[1:], array[1:].ctypes.data),
+        (arrow, _address(arrow)),
+        (arrow.slice(2, 2), _address(arrow.slice(2, 2))),
+        (pa.chunked_array([arrow]), _address(arrow)),
+        (series, series.to_numpy(allow_copy=False).ctypes.data),
+        (frame, frame.to_numpy().ctypes.data),
+    ):
+        tensor = as_tensor(values, "scores")
+        assert tensor.data_ptr() == address
+        assert tensor.numpy().dtype == dtype
+        assert tensor.tolist() == list(values if not hasattr(values, "to_pylist") else values.to_pylist())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        NUMBERS,
+        np.array(NUMBERS[::-1])[::-1],
+        np.array(NUMBERS * 2).reshape(2, 3).T[:, 0],
+        pa.chunked_array([NUMBERS[:1], [], NUMBERS[1:]]),
+        pl.concat([pl.Series(NUMBERS[:1]), pl.Series(NUMBERS[1:])], rechunk=False),
+        pd.Series(NUMBERS, dtype="Float64"),
+        pd.Series(NUMBERS, dtype="double[pyarrow]"),
+        pd.Series(NUMBERS, index=[7, 3, 5]),
+        memoryview(np.array(NUMBERS)),
+    ],
+    ids=lambda values: type(values).__name__,
+)
+def test_where_the_layout_asks_for_a_copy_the_numbers_are_the_same(values: Any) -> None:
+    assert as_tensor(values, "scores").tolist() == NUMBERS
+
+
+@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, lambda flags: pa.array([True, *flags])[1:]])
+def test_booleans_come_as_booleans(make: Any) -> None:
+    tensor = as_tensor(make([True, False, True]), "relevance")
+    assert tensor.dtype == torch.bool
+    assert tensor.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int16()])
+def test_empty_columns_keep_their_type(kind: pa.DataType) -> None:
+    for values in (pa.array([], kind), pa.chunked_array([], kind), pa.array([None, 1], kind)[:0]):
+        assert as_tensor(values, "scores").dtype == torch.from_numpy(np.empty(0, kind.to_pandas_dtype())).dtype
+    assert as_tensor(pl.Series([], dtype=pl.Float32), "scores").dtype == torch.float32
+
+
+def test_anything_with_dlpack_is_taken() -> None:
+    class Elsewhere:
+        """An array of a library that nobody here knows."""
+
+        def __init__(self) -> None:
+            self.memory = torch.tensor(NUMBERS)
+
+        def __dlpack__(self, **keywords: Any) -> Any:
+            return self.memory.__dlpack__()
+
+        def __dlpack_device__(self) -> Any:
+            return self.memory.__dlpack_device__()
+
+    values = Elsewhere()
+    assert as_tensor(values, "scores").data_ptr() == values.memory.data_ptr()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1.0, None]),
+        pa.chunked_array([[1], [None]]),
+        pl.Series([1, None]),
+        pd.Series([1, None], dtype="Int64"),
+        pd.Series([1.0, None]),
+    ],
+    ids=lambda values: type(values).__name__,
+)
+def test_nulls_are_refused_by_the_arguments_name(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"^relevance: found 1 nulls, expected a number for every item"):
+        as_tensor(values, "relevance")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [pa.array(["a"]), pl.Series(["a"]), pd.Series(["a"]), np.array(["a"]), ["a"], pa.array([[1]]), None],
+    ids=lambda values: type(values).__name__,
+)
+def test_what_is_no_numbers_is_refused_by_the_arguments_name(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"^scores: found .*, expected numbers"):
+        as_tensor(values, "scores")
+
+
+@pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series])
+def test_metrics_and_losses_take_columns(make: Any) -> None:
+    scores, relevance, offsets = [0.9, 0.1, 0.4, 0.2, 0.7], [0, 1, 0, 1, 0], [0, 3, 5]
+    expected = rb.metric("nDCG")(np.array(scores), np.array(relevance), np.array(offsets))
+    found = rb.metric("nDCG")(make(scores), make(relevance), make(offsets))
+    np.testing.assert_array_equal(found, expected)
+    tensor = torch.tensor(scores, requires_grad=True)
+    loss = rb.SmoothLoss("nDCG")
+    torch.testing.assert_close(
+        loss(tensor, make(relevance), make(offsets)), loss(tensor, torch.tensor(relevance), torch.tensor(offsets))
+    )
+
+
+LISTS = [[0.5, 1.5], [], [2.5], [3.5, 4.5, 5.5]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(LISTS),
+        pa.array([[9.0], *LISTS]).slice(1),
+        pa.array(LISTS, pa.large_list(pa.float64())),
+        pa.chunked_array([pa.array(LISTS)]),
+        pa.chunked_array([pa.array(LISTS[:1]), pa.array(LISTS[1:])]),
+        pl.Series(LISTS),
+        pd.Series(LISTS, dtype=pd.ArrowDtype(pa.list_(pa.float64()))),
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_a_list_column_is_flat_values_and_offsets(column: Any) -> None:
+    flat, offsets = from_list_column(column)
+    assert flat.tolist() == [value for values in LISTS for value in values]
+    assert offsets.tolist() == [0, 2, 2, 3, 6]
+    Lists.checked(offsets, len(flat))
+
+
+def test_a_list_column_is_not_copied() -> None:
+    arrow = pa.array(LISTS)
+    flat, offsets = from_list_column(arrow)
+    assert (flat.data_ptr(), offsets.data_ptr()) == (_address(arrow.values), _address(arrow.offsets))
+    series = pl.Series(LISTS)
+    again = [from_list_column(series)[0].data_ptr() for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_a_column_of_vectors_is_a_matrix() -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(6.0)), 2)
+    column = pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), vectors)
+    flat, offsets = from_list_column(column)
+    assert flat.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert offsets.tolist() == [0, 1, 3]
+    assert from_list_column(column.slice(1))[0].tolist() == [[2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("column", [pa.array([], pa.list_(pa.int64())), pl.Series([], dtype=pl.List(pl.Int64))])
+def test_a_column_without_lists_is_a_batch_without_lists(column: Any) -> None:
+    flat, offsets = from_list_column(column)
+    assert flat.tolist() == []
+    assert offsets.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([[1], None]), pa.array([[1, None]]), pl.Series([[1], None]), pl.Series([[1, None]])],
+    ids=["list", "value", "polars-list", "polars-value"],
+)
+def test_nulls_in_a_list_column_are_refused(column: Any) -> None:
+    with pytest.raises(ValueError, match=r"^column: found 1 nulls"):
+        from_list_column(column)
+
+
+@pytest.mark.parametrize("column", [pa.array([1, 2]), pl.Series([1]), [[1]], pa.array([["a"]])])
+def test_a_column_without_lists_of_numbers_is_refused(column: Any) -> None:
+    with pytest.raises(ValueError, match=r"^column: found .*expected"):
+        from_list_column(column)
+
+
+def test_reading_arrow_imports_nothing() -> None:
+    script = (
+        "import sys, numpy as np, pyarrow as pa\n"
+        "from rankbound.columns import column_tensor, from_list_column\n"
+        "def arrow(values, kind):\n"
+        "    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])\n"
+        "flat = arrow(np.arange(3.0), pa.float64())\n"
+        "lists = pa.ListArray.from_arrays(arrow(np.array([0, 2, 3], np.int32), pa.int32()), flat)\n"
+        "assert column_tensor(flat, 'scores').tolist() == from_list_column(lists)[0].tolist() == [0, 1, 2]\n"
+        "assert not {'pandas', 'polars'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,0 +1,225 @@
+"""`rankbound compare`: two runs, or two files of scores, and what they may lack."""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rankbound.cli import main
+from tests.comparing import Compare, assert_as_scipy_says
+
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+pytest.importorskip("rich", reason="the tables need rich")
+
+METRICS = ["-m", "nDCG(gain=linear)@10", "-m", "AP", "-m", "P@5"]
+
+Scores = Mapping[str, Mapping[str, float]]
+
+
+@pytest.fixture
+def trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Scores, Scores, Scores]:
+    """Runs a.txt and b.txt of 30 topics and their qrels.txt, in the working folder; and what is in them."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(5)
+    qrels: dict[str, dict[str, float]] = {}
+    runs: tuple[dict[str, dict[str, float]], ...] = ({}, {})
+    for topic in (f"t{place:02}" for place in range(30)):
+        grades = np.maximum(random.integers(0, 3, 25) * (random.random(25) < 0.4), [1] + [0] * 24)
+        qrels[topic] = {f"d{item}": int(grade) for item, grade in enumerate(grades)}
+        for run, noise in zip(runs, (0.8, 1.3), strict=True):
+            run[topic] = {f"d{item}": float(one) for item, one in enumerate(grades + random.normal(0, noise, 25))}
+    write_trec(qrels, *runs)
+    return qrels, *runs
+
+
+def write_trec(qrels: Scores, a: Scores, b: Scores) -> None:
+    lines = [f"{topic} 0 {item} {grade}" for topic, items in qrels.items() for item, grade in items.items()]
+    Path("qrels.txt").write_text("\n".join(lines) + "\n")
+    for name, run in (("a", a), ("b", b)):
+        lines = [f"{topic} Q0 {item} 1 {score!r} x" for topic, items in run.items() for item, score in items.items()]
+        Path(f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def compare(capsys: pytest.CaptureFixture[str]) -> Compare:
+    return Compare(main, capsys)
+
+
+class TestRuns:
+    def test_it_agrees_with_ir_measures_and_scipy(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
+        ir_measures = pytest.importorskip("ir_measures", reason="a peer, from the extra of that name")
+        names = {"nDCG(gain=linear)@10": "nDCG@10", "AP": "AP", "P@5": "P@5"}
+        found = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS, "--margin", 0.05)
+        for row in found["comparisons"]:
+            measure = ir_measures.parse_measure(names[row["metric"]])
+            scores = [
+                {one.query_id: one.value for one in ir_measures.iter_calc([measure], trec[0], run)} for run in trec[1:]
+            ]
+            a, b = (np.array([values[topic] for topic in trec[0]]) for values in scores)
+            assert row["mean_a"] == pytest.approx(a.mean())
+            assert row["mean_b"] == pytest.approx(b.mean())
+            assert_as_scipy_says(row, a, b)
+
+    def test_b_against_a(self, trec: object, compare: Compare) -> None:
+        (one,) = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP")["comparisons"]
+        (other,) = compare.json("b.txt", "a.txt", "--qrels", "qrels.txt", "-m", "AP")["comparisons"]
+        assert other["difference"] == -one["difference"]
+        assert (other["low"], other["high"]) == (-one["high"], -one["low"])
+        assert other["p_value"] == one["p_value"]
+
+    def test_what_is_missing_is_named(self, trec: tuple[Scores, Scores, Scores], compare: Compare) -> None:
+        qrels, a, b = (dict(table) for table in trec)
+        del a["t03"], b["t04"]
+        b["extra"] = b["t05"]
+        a["t06"] = dict.fromkeys(a["t06"], 1.0)
+        qrels["t07"] = dict.fromkeys(qrels["t07"], 0)
+        write_trec(qrels, a, b)
+        text = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP")
+        assert "left out: 1 topic (t03) without a score of A" in text
+        assert "left out: 1 topic (t04) without a score of B" in text
+        assert "topics of B that are not in the qrels don't count (1)" in text
+        assert "topics of A with one score for all items: their metrics are means over random orders (1)" in text
+        assert "left out: 1 topic for which neither has a score" in text
+        zero = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--missing", "zero")
+        assert "without a score of A" not in zero
+        assert "topics of the qrels that are not in A count as 0 (1)" in zero
+
+    def test_names_of_ir_measures(self, trec: object, compare: Compare) -> None:
+        found = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "nDCG@10", "--names", "ir_measures")
+        assert [row["metric"] for row in found["comparisons"]] == ["nDCG(gain=linear)@10"]
+
+    def test_a_run_against_itself(self, trec: object, compare: Compare) -> None:
+        (row,) = compare.json("a.txt", "a.txt", "--qrels", "qrels.txt", "-m", "AP")["comparisons"]
+        assert row["notes"] == ["not tested: A and B score the same in every topic"]
+        assert row["p_value"] is None
+        assert row["effect"]["ties"] == 30
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["a.txt", "b.txt", "--qrels", "qrels.txt"], "which metrics"),
+            (["a.txt", "b.txt"], "A TREC run needs its --qrels"),
+            (["a.txt", "--qrels", "qrels.txt", "-m", "AP"], "found one file, expected two"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "MAP"], "Did you mean AP"),
+            (["."], "results of the study are compared by `python -m rankbound_study compare`"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "x"], "found 'x', expected a number"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "-1"], "expected a number above 0"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--confidence", "95"], "a share such as 0.95"),
+            (["a.txt", "gone.txt", "--qrels", "qrels.txt", "-m", "AP"], "gone.txt: cannot be read"),
+        ],
+    )
+    def test_messages(self, trec: object, compare: Compare, arguments: list[str], message: str) -> None:
+        assert message in compare(*arguments, status=2)
+
+
+class TestScoresByTopic:
+    def test_what_evaluate_prints(self, trec: object, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
+        for name in ("a", "b"):
+            main(["evaluate", f"{name}.txt", "qrels.txt", *METRICS, "--per-topic", "--json"])
+            Path(f"{name}.json").write_text(capsys.readouterr().out)
+        found = compare.json("a.json", "b.json")["comparisons"]
+        assert found == compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS)["comparisons"]
+
+    def test_tables_with_folds_and_seeds(self, tmp_path: Path, compare: Compare) -> None:
+        random = np.random.default_rng(0)
+        key = [(f"0{topic}", fold, seed) for topic in range(12) for fold in range(2) for seed in range(3)]
+        frame = pl.DataFrame(key, schema=["topic", "fold", "seed"], orient="row")
+        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for file in files:
+            frame.with_columns(pl.Series("mine", random.random(len(frame))), tag=pl.lit("x")).write_csv(file)
+        (row,) = compare.json(*files)["comparisons"]
+        assert (row["n_units"], row["trainings"]["n_folds"], row["trainings"]["n_seeds"]) == (12, 2, 3)
+        assert row["trainings"]["deviation_a"] > 0
+        text = compare(*files, "--margin", "noise")
+        assert "left out of a.csv: tag, which are no numbers" in text
+        assert "Between seeds" in text
+        assert "topics and trainings" in text
+
+    def test_undefined_scores(self, tmp_path: Path, compare: Compare) -> None:
+        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        files[0].write_text("topic,AP\n007,0.5\n008,\n009,0.25\n010,NaN\n011,0.4\n")
+        files[1].write_text("topic,AP\n007,0.4\n008,0.5\n009,0.5\n010,\n7,0.4\n")
+        (row,) = compare.json(*files)["comparisons"]
+        assert (row["n_units"], row["n_undefined"]) == (2, 1)
+        assert row["notes"][:3] == [
+            "left out: 2 topics (008; 7) without a score of A",
+            "left out: 1 topic (011) without a score of B",
+            "left out: 1 topic for which neither has a score",
+        ]
+
+    def test_lower_is_better_for_some(self, tmp_path: Path, compare: Compare) -> None:
+        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for file, better in zip(files, (3, 5), strict=True):
+            file.write_text(
+                "topic,nRBP,own\n" + "".join(f"{t},{better + t % 2 * t},{better - t % 3}\n" for t in range(9))
+            )
+        rank_sum, own = compare.json(*files, "--margin", 1)["comparisons"]
+        assert (rank_sum["effect"]["wins"], own["effect"]["losses"]) == (9, 9)
+
+    @pytest.mark.parametrize(
+        ("a", "b", "message"),
+        [
+            ("topic,AP\nx,1\n", "topic,RR\nx,1\n", "no metric in common"),
+            ("topic,AP\nx,1\n", "query,AP\nx,1\n", "there is no column 'topic'; it has query, AP"),
+            ("topic,AP\nx,1\n", "topic,AP\nx,inf\n", "holds inf"),
+            ("topic,AP\nx,1\n", "topic,AP\n,1\n", "row 1 has no topic"),
+            ("topic,AP\nx,1\n", "topic,tag\nx,y\n", "no column of numbers"),
+            ("topic,AP\nx,1\nx,0\n", "topic,AP\nx,1\n", "topic x: found 2 scores"),
+            ("topic,seed,AP\nx,0,1\n", "topic,AP\nx,1\n", "the column 'seed'"),
+            ("topic,AP\nx,1\n", "", "cannot be read as scores by topic"),
+        ],
+    )
+    def test_messages(self, tmp_path: Path, compare: Compare, a: str, b: str, message: str) -> None:
+        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for file, text in zip(files, (a, b), strict=True):
+            file.write_text(text)
+        assert message in compare(*files, status=2)
+
+    @pytest.mark.parametrize("text", ['{"means": {}}', "[]", '{"per_topic": {"x": 3}}', "{"])
+    def test_json_of_something_else(self, tmp_path: Path, compare: Compare, text: str) -> None:
+        file = tmp_path / "a.json"
+        file.write_text(text)
+        assert f"{file}: cannot be read as scores by topic" in compare(file, file, status=2)
+
+    def test_topics_that_only_one_has_leave_nothing(self, tmp_path: Path, compare: Compare) -> None:
+        files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+        for file, topic in zip(files, "xy", strict=True):
+            file.write_text(f"topic,AP\n{topic},1\n")
+        assert "not compared: there is no topic for which both have a score" in compare(*files)
+
+
+class TestOutput:
+    def test_json_has_no_nan_and_csv_the_same_numbers(self, trec: object, compare: Compare) -> None:
+        arguments = ["a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS, "--margin"]
+        rows = compare.json(*arguments)["comparisons"]
+        flat = list(csv.DictReader(io.StringIO(compare(*arguments, "--csv"))))
+        assert [row["margin"]["margin"] for row in rows] == [0.01] * 3
+        for row, line in zip(rows, flat, strict=True):
+            for name in ("difference", "low", "high", "p_value", "p_adjusted", "detectable"):
+                assert float(line[name]) == row[name]
+            assert line["effect.wins"] == str(row["effect"]["wins"])
+            assert line["margin.verdict"] == row["margin"]["verdict"]
+            assert line["trainings.deviation"] == ""
+
+    def test_holm_counts_the_metrics(self, trec: object, compare: Compare) -> None:
+        rows = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS)["comparisons"]
+        raw = sorted(row["p_value"] for row in rows)
+        least = min(rows, key=lambda row: row["p_value"])
+        assert least["p_adjusted"] == pytest.approx(3 * raw[0])
+
+    def test_the_table_says_what_it_is(self, trec: object, compare: Compare) -> None:
+        text = compare("a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--interval", "t", "--confidence", 0.9)
+        assert text.startswith("A: a.txt\nB: b.txt\n")
+        assert "90 % interval" in text
+        assert "mean and standard error over topics" in text
+        assert "999 sign flips; Holm over 1 test." in text
+        assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+    def test_help_has_examples(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            main(["compare", "--help"])
+        assert "rankbound compare a.txt b.txt --qrels qrels.txt" in capsys.readouterr().out

@@ -1,0 +1,396 @@
+"""Rankers of one's own lists: what they learn, that a file gives the same ranker back, and the three subcommands."""
+
+import argparse
+import json
+import re
+import shlex
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+import rankbound as rb
+from rankbound import cli
+from rankbound.errors import DataError
+from rankbound.io.judged import JudgedLists
+from rankbound.lists import Lists
+from rankbound.training.feature_scaling import Scaling
+from rankbound.training.ranker import Recipe
+
+N_TOPICS, N_ITEMS = 40, 12
+QUICK: dict[str, Any] = {"epochs": 30, "learning_rate": 0.05}
+
+
+def planted(seed: int = 0, n_topics: int = N_TOPICS) -> JudgedLists:
+    """Lists whose relevance follows two of three features, which lie on very different scales."""
+    generator = np.random.default_rng(seed)
+    latent = generator.normal(size=(n_topics * N_ITEMS, 3))
+    relevance = np.digitize(latent[:, 0] - latent[:, 1], [0.5, 1.5])
+    features = (latent * [1000, 0.01, 1] + [1e5, 0, 3]).astype(np.float32)
+    return JudgedLists(
+        topics=[f"q{topic}" for topic in range(n_topics)],
+        items=[f"d{item}" for item in range(n_topics * N_ITEMS)],
+        relevance=relevance,
+        offsets=np.arange(n_topics + 1) * N_ITEMS,
+        features=features,
+        feature_names=["clicks", "price", "noise"],
+    )
+
+
+def frame(lists: JudgedLists) -> pl.DataFrame:
+    columns = {name: lists.features[:, at] for at, name in enumerate(lists.feature_names)}
+    topic = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
+    return pl.DataFrame({"topic": topic, "item": list(lists.items), "relevance": lists.relevance, **columns})
+
+
+def value(ranker: rb.Ranker, lists: JudgedLists) -> float:
+    return rb.evaluate_run(ranker.score_lists(lists), lists, ["nDCG"]).means()["nDCG"]
+
+
+@pytest.mark.parametrize("model", ["linear", "mlp"])
+@pytest.mark.parametrize(("scale", "least"), [("standard", 0.9), ("query", 0.8)])
+def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> None:
+    ranker = rb.train_ranker(planted(), model=model, hidden=(8,), scale=scale, bound="min-max", **QUICK)
+    random = np.random.default_rng(0).normal(size=N_TOPICS * N_ITEMS)
+    chance = np.nanmean(rb.metric("nDCG")(random, planted().relevance, planted().offsets))
+    assert value(ranker, planted(seed=1)) > least > chance + 0.1
+
+
+@pytest.mark.parametrize(
+    "recipe", [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}]
+)
+def test_a_file_gives_the_same_ranker_back(tmp_path: Path, recipe: dict[str, Any]) -> None:
+    lists = planted()
+    ranker = rb.train_ranker(lists, epochs=2, learning_rate=1e-4, **recipe)
+    ranker.save(tmp_path / "model.safetensors")
+    loaded = rb.load(tmp_path / "model.safetensors")
+    assert (loaded.recipe, loaded.feature_names, loaded.record) == (
+        ranker.recipe,
+        ranker.feature_names,
+        ranker.record,
+    )
+    np.testing.assert_array_equal(loaded.score_lists(lists).scores, ranker.score_lists(lists).scores)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
+
+
+def test_training_repeats_to_the_last_byte_and_seeds_differ(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        rb.train_ranker(planted(), epochs=2, seed=seed, model="mlp").save(tmp_path / name)
+    first, again, other = ((tmp_path / name).read_bytes() for name in "abc")
+    assert first == again
+    assert first != other
+
+
+def test_the_best_epoch_counts_and_validation_topics_do_not_train() -> None:
+    """With a learning rate that destroys what it learned, the record is that of the best epoch, not of the last."""
+    training, validation = planted(), planted(seed=1)
+    seen: list[float] = []
+    ranker = rb.train_ranker(
+        training,
+        validation,
+        epochs=6,
+        learning_rate=0.5,
+        metric="nDCG",
+        on_epoch=lambda epoch: seen.append(epoch.metrics["validation"]["nDCG"]),
+    )
+    assert len(seen) == 6
+    assert ranker.record["validation"] == max(seen)
+    assert ranker.record["epoch"] == seen.index(max(seen)) + 1
+    assert value(ranker, validation) == pytest.approx(max(seen), abs=1e-12)
+    assert (ranker.record["training_topics"], ranker.record["validation_topics"]) == (N_TOPICS, N_TOPICS)
+    with_share = rb.train_ranker(training, validation_share=0.25, epochs=1)
+    assert (with_share.record["training_topics"], with_share.record["validation_topics"]) == (30, 10)
+
+
+def test_without_validation_the_last_epoch_counts() -> None:
+    record = rb.train_ranker(planted(), validation_share=0.0, epochs=3).record
+    assert (record["epoch"], record["validation"], record["training_topics"]) == (3, None, N_TOPICS)
+
+
+def test_the_loss_and_the_bound_do_not_change_what_is_drawn() -> None:
+    """Before the first step all models are the same: comparisons between losses are paired."""
+    rankers = [
+        rb.train_ranker(planted(), epochs=1, learning_rate=1e-30, scale="none", **recipe)
+        for recipe in ({"loss": "nDCG"}, {"loss": "AP", "bound": "expectation"})
+    ]
+    first, second = (list(ranker.model.state_dict().values()) for ranker in rankers)
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+# Scoring
+
+
+def test_scores_come_in_the_kind_that_the_features_had() -> None:
+    lists = planted()
+    ranker = rb.train_ranker(lists, epochs=1)
+    array, tensor = ranker.score(lists.features), ranker.score(torch.from_numpy(lists.features))
+    assert isinstance(array, np.ndarray)
+    assert array.dtype == np.float32
+    np.testing.assert_array_equal(array, tensor.numpy())
+    assert ranker.score(lists.features.astype(np.float64)).shape == (N_TOPICS * N_ITEMS,)
+    assert ranker.score(np.empty((0, 3), np.float32)).shape == (0,)
+
+
+def test_standard_scores_do_not_depend_on_the_list_and_query_scores_do() -> None:
+    lists = planted()
+    alone = rb.train_ranker(lists, epochs=1)
+    np.testing.assert_allclose(alone.score(lists.features[5:6]), alone.score(lists.features)[5:6], rtol=1e-6)
+    within = rb.train_ranker(lists, epochs=1, scale="query")
+    with pytest.raises(ValueError, match=r"^offsets: found none, expected the lists' limits"):
+        within.score(lists.features)
+    one = within.score(lists.features[:N_ITEMS], np.array([0, N_ITEMS]))
+    np.testing.assert_allclose(one, within.score(lists.features, lists.offsets)[:N_ITEMS], rtol=1e-5, atol=1e-6)
+
+
+def test_features_are_found_by_name() -> None:
+    lists = planted()
+    ranker = rb.train_ranker(lists, epochs=1)
+    shuffled = JudgedLists(
+        topics=lists.topics,
+        items=lists.items,
+        relevance=lists.relevance,
+        offsets=lists.offsets,
+        features=np.concatenate([lists.features[:, ::-1], lists.features[:, :1]], axis=1),
+        feature_names=["noise", "price", "clicks", "more"],
+    )
+    np.testing.assert_array_equal(ranker.score_lists(shuffled).scores, ranker.score_lists(lists).scores)
+    renamed = JudgedLists(**{**vars(lists), "feature_names": ["clicks", "cost", "noise"]})
+    with pytest.raises(DataError, match="there is no feature 'price', which the ranker was trained with"):
+        ranker.score_lists(renamed)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (np.zeros((2, 4)), r"^features: found shape \(2, 4\), expected \(n_items, 3\)"),
+        (np.zeros(3), r"^features: found shape \(3,\)"),
+        (np.array([[0, 0, 0], [0, np.nan, 0]]), r"^features: found nan at item 1, feature 'price'"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(features: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rb.train_ranker(planted(), epochs=1).score(features)
+
+
+def test_scaling() -> None:
+    features = torch.tensor([[1.0, 7.0, 1e8], [3.0, 7.0, 1e8 + 8], [5.0, 7.0, 1e8 + 16]])
+    scaled = Scaling.fitted("standard", features)(features, None)
+    assert scaled[:, 1].tolist() == [0, 0, 0]
+    torch.testing.assert_close(scaled[:, 0], torch.tensor([-2.0, 0.0, 2.0]) / (8 / 3) ** 0.5)
+    torch.testing.assert_close(scaled[:, 2], scaled[:, 0])
+    lists = Lists(torch.tensor([0, 2, 2, 3]))
+    assert Scaling.fitted("query", features)(features, lists).tolist() == [[0, 0, 0], [1, 0, 1], [0, 0, 0]]
+    assert Scaling.fitted("none", features)(features, None) is features
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ({"model": "tree"}, r"^model: found 'tree', expected one of linear, mlp"),
+        ({"scale": "log"}, r"^scale: found 'log'"),
+        ({"activation": "step"}, r"^activation: found 'step'"),
+        ({"epochs": 0}, r"^epochs: found 0, expected a number above 0"),
+        ({"learning_rate": float("nan")}, r"^learning_rate: found nan"),
+        ({"hidden": (3, 0)}, r"^hidden: found \(3, 0\)"),
+        ({"validation_share": 1.0}, r"^validation_share: found 1.0"),
+        ({"loss": "nDCGG"}, r"unknown name 'nDCGG'.*Did you mean nDCG"),
+        ({"bound": "max"}, r"max"),
+        ({"metric": "nRBP"}, r"^metric nRBP: lower is better"),
+    ],
+)
+def test_recipes_that_cannot_be(recipe: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rb.train_ranker(planted(), **recipe)
+
+
+def test_lists_that_teach_nothing_are_refused() -> None:
+    lists = planted(n_topics=4)
+    empty = JudgedLists(**{**vars(lists), "relevance": np.zeros(len(lists.items), int)})
+    with pytest.raises(DataError, match="no training topic can teach anything"):
+        rb.train_ranker(empty)
+    with pytest.raises(DataError, match=r"nDCG@10 is undefined on all validation topics: none has a relevant item"):
+        rb.train_ranker(lists, empty)
+    with pytest.raises(DataError, match="found 1 topics, expected two or more"):
+        rb.train_ranker(planted(n_topics=1))
+
+
+def test_files_that_hold_no_ranker_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(DataError, match=r"model\.safetensors: there is no such file"):
+        rb.load(path)
+    path.write_bytes(b"not safetensors at all")
+    with pytest.raises(DataError, match=r"model\.safetensors: no safetensors file"):
+        rb.load(path)
+    save_file({"weight": np.zeros(3)}, path)
+    with pytest.raises(DataError, match=r"found tensors without a header of ours, expected a ranker \(ranker/1\)"):
+        rb.load(path)
+    save_file({"weight": np.zeros(3)}, path, {"rankbound": json.dumps({"format": "ranker/99"})})
+    with pytest.raises(DataError, match=r"found ranker/99, expected a ranker"):
+        rb.load(path)
+    header = {"format": "ranker/1", "recipe": {}, "feature_names": ["a"], "record": {}}
+    save_file({"weight": np.zeros(3)}, path, {"rankbound": json.dumps(header)})
+    with pytest.raises(DataError, match=r"a ranker whose parts don't fit each other"):
+        rb.load(path)
+    rb.train_ranker(planted(n_topics=4), epochs=1).save(path)
+    content = path.read_bytes()
+    for damaged in (content[:-10], content[:-10] + bytes(10), content.replace(b"clicks", b"klicks")):
+        assert damaged != content
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"model\.safetensors: damaged: .*; take another copy of it, or train it"):
+            rb.load(path)
+
+
+def test_a_recipe_reads_its_own_fields_back() -> None:
+    assert Recipe(hidden=(3,)).build(2).layers[0].weight.shape == (1, 2)
+    assert Recipe(hidden=(3,), model="mlp").build(2).layers[0].weight.shape == (3, 2)
+
+
+# The subcommands
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(("suffix", "out"), [("csv", "run.txt"), ("parquet", "run.parquet")])
+def test_train_score_and_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str, out: str) -> None:
+    lists, test = planted(), planted(seed=1)
+    for name, table in (("train", frame(lists)), ("test", frame(test))):
+        path = tmp_path / f"{name}.{suffix}"
+        table.write_csv(path) if suffix == "csv" else table.write_parquet(path)
+    model = tmp_path / "model.safetensors"
+    flags = ("--loss", "nDCG", "--bound", "min-max", "--epochs", 30, "--learning-rate", 0.05, "--device", "cpu")
+    assert run("train", tmp_path / f"train.{suffix}", "--out", model, *flags) == 0
+    printed = capsys.readouterr().out
+    assert "trained on 32 topics, 384 items, 3 features" in printed
+    assert "loss nDCG, bound min-max, linear model: epoch" in printed
+    assert f"wrote {model}" in printed
+    assert run("score", model, tmp_path / f"test.{suffix}", "--out", tmp_path / out) == 0
+    assert run("evaluate", tmp_path / out, tmp_path / f"test.{suffix}", "-m", "nDCG", "-m", "P@5", "--json") == 0
+    found = json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert found["topics"] == {"evaluated": N_TOPICS, "missing_in_run": 0, "not_in_qrels": 0}
+    assert found["means"]["nDCG"] == pytest.approx(value(rb.load(model), test), abs=1e-12)
+    assert found["means"]["nDCG"] > 0.9
+
+
+def test_validation_files_and_left_out_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = frame(planted()).with_columns(title=pl.lit("a text"))
+    table.write_csv(tmp_path / "train.csv")
+    # Other columns, in another order: the training file's features are looked for by name.
+    frame(planted(seed=1)).select("noise", "price", "topic", "clicks", "relevance").write_csv(tmp_path / "vali.csv")
+    flags = ("--validation", tmp_path / "vali.csv", "--epochs", 1, "--model", "mlp", "--hidden", "4,2")
+    assert run("train", tmp_path / "train.csv", "--out", tmp_path / "m.safetensors", *flags) == 0
+    printed = capsys.readouterr().out
+    assert "3 features (text left out: title)" in printed
+    assert f"nDCG@10 on {N_TOPICS} validation topics" in printed
+    assert rb.load(tmp_path / "m.safetensors").recipe.hidden == (4, 2)
+
+
+def test_lists_without_relevance_can_be_scored(tmp_path: Path) -> None:
+    lists = planted()
+    rb.train_ranker(lists, epochs=1).save(tmp_path / "m.safetensors")
+    frame(lists).drop("relevance", "item").write_csv(tmp_path / "new.csv")
+    assert run("score", tmp_path / "m.safetensors", tmp_path / "new.csv", "--out", tmp_path / "s.csv") == 0
+    scored = pl.read_csv(tmp_path / "s.csv")
+    assert (scored.columns, len(scored)) == (["topic", "item", "score"], len(lists.items))
+    assert scored["item"][0] == "q0-2"
+
+
+def test_evaluation_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.txt").write_text("a Q0 x 1 2 t\na Q0 y 2 1 t\nb Q0 x 1 1 t\nc Q0 x 1 1 t\n")
+    (tmp_path / "qrels.txt").write_text("a 0 y 1\nb 0 x 0\nd 0 x 1\n")
+    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", "-m", "P@1", "--per-topic") == 0
+    assert capsys.readouterr().out == (
+        "topic      AP     P@1\n"
+        "a      0.5000  0.0000\n"
+        "b           -  0.0000\n"
+        "\n"
+        "metric    mean  topics  undefined\n"
+        "AP      0.5000       1          1\n"
+        "P@1     0.0000       2          0\n"
+        "1 topics of the qrels are not in the run\n"
+        "1 topics of the run are not in the qrels\n"
+    )
+    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", "--missing", "zero") == 0
+    assert "AP      0.2500       2          1" in capsys.readouterr().out
+    flags = ("--per-topic", "--json")
+    assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", *flags) == 0
+    assert json.loads(capsys.readouterr().out)["per_topic"] == {"a": {"AP": 0.5}, "b": {"AP": None}}
+
+
+def test_names_of_another_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.txt").write_text("a Q0 x 1 2 t\na Q0 y 2 1 t\n")
+    (tmp_path / "qrels.txt").write_text("a 0 x 1\na 0 y 3\n")
+    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
+    assert run("evaluate", *files, "--names", "ir_measures", "-m", "nDCG@10", "--json") == 0
+    expected = (1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3))
+    assert json.loads(capsys.readouterr().out)["means"] == {"nDCG(gain=linear)@10": pytest.approx(expected, abs=1e-12)}
+    assert run("evaluate", *files, "--names", "trec", "-m", "ndcg") == 2
+    assert "expected one of rankbound, ir_measures" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train", "{}/lists.csv", "--out", "{}/m", "--loss", "nDGC"), "Did you mean nDCG"),
+        (("train", "{}/lists.csv", "--out", "{}/m", "--epochs", "0"), "epochs: found 0"),
+        (("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"), "there is no column 'prize'"),
+        (("train", "{}/nowhere.csv", "--out", "{}/m"), "nowhere.csv: not a readable CSV file"),
+        (("score", "{}/lists.csv", "{}/lists.csv", "--out", "{}/r"), "no safetensors file"),
+        (("evaluate", "{}/lists.csv", "{}/lists.csv", "-m", "AP"), "there is no column 'score'"),
+        (("evaluate", "{}/run.txt", "{}/lists.csv", "-m", "APP"), "unknown name 'APP'"),
+    ],
+)
+def test_mistakes_are_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    frame(planted(n_topics=3)).write_csv(tmp_path / "lists.csv")
+    (tmp_path / "run.txt").write_text("q0 Q0 d0 1 1 x\n")
+    assert run(*(argument.format(tmp_path) for argument in arguments)) == 2
+    printed = capsys.readouterr().err.splitlines()
+    assert len([line for line in printed if line.startswith("rankbound ")]) == 1
+    assert message in printed[-1]
+    assert not (tmp_path / "m").exists()
+
+
+def examples(name: str) -> list[list[str]]:
+    text = import_module(f"rankbound.commands.{name}").EXAMPLES
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("  rankbound ")]
+
+
+def test_the_examples_of_help_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lists = planted(n_topics=5)
+    frame(lists).write_csv("lists.csv")
+    frame(lists).rename({"topic": "query", "relevance": "clicked", "noise": "age"}).write_parquet("clicks.parquet")
+    rows = zip(lists.relevance.tolist(), np.repeat(range(5), N_ITEMS).tolist(), lists.features.tolist(), strict=True)
+    letor = "".join(f"{grade} qid:{topic} 1:{a} 2:{b} 3:{c}\n" for grade, topic, (a, b, c) in rows)
+    for name in ("train", "vali", "test"):
+        Path(f"{name}.letor").write_text(letor)
+    rb.write_qrels("qrels.txt", lists)
+    trained, scored = examples("train"), examples("score")
+    # What is scored has the features that the example before it trained with.
+    for arguments in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):
+        assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
+
+
+def test_help_tells_the_defaults_of_the_recipe() -> None:
+    parser = argparse.ArgumentParser()
+    import_module("rankbound.commands.train").configure(parser)
+    texts = {action.dest: action.help or "" for action in parser._actions}
+    assert texts["bound"].startswith("none (default)")
+    for one in fields(Recipe):
+        default = ",".join(map(str, one.default)) if isinstance(one.default, tuple) else str(one.default)
+        if one.name != "activation":  # from Python alone
+            assert re.search(rf"\(default: {default}\)|{default} \(default\)", texts[one.name]), one.name

@@ -1,0 +1,410 @@
+"""The numbers of a comparison against scipy's and against arithmetic that is written out; what a unit is."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
+from rankbound.compare.dyadic import standard_error
+from rankbound.compare.effects import Effect, detectable
+from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
+from rankbound.compare.frames import names_pairs, scores_of_frame, scores_of_runs
+from rankbound.compare.intervals import bootstrap, mean_interval
+from rankbound.compare.margins import REPEATABILITY, against_margin, noise_margin
+from rankbound.compare.randomisation import holm, holm_within, sign_flip
+from rankbound.errors import DataError
+
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+
+FEW = np.array([0.3, -0.1, 0.25, 0.2, -0.05, 0.4, 0.0, 0.15, -0.2, 0.1])
+RANDOM = np.random.default_rng(20)
+A, B = RANDOM.beta(4, 2, 60), RANDOM.beta(4, 2.4, 60)
+D = A - B
+QUICK = Settings(resamples=999, flips=999)
+
+
+def pair_of(a: np.ndarray, b: np.ndarray) -> Pair:
+    """Of scores `(n_units,)` or `(n_units, n_folds, n_seeds)`."""
+    values = np.stack([a, b]).astype(float)
+    values = values[:, :, None, None] if values.ndim == 2 else values
+    names = [[str(place) for place in range(size)] for size in values.shape[1:]]
+    return PairedScores(["A", "B"], names[0], values, names[1], names[2]).pair("A", "B")
+
+
+def compared(a: object, b: object) -> Comparison:
+    return compare(pair_of(np.array(a), np.array(b)), replace(QUICK, margin=0.1))
+
+
+class TestSignFlips:
+    def test_few_units_agree_with_scipy_to_the_last_digit(self) -> None:
+        exact = stats.permutation_test((FEW,), np.sum, permutation_type="samples", n_resamples=np.inf)
+        assert sign_flip(FEW) == pytest.approx(exact.pvalue, abs=1e-12)
+        signs = np.array(list(itertools.product([-1, 1], repeat=len(FEW))))
+        assert sign_flip(FEW) == pytest.approx((np.abs(signs @ FEW) >= abs(FEW.sum()) - 1e-12).mean())
+
+    def test_many_units_agree_with_scipy_up_to_the_draws(self) -> None:
+        theirs = stats.permutation_test(
+            (D,), lambda x, axis: x.mean(axis), permutation_type="samples", n_resamples=9999, vectorized=True, rng=1
+        ).pvalue
+        assert sign_flip(D) == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / 9999))
+        assert 0.005 < theirs < 0.5
+
+    def test_nan_and_zero_say_nothing(self) -> None:
+        assert sign_flip(np.concatenate([FEW, [math.nan, 0.0, 0.0]])) == sign_flip(FEW)
+        assert sign_flip(np.zeros(30)) == 1.0
+        assert math.isnan(sign_flip(np.array([math.nan])))
+
+    def test_the_smallest_p_value_is_one_of_all_draws(self) -> None:
+        assert sign_flip(np.full(40, 0.1), flips=499) == 1 / 500
+
+    def test_neither_order_nor_side_changes_the_draws(self) -> None:
+        assert sign_flip(D[RANDOM.permutation(60)]) == sign_flip(D)
+        assert sign_flip(-D) == sign_flip(D)
+
+    def test_more_units_than_bits_of_a_byte(self) -> None:
+        # 14 units are the first that are sampled: not a multiple of eight.
+        values = np.linspace(-0.1, 0.3, 14)
+        exact = stats.permutation_test((values,), np.sum, permutation_type="samples", n_resamples=np.inf).pvalue
+        assert sign_flip(values) == pytest.approx(exact, abs=0.01)
+
+
+class TestHolm:
+    def test_it_is_the_closure_of_bonferroni(self) -> None:
+        p_values = RANDOM.uniform(0, 0.3, 6).tolist()
+        for place, adjusted in enumerate(holm(p_values)):
+            subsets = [
+                chosen for size in range(1, 7) for chosen in itertools.combinations(range(6), size) if place in chosen
+            ]
+            closed = max(min(1.0, len(chosen) * min(p_values[one] for one in chosen)) for chosen in subsets)
+            assert adjusted == pytest.approx(closed)
+
+    def test_tests_that_were_not_made_do_not_count(self) -> None:
+        found = holm([0.01, math.nan, 0.04])
+        assert found[0] == 0.02
+        assert found[2] == 0.04
+        assert math.isnan(found[1])
+
+    def test_families_are_adjusted_by_themselves(self) -> None:
+        assert holm_within([0.01, 0.02, 0.03], ["x", "y", "x"]) == [0.02, 0.02, 0.03]
+
+
+class TestIntervals:
+    @pytest.mark.parametrize("method", ["BCa", "percentile"])
+    def test_they_are_scipys(self, method: str) -> None:
+        theirs = stats.bootstrap((D,), np.mean, method=method, n_resamples=9999, rng=3).confidence_interval
+        width = theirs.high - theirs.low
+        assert mean_interval(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
+
+    def test_the_t_interval_is_scipys(self) -> None:
+        theirs = stats.ttest_rel(A, B)
+        assert mean_interval(D, method="t") == pytest.approx(tuple(theirs.confidence_interval()), abs=1e-12)
+        assert over_units(D).p_value() == pytest.approx(theirs.pvalue)
+
+    def test_a_statistic_of_columns_of_the_same_units(self) -> None:
+        def correlation(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:
+            x, y = (one - one.mean(axis, keepdims=True) for one in (x, y))
+            return (x * y).sum(axis) / np.sqrt((x**2).sum(axis) * (y**2).sum(axis))
+
+        low, high = bootstrap(correlation, np.stack([A, A + B]), resamples=999)
+        assert low < np.corrcoef(A, A + B)[0, 1] < high
+
+    @pytest.mark.parametrize("method", ["BCa", "percentile"])
+    def test_neither_order_nor_side_changes_the_draws(self, method: str) -> None:
+        low, high = mean_interval(D, method=method)
+        assert mean_interval(D[RANDOM.permutation(60)], method=method) == (low, high)
+        assert mean_interval(-D, method=method) == (-high, -low)
+
+    def test_the_correction_moves_the_interval_of_skewed_differences(self) -> None:
+        skewed = RANDOM.exponential(1, 60) ** 2
+        (low, high), (plain_low, plain_high) = mean_interval(skewed), mean_interval(skewed, method="percentile")
+        assert low > plain_low
+        assert high > plain_high
+
+    def test_no_spread_no_width(self) -> None:
+        assert mean_interval(np.full(5, 0.25)) == (0.25, 0.25)
+        assert all(map(math.isnan, mean_interval(np.array([0.25]))))
+
+    def test_an_unknown_method_is_named(self) -> None:
+        with pytest.raises(ValueError, match=r"bca.*BCa"):
+            bootstrap(np.mean, D, method="bca")
+
+
+class TestEffects:
+    def test_written_out(self) -> None:
+        effect = Effect.of(np.array([0.2, 0.1, 0.0, 1e-12, -0.3]))
+        assert (effect.wins, effect.ties, effect.losses) == (2, 2, 1)
+        assert effect.superiority == 0.6
+        assert effect.standardised == pytest.approx(0.0, abs=1e-9)
+        assert Effect.of(D).standardised == pytest.approx(D.mean() / D.std(ddof=1))
+
+    def test_lower_may_be_better(self) -> None:
+        assert Effect.of(np.array([0.2, 0.1, -0.3]), higher_is_better=False).wins == 1
+
+    @pytest.mark.parametrize("freedom", [4, 30, 700, math.inf])
+    def test_the_detectable_difference_is_found_with_its_power(self, freedom: float) -> None:
+        shift = detectable(Estimate(0.0, 2.0, freedom)) / 2.0
+        critical = stats.t.isf(0.025, freedom)
+        power = stats.norm.sf(critical - shift) if math.isinf(freedom) else stats.nct.sf(critical, freedom, shift)
+        assert power == pytest.approx(0.8, abs=1e-6)
+
+    def test_the_normal_case_is_the_textbooks(self) -> None:
+        assert detectable(Estimate(0.0, 1.0, math.inf)) == pytest.approx(1.959964 + 0.841621, abs=1e-5)
+
+
+class TestMargins:
+    def test_both_tests_are_scipys(self) -> None:
+        found = against_margin(over_units(D), 0.05, "topics")
+        above = stats.ttest_1samp(D, -0.05, alternative="greater").pvalue
+        below = stats.ttest_1samp(D, 0.05, alternative="less").pvalue
+        assert found.p_not_worse == pytest.approx(above)
+        assert found.p_alike == pytest.approx(max(above, below))
+        assert (found.low, found.high) == pytest.approx(tuple(stats.ttest_rel(A, B).confidence_interval(0.9)))
+
+    @pytest.mark.parametrize(
+        ("mean", "verdict"), [(0.0, "alike"), (0.05, "no worse"), (-0.05, "worse"), (-0.01, "undecided")]
+    )
+    def test_verdicts(self, mean: float, verdict: str) -> None:
+        assert against_margin(Estimate(mean, 0.002, 50), 0.01, "topics").verdict == verdict
+
+    def test_lower_may_be_better(self) -> None:
+        assert against_margin(Estimate(-0.05, 0.002, 50), 0.01, "topics", higher_is_better=False).verdict == "no worse"
+        assert against_margin(Estimate(0.05, 0.002, 50), 0.01, "topics", higher_is_better=False).verdict == "worse"
+
+    def test_alike_is_the_interval_inside_the_margin(self) -> None:
+        for mean in np.linspace(-0.012, 0.012, 25):
+            found = against_margin(Estimate(float(mean), 0.004, 20), 0.01, "topics")
+            assert (found.p_alike <= 0.05) == (found.low >= -0.01 and found.high <= 0.01)
+
+    @pytest.mark.parametrize("margin", [0.0, -1.0, math.nan, math.inf])
+    def test_a_margin_is_a_positive_number(self, margin: float) -> None:
+        with pytest.raises(ValueError, match="margin"):
+            against_margin(over_units(D), margin, "topics")
+
+    def test_noise_is_what_a_change_of_seed_does(self) -> None:
+        a, b = RANDOM.normal(size=(2, 30, 1, 4))
+        means = [values[:, 0].mean(0).std(ddof=1) for values in (a, b)]
+        assert noise_margin(pair_of(a, b)) == pytest.approx(REPEATABILITY * math.hypot(*means) / math.sqrt(2))
+        assert pytest.approx(2.7718, abs=1e-4) == REPEATABILITY
+
+
+class TestDesigns:
+    def test_seeds_are_averaged_within_lists_and_lists_within_units(self) -> None:
+        values = np.full((1, 2, 2, 2), math.nan)
+        values[0, 0] = [[0.2, 0.4], [0.9, 0.9]]
+        values[0, 1, 1] = [0.5, math.nan]
+        assert PairedScores(["x"], ["u", "v"], values, "12", "01").matrix[:, 0] == pytest.approx([0.6, 0.5])
+
+    def test_crossed_users_are_one_unit_each(self) -> None:
+        a, b = RANDOM.normal(size=(2, 12, 5, 3))
+        pair = pair_of(a, b)
+        assert pair.differences == pytest.approx((a - b).mean((1, 2)))
+        assert compare(pair, QUICK).n_units == 12
+
+    def test_which_design_it_is(self) -> None:
+        crossed, nested = np.zeros((1, 2, 2, 1)), np.zeros((1, 2, 2, 1))
+        nested[0, 0, 1] = nested[0, 1, 0] = math.nan
+        assert PairedScores(["x"], ["u", "v"], crossed, "12", "0").is_crossed
+        assert not PairedScores(["x"], ["u", "v"], nested, "12", "0").is_crossed
+
+    def test_what_only_one_has_is_left_out_and_named(self) -> None:
+        a, b = RANDOM.normal(size=(2, 10, 2, 2))
+        b[:, 1, 1] = math.nan
+        a[3] = math.nan
+        b[4, 0, 0] = math.nan
+        a[5] = b[5] = math.nan
+        found = compare(pair_of(a, b), QUICK)
+        assert found.n_units == 8
+        assert found.n_undefined == 1
+        assert "left out: 1 training (fold 1, seed 1) that B does not have" in found.notes
+        assert "left out: 1 topic (3) without a score of A" in found.notes
+        assert "left out: 1 test list for which one of the two has no score" in found.notes
+        assert [note for note in found.notes if "no common training" in note] == []
+        kept = [0, 1, 2, 4, 6, 7, 8, 9]
+        both = np.where(np.isfinite(a) & np.isfinite(b), a - b, math.nan)[kept]
+        assert found.difference == pytest.approx(np.nanmean(np.nanmean(both, 2), 1).mean())
+
+    def test_units_that_share_no_training_are_counted(self) -> None:
+        a, b = np.full((2, 5, 2, 1), math.nan)
+        a[:4, 0] = b[1:4, 0] = a[4, 1] = 0.5
+        a[0, 0] = math.nan
+        b[0, 0], a[0, 1], b[4, 1] = 0.4, 0.5, 0.5
+        assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic that the two have in no common training")
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"systems": ["x", "y", "z"]}, "shape"),
+            ({"systems": ["x", "x"]}, "'x' twice"),
+            ({"values": np.full((2, 3, 1, 1), math.inf)}, "inf"),
+            ({"members": np.zeros((2, 2), np.int64)}, "members"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, changes: dict[str, object], message: str) -> None:
+        scores = PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"])
+        with pytest.raises(ValueError, match=message):
+            replace(scores, **changes)
+
+    def test_an_unknown_system_is_named(self) -> None:
+        with pytest.raises(ValueError, match="'z' is not one of x, y"):
+            PairedScores.of_matrix(np.zeros((3, 2)), ["x", "y"]).pair("x", "z")
+
+
+class TestTrainings:
+    def test_the_noise_floor_of_one_fold_is_the_spread_of_its_means(self) -> None:
+        cells = RANDOM.normal(size=(40, 1, 5))
+        assert seed_deviation(cells) == pytest.approx(cells[:, 0].mean(0).std(ddof=1))
+
+    def test_folds_vary_by_themselves(self) -> None:
+        cells = RANDOM.normal(size=(40, 3, 5))
+        expected = cells.mean(0).var(1, ddof=1).sum() / 9
+        assert seed_deviation(cells) ** 2 == pytest.approx(expected)
+
+    def test_without_units_effects_the_seeds_decide(self) -> None:
+        cells = np.tile(RANDOM.normal(size=(1, 1, 4)), (30, 1, 1))
+        found = over_trainings(cells)
+        theirs = stats.ttest_1samp(cells[0, 0], 0.0)
+        assert found is not None
+        assert found.interval(0.95) == pytest.approx(tuple(theirs.confidence_interval()))
+
+    def test_with_seeds_that_agree_the_units_decide(self) -> None:
+        units = RANDOM.normal(size=30)
+        found = over_trainings(np.repeat(units[:, None, None], 3, 2))
+        assert found is not None
+        assert found.standard_error == pytest.approx(over_units(units).standard_error)
+        assert found.degrees_of_freedom == pytest.approx(29)
+
+    def test_one_seed_says_nothing(self) -> None:
+        assert over_trainings(RANDOM.normal(size=(30, 5, 1))) is None
+        assert math.isnan(seed_deviation(RANDOM.normal(size=(30, 5, 1))))
+        found = compare(pair_of(*RANDOM.normal(size=(2, 30, 5, 1))), replace(QUICK, margin="noise"))
+        assert math.isnan(found.trainings.low)
+        assert found.margin is None
+        assert [note for note in found.notes if "one seed" in note and "no noise" in note]
+
+    def test_a_margin_is_held_against_new_trainings_too(self) -> None:
+        a, b = RANDOM.normal(size=(2, 30, 2, 3)) + RANDOM.normal(size=(2, 1, 2, 3))
+        found, expected = compare(pair_of(a, b), replace(QUICK, margin=0.1)).margin, over_trainings(a - b)
+        assert found is not None
+        assert expected is not None
+        assert (found.low, found.high) == pytest.approx(expected.interval(0.9))
+        assert found.covers == "topics and trainings"
+
+    def test_seeds_that_change_nothing_give_no_margin(self) -> None:
+        cells = np.repeat(RANDOM.random((2, 30, 1, 1)), 3, 3)
+        found = compare(pair_of(*cells), replace(QUICK, margin="noise"))
+        assert found.margin is None
+        assert "not tested against a margin: no score changes with the seed" in found.notes
+
+    def test_a_list_without_a_score_under_one_seed_stays(self) -> None:
+        cells = RANDOM.normal(size=(30, 2, 3))
+        cells[0, 0, 0] = math.nan
+        assert over_trainings(cells) is not None
+
+
+class TestPairsThatShareMembers:
+    def test_interval_and_test_are_of_the_normal_distribution(self) -> None:
+        faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(60)])
+        scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=faces)
+        found = compare(scores.pair("A", "B"), QUICK)
+        theirs = stats.norm(D.mean(), standard_error(D, faces))
+        assert (found.low, found.high) == pytest.approx(theirs.interval(0.95))
+        assert found.p_value == pytest.approx(2 * min(theirs.cdf(0), theirs.sf(0)))
+
+    def test_shared_members_widen_the_interval(self) -> None:
+        effects = RANDOM.normal(size=20)
+        faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(200)])
+        differences = effects[faces].sum(1)
+        assert over_members(differences, faces).standard_error > 1.5 * over_units(differences).standard_error
+
+
+class TestWhatIsNotTested:
+    def test_one_topic(self) -> None:
+        found = compared([0.5], [0.4])
+        assert found.difference == pytest.approx(0.1)
+        assert found.notes[0] == "not tested: one topic says nothing about others"
+        assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
+        assert found.margin is None
+
+    def test_no_topic(self) -> None:
+        found = compared([math.nan, 0.2], [0.3, math.nan])
+        assert found.n_units == 0
+        assert found.notes[-1].startswith("not compared")
+        assert found.effect is None
+
+    def test_constant_scores(self) -> None:
+        found = compared([1.0] * 30, B[:30])
+        assert "not tested: A scores 1 in every topic" in found.notes
+        assert math.isnan(found.p_value)
+        assert not math.isnan(found.low)
+
+    @pytest.mark.parametrize(("shift", "text"), [(0.0, "score the same"), (0.25, "differ by 0.25")])
+    def test_constant_differences(self, shift: float, text: str) -> None:
+        found = compared(B + shift, B)
+        assert [note for note in found.notes if note.startswith("not tested: A and B " + text)]
+        assert math.isnan(found.p_value)
+        assert found.difference == pytest.approx(shift)
+
+    def test_too_few_topics_to_find_anything(self) -> None:
+        found = compared([0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.05, 0.3, 0.4, 0.5])
+        assert "no difference could be significant: only 2 topics differ in score" in found.notes
+        assert found.p_value == 0.5
+
+    def test_a_family_counts_the_tests_that_were_made(self) -> None:
+        rows = [compared(A, B), compared([1.0] * 60, B), compared(A, B)]
+        found = adjust(rows)
+        assert found[0].p_adjusted == pytest.approx(2 * rows[0].p_value)
+        assert math.isnan(found[1].p_adjusted)
+        assert adjust(rows, ["x", "x", "y"])[0].p_adjusted == rows[0].p_value
+
+    @pytest.mark.parametrize(
+        "wrong", [{"confidence": 95}, {"resamples": 3}, {"flips": 0}, {"interval": "bca"}, {"margin": "seed"}]
+    )
+    def test_settings_that_make_no_sense(self, wrong: dict[str, object]) -> None:
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Settings(**wrong)  # type: ignore[arg-type]
+
+
+class TestFrames:
+    ROWS = pl.DataFrame(
+        {
+            "model": ["mf", "mf", "mf", "popularity"],
+            "loss": ["AP", "AP", "AP", "none"],
+            "bounding": "none",
+            "epoch": [3, 3, 4, 0],
+            "fold": [1, 1, 1, 1],
+            "seed": [0, 0, 1, 0],
+            "topic": ["b", "a", "a", "a"],
+            "n": 10,
+            "AP": [0.1, None, 0.3, 0.7],
+        }
+    )
+
+    def test_rows_become_scores(self) -> None:
+        scores = scores_of_runs(self.ROWS, "AP")
+        assert list(scores.systems) == ["mf / AP / none", "popularity / none / none"]
+        assert scores.units == ["a", "b"]
+        expected = [[[[math.nan, 0.3]], [[0.1, math.nan]]], [[[0.7, 0.7]], [[math.nan, math.nan]]]]
+        np.testing.assert_array_equal(scores.values, expected)
+
+    def test_controls_stand_beside_every_seed(self) -> None:
+        pair = scores_of_runs(self.ROWS, "AP").pair("mf / AP / none", "popularity / none / none")
+        assert list(pair.units) == ["a"]
+        assert pair.gaps.trainings == []
+        assert list(pair.gaps.units[1]) == ["b"]
+
+    def test_two_scores_of_one_list_are_refused_with_what_differs(self) -> None:
+        twice = pl.concat([self.ROWS, self.ROWS.with_columns(n=pl.lit(11))])
+        with pytest.raises(DataError, match=r"system mf.*topic a.*2 scores.*n: 10, 11: choose one"):
+            scores_of_runs(twice.sort("topic", "n"), "AP")
+
+    def test_topics_that_name_pairs(self) -> None:
+        pairs = pl.DataFrame({"system": "A", "topic": ["x y", "y z"], "n": 2, "PairAccuracy": [1.0, 0.0]})
+        assert names_pairs(pairs)
+        assert not names_pairs(self.ROWS)
+        members = scores_of_frame(pairs, "PairAccuracy", members=True).members
+        assert members is not None
+        assert members.tolist() == [[0, 1], [1, 2]]

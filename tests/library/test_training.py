@@ -1,0 +1,181 @@
+"""The trainer: what it learns, keeps, divides by, repeats and refuses."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import rankbound as rb
+from rankbound.lists import Lists
+from rankbound.losses import SmoothLoss
+from rankbound.training.epochs import LAST, Trained
+from rankbound.training.parts import Part, predict
+from rankbound.training.trainer import Learner, Settings, TrainingError, train
+
+
+class Table(nn.Module):
+    """One free score per item."""
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = nn.Parameter(scores.clone())
+
+
+def score(model: nn.Module, part: Part) -> Tensor:
+    assert isinstance(model, Table)
+    return model.scores[part.items]
+
+
+def part_of(relevance: list[list[int]]) -> Part:
+    sizes = torch.tensor([len(grades) for grades in relevance])
+    flat = torch.tensor([grade for grades in relevance for grade in grades])
+    lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+    names = [f"topic-{index}" for index in range(len(relevance))]
+    return Part(names, torch.arange(len(names)), torch.arange(len(flat)), flat, lists)
+
+
+RELEVANCE = [[0, 1, 0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 0, 0, 0, 0, 1, 0]]
+
+
+def run(part: Part, loss: str = "nDCG", epochs: int = 30, seed: int = 0, **keywords: object) -> tuple[Table, Trained]:
+    model = Table(keywords.pop("start", torch.zeros(len(part.items))))  # type: ignore[arg-type]
+    arguments = {
+        "settings": Settings(learning_rate=0.1, epochs=epochs, batch_size=2),
+        "monitored": [rb.metric("nDCG"), rb.metric("AP")],
+        "selections": {"test": rb.metric("nDCG")},
+        **keywords,
+    }
+    learner = Learner(model, score, part, {"test": part}, torch.Generator().manual_seed(seed))
+    (trained,) = train([learner], SmoothLoss(loss), **arguments)  # type: ignore[arg-type]
+    return model, trained
+
+
+def test_free_scores_learn_the_ideal_order() -> None:
+    part = part_of(RELEVANCE)
+    _, trained = run(part, start=-part.relevance.to(torch.float32))
+    assert trained.epochs[0].metrics["test"]["nDCG"] < 1
+    assert trained.epochs[-1].metrics["test"]["nDCG"] == 1
+    assert trained.epochs[-1].loss < trained.epochs[0].loss
+    assert [epoch.number for epoch in trained.epochs] == list(range(1, 31))
+
+
+def test_the_first_best_epoch_and_the_last_one_are_kept() -> None:
+    part = part_of(RELEVANCE)
+    model, trained = run(part, start=-part.relevance.to(torch.float32))
+    values = [epoch.metrics["test"]["nDCG"] for epoch in trained.epochs]
+    chosen = trained.selected["test"]
+    assert chosen.epoch == 1 + values.index(max(values))
+    assert chosen.score == max(values)
+    model.load_state_dict(chosen.weights)
+    value = rb.metric("nDCG")(predict(model, score, part), part.relevance, part.lists.offsets)
+    assert float(value.nanmean()) == pytest.approx(chosen.score)
+    assert trained.selected[LAST].epoch == 30
+
+
+def test_lists_without_relevant_items_change_nothing() -> None:
+    """They stay in the batches, but the mean is over the others, and their scores get no gradient."""
+    part = part_of([[0, 0, 0], [0, 0]])
+    model, trained = run(part, epochs=3)
+    assert torch.equal(model.scores.detach(), torch.zeros(5))
+    assert math.isnan(trained.epochs[-1].metrics["test"]["nDCG"])
+    whole = Settings(learning_rate=0.1, epochs=1, batch_size=8)
+    _, with_empty = run(part_of(RELEVANCE), settings=whole)
+    _, without = run(part_of([grades for grades in RELEVANCE if any(grades)]), settings=whole)
+    assert with_empty.epochs[0].loss == pytest.approx(without.epochs[0].loss)
+    assert with_empty.epochs[0].gradient_norm == pytest.approx(without.epochs[0].gradient_norm)
+
+
+def test_same_seed_same_numbers_other_seed_other_numbers() -> None:
+    part = part_of(RELEVANCE)
+    first, same, other = (run(part, epochs=5, seed=seed)[0].scores for seed in (3, 3, 4))
+    assert torch.equal(first, same)
+    assert not torch.equal(first, other)
+
+
+def test_a_batch_holds_the_asked_lists_in_the_asked_order() -> None:
+    part = part_of(RELEVANCE)
+    batch = part.batch(torch.tensor([3, 1]))
+    assert batch.lists.offsets.tolist() == [0, 7, 10]
+    assert batch.relevance.tolist() == RELEVANCE[3] + RELEVANCE[1]
+    assert batch.items.tolist() == [*range(11, 18), 5, 6, 7]
+    assert batch.topics.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_score_that_is_no_number_stops_the_run_by_name(bad: float) -> None:
+    part = part_of(RELEVANCE)
+    start = torch.zeros(len(part.items))
+    start[6] = bad
+    with pytest.raises(
+        TrainingError, match=r"epoch 1: the score of topic topic-1 is not a finite number.*learning rate"
+    ):
+        run(part, start=start)
+
+
+def test_a_loss_that_is_no_number_stops_the_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: SmoothLoss, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.where(lists.sizes == 7, math.nan, scores.sum())
+
+    monkeypatch.setattr(SmoothLoss, "of_lists", broken)
+    with pytest.raises(TrainingError, match=r"the loss of topic topic-3 is not a finite number"):
+        run(part_of(RELEVANCE))
+
+
+def test_every_epoch_may_draw_its_own_lists() -> None:
+    parts = [part_of([[0, 1, 0]]), part_of([[1, 0, 0]]), part_of([[0, 0, 0]])]
+    drawn: list[Part] = []
+
+    def draw() -> Part:
+        drawn.append(parts[len(drawn)])
+        return drawn[-1]
+
+    model = Table(torch.zeros(3))
+    (trained,) = train(
+        [Learner(model, score, draw, {"test": parts[0]}, torch.Generator().manual_seed(0))],
+        SmoothLoss("nDCG"),
+        settings=Settings(learning_rate=0.1, epochs=3, batch_size=2, optimiser="sgd"),
+        monitored=[rb.metric("nDCG")],
+        selections={"test": rb.metric("nDCG")},
+    )
+    assert drawn == parts
+    assert trained.epochs[0].gradient_norm > 0
+    assert trained.epochs[2].gradient_norm == 0, "which lists are informative is asked of each drawing"
+
+
+@pytest.mark.parametrize("loss", ["nDCG", "nRBP"])
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_learners_that_train_together_learn_what_they_would_alone(loss: str, optimiser: str) -> None:
+    """Also with other numbers of batches: who has none left stands still while the others go on."""
+    parts = [part_of(RELEVANCE), part_of(RELEVANCE[:1]), part_of([*RELEVANCE, [0, 1], [1, 0, 0]])]
+    settings = Settings(learning_rate=0.1, epochs=6, batch_size=2, optimiser=optimiser)
+
+    def learners() -> list[Learner]:
+        starts = [torch.linspace(-1, 1, len(part.items)) for part in parts]
+        return [
+            Learner(Table(start), score, part, {"test": part}, torch.Generator().manual_seed(place))
+            for place, (start, part) in enumerate(zip(starts, parts, strict=True))
+        ]
+
+    def fit(some: list[Learner]) -> list[Trained]:
+        judge = rb.metric("nDCG")
+        return train(some, SmoothLoss(loss), settings=settings, monitored=[judge], selections={"test": judge})
+
+    together, alone = fit(learners()), [fit([one])[0] for one in learners()]
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one.selected[LAST].weights, other.selected[LAST].weights)
+        assert [epoch.loss for epoch in one.epochs] == pytest.approx([epoch.loss for epoch in other.epochs], rel=1e-5)
+        assert [e.gradient_norm for e in one.epochs] == pytest.approx([e.gradient_norm for e in other.epochs], rel=1e-4)
+        assert [epoch.metrics for epoch in one.epochs] == [epoch.metrics for epoch in other.epochs]
+
+
+def test_a_bad_score_is_named_by_the_learner_whose_it_is() -> None:
+    good, bad = part_of(RELEVANCE), part_of([[0, 1], [1, 0, 0]])
+    named = Part(["first", "second"], bad.topics, bad.items, bad.relevance, bad.lists)
+    starts = (torch.zeros(len(good.items)), torch.tensor([0.0, 0.0, 0.0, math.nan, 0.0]))
+    learners = [
+        Learner(Table(start), score, part, {"test": part}, torch.Generator())
+        for start, part in zip(starts, (good, named), strict=True)
+    ]
+    with pytest.raises(TrainingError, match="the score of topic second is not"):
+        train(learners, SmoothLoss("nDCG"), settings=Settings(0.1, 1, 8), monitored=[], selections={})

@@ -1,0 +1,100 @@
+"""From tests to a verdict: families of differences, and the bootstrap of many cells at once."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rankbound.compare.estimates import Estimate
+from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, pair
+from rankbound_study.claims.resampled import resampled_means, shares_above_zero
+from rankbound_study.claims.rules import Family, all_alike, by_interval, together
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.vocabulary import BOUNDED as BOUNDINGS
+from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
+
+pytest.importorskip("scipy", reason="claims are decided by statistics")
+
+__all__ = ["evidence_of"]
+
+
+def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Contrast:
+    return Contrast(Estimate(mean, error, 100.0), margin, 101)
+
+
+class TestFamilies:
+    up, down, open_, alike = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
+
+    def test_every_difference_has_its_place(self) -> None:
+        family = Family.of({"up": self.up, "down": self.down, "open": self.open_, "alike": self.alike})
+        assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
+        assert family.extremes == ("down", "up")
+        assert family.worst_p == family.p_values["alike"] == 1
+
+    def test_one_against_refutes_and_one_open_leaves_open(self) -> None:
+        assert Family.of({1: self.up, 2: self.up}).all_higher() == CONFIRMED
+        assert Family.of({1: self.up, 2: self.open_}).all_higher() == INCONCLUSIVE
+        for against in (self.down, self.alike):
+            assert Family.of({1: self.up, 2: against}).all_higher() == REFUTED
+        assert Family.of({1: self.down, 2: self.down}).all_lower() == CONFIRMED
+        assert Family.of({1: self.down, 2: self.up}).all_lower() == REFUTED
+
+    def test_holm_counts_the_tests(self) -> None:
+        alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
+        assert Family.of(alone).higher == [0]
+        assert not Family.of(among_many).higher
+
+    def test_alike_takes_a_margin(self) -> None:
+        assert all_alike([self.alike]) == CONFIRMED
+        assert all_alike([self.alike, difference(0.0)]) == INCONCLUSIVE
+        assert all_alike([self.alike, difference(-0.3, margin=0.1)]) == REFUTED
+        assert all_alike([self.alike, difference(0.3, margin=0.1)]) == REFUTED
+
+    def test_parts_and_intervals(self) -> None:
+        assert together(CONFIRMED, CONFIRMED) == CONFIRMED
+        assert together(CONFIRMED, INCONCLUSIVE) == INCONCLUSIVE
+        assert together(INCONCLUSIVE, REFUTED) == REFUTED
+        assert [by_interval(low, low + 0.2, 0.5) for low in (0.6, 0.4, 0.2)] == [CONFIRMED, INCONCLUSIVE, REFUTED]
+
+
+class TestResamples:
+    noisy = replace(BOUNDED, noise=0.05, losses=("AP",), controls=False)
+
+    @pytest.mark.parametrize("seeds", [1, 8])
+    def test_they_spread_as_the_standard_error_says(self, evidence_of: Made, seeds: int) -> None:
+        evidence = evidence_of(replace(self.noisy, seeds=seeds))
+        pairs = {cell: pair(evidence, cell) for cell in cells(evidence, ["AP"])}
+        found = resampled_means(pairs)
+        for number, one in enumerate(pairs.values()):
+            assert found[:, number].mean() == pytest.approx(contrast(one).mean, abs=5e-4)
+            ratio = found[:, number].std() / contrast(one).estimate.standard_error
+            assert 0.8 < ratio < (1.2 if seeds == 1 else math.sqrt(3) * 1.2)
+
+    def test_shares_count_cells(self, evidence_of: Made) -> None:
+        evidence = evidence_of(study(of_bounded(0.05, nsr=1), of_bounded(-0.05, nsr=None), ratios=(1,), losses=("AP",)))
+        every = cells(evidence, ["AP"])
+        pairs = {cell: pair(evidence, cell) for cell in every}
+        whole, half = shares_above_zero(pairs, every, every[: len(BOUNDINGS)])
+        assert (whole.value, whole.low, whole.high) == (0.5, 0.5, 0.5)
+        assert (half.count, half.n, half.low) == (4, 4, 1.0)
+
+
+class TestContrasts:
+    def test_they_find_what_is_planted(self, evidence_of: Made) -> None:
+        evidence = evidence_of(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
+        found = contrasts(evidence, cells(evidence, ["AP"]))
+        planted = Cell("AP", "min-max", Column("movielens", 2), "AP")
+        assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
+        assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
+        assert found[planted].margin == pytest.approx(0.01 * 2.77 / math.sqrt(2), rel=0.7)
+
+    def test_one_seed_gives_no_margin(self, evidence_of: Made) -> None:
+        evidence = evidence_of(ONE_SEED)
+        assert all(math.isnan(one.margin) for one in contrasts(evidence, cells(evidence)).values())
+
+    def test_rounding_is_no_difference(self) -> None:
+        assert estimate(np.full((5, 2, 3), 1e-17)).p_value() == 1
+
+    def test_mq2008_comes_from_its_first_label(self, evidence_of: Made) -> None:
+        assert {cell.column.dataset for cell in cells(evidence_of(Study()))} == {"movielens", "mq2008-label1"}

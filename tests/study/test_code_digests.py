@@ -1,0 +1,141 @@
+"""Digests of the code that a step runs: a change of code changes exactly those of the steps that run it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rankbound.errors import ConfigError
+from rankbound_study import commands
+from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY, CodeDigests
+
+AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
+WARP = '{"bounding": "none", "loss": "WARP(alpha=constant)@1"}'
+JOBS = ("job", "job of AP", "job of WARP", "job of a new loss")
+STEPS = ("convert", "split", "sample", "distributions", "job", "controls", "collect", "table", "claims", "document")
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of both packages' code, which tests change and restore."""
+    folder = tmp_path_factory.mktemp("src")
+    for name in (LIBRARY, STUDY):
+        for file in (SOURCES / name).rglob("*"):
+            if file.suffix in (".py", ".csv"):
+                copy = folder / file.relative_to(SOURCES)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(file.read_bytes())
+    return folder
+
+
+@contextmanager
+def changed(path: Path, edit: Callable[[str], str]) -> Iterator[None]:
+    before = path.read_text("utf-8")
+    try:
+        path.write_text(edit(before), "utf-8")
+        yield
+    finally:
+        path.write_text(before, "utf-8")
+
+
+DIGESTS = f"""
+import json
+from rankbound_study.config.code_digests import CodeDigests
+
+codes = CodeDigests()
+found = {{step: codes.of_step(step) for step in {STEPS}}}
+found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
+found["job of a new loss"] = codes.of_step("job", "new")
+found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
+print(json.dumps(found))
+"""
+
+
+def digests(sources: Path) -> dict[str, str]:
+    """Those that an interpreter computes that finds the packages there."""
+    environment = {**os.environ, "PYTHONPATH": str(sources)}
+    result = subprocess.run(
+        [sys.executable, "-c", DIGESTS], env=environment, capture_output=True, text=True, check=True
+    )
+    found: dict[str, str] = json.loads(result.stdout)
+    return found
+
+
+def differing(sources: Path, file: str, edit: Callable[[str], str]) -> set[str]:
+    """The steps whose digest an edit changes."""
+    before = digests(sources)
+    with changed(sources / file, edit):
+        after = digests(sources)
+    return {name for name in before if before[name] != after[name]}
+
+
+def line(text: str) -> str:
+    return text + "CHANGED = True\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("rankbound/losses/warp.py", {"job of WARP", "claims", "document"}),
+        ("rankbound/io/trec.py", set()),
+        ("rankbound/io/letor.py", {"convert"}),
+        ("rankbound/training/optimisers.py", set(JOBS)),
+        ("rankbound_study/data/folds.py", {"split", "sample", "distributions", "controls", *JOBS}),
+        ("rankbound_study/claims/floors.py", {"claims", "document"}),
+        ("rankbound_study/report/render_html.py", {"document"}),
+        ("rankbound_study/figures/gains.py", {"figure_3_5"}),
+        ("rankbound/_version.py", set()),
+        ("rankbound_study/provenance/recorder.py", set()),
+    ],
+)
+def test_a_line_changes_the_steps_that_run_it(sources: Path, file: str, expected: set[str]) -> None:
+    assert differing(sources, file, line) == expected
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text + "# a comment\n",
+        lambda text: text.replace('"""', '"""Another docstring. ', 1),
+        lambda text: text.replace("\n\n\n", "\n\n\n\n"),
+    ],
+)
+def test_text_that_is_no_code_changes_nothing(sources: Path, edit: Callable[[str], str]) -> None:
+    assert differing(sources, "rankbound/metrics/average_precision.py", edit) == set()
+
+
+@pytest.mark.parametrize("package", ["metrics", "losses", "bounds/kinds"])
+def test_a_new_metric_loss_or_bound_changes_nothing(sources: Path, package: str) -> None:
+    before = digests(sources)
+    new = sources / LIBRARY / package / "new.py"
+    new.write_text('class New:\n    name = "new"\n', "utf-8")
+    try:
+        after = digests(sources)
+        assert {name for name in before if before[name] != after[name]} == {"job of a new loss"}
+    finally:
+        new.unlink()
+
+
+def test_printed_values_count_where_they_are_named(sources: Path) -> None:
+    changes = differing(sources, "rankbound_study/reference/thesis_table_5_1.csv", lambda text: text + "\n")
+    assert changes == {"table", "document"}
+
+
+def test_an_unknown_step_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"rankbound_study\.commands\.drow is no module"):
+        CodeDigests().of_step("drow")
+
+
+def test_importing_the_steps_is_light() -> None:
+    """`python -m rankbound_study --help` imports all of them: the heavy imports stand inside `run`."""
+    names = [file.stem for folder in commands.__path__ for file in Path(folder).glob("*.py") if file.stem != "__init__"]
+    modules = [f"{STUDY}.commands.{name}" for name in sorted(names)]
+    script = f"import sys\nfor name in {modules!r}:\n    __import__(name)\nprint(*sys.modules, sep='\\n')"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    heavy = {"torch", "numpy", "polars", "pyarrow", "matplotlib", "scipy", "snakemake", "yaml", "jsonschema", "grimp"}
+    assert heavy.isdisjoint(result.stdout.split())

@@ -1,0 +1,184 @@
+"""Parquet files: the same bytes for the same content, and errors that name the file and the column."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rankbound.errors import DataError
+from rankbound_study.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
+from rankbound_study.data.schemas import CONTRACTS, FEATURES, SCHEMA_KEY
+
+FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})
+
+
+def judged_lists(width: int = 3) -> pa.Table:
+    values = pa.array(np.arange(3 * width, dtype=np.float32))
+    vectors = pa.FixedSizeListArray.from_arrays(values, width)
+    features = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), vectors)
+    relevance = pa.array([[2, 0], [], [1]], pa.list_(pa.int8()))
+    return pa.table(
+        {"topic": ["a", "b", "c"], "items": [["x", "y"], [], ["z"]], "relevance": relevance, "features": features}
+    )
+
+
+def raw_parquet(path: Path, table: pa.Table, contract: str) -> Path:
+    """A file that claims a contract and was not checked."""
+    pq.write_table(table.replace_schema_metadata({SCHEMA_KEY: str(CONTRACTS[contract])}), path)
+    return path
+
+
+def empty_column(data_type: pa.DataType) -> pa.Array:
+    return pa.array([], pa.list_(pa.list_(pa.float32(), 2)) if data_type is FEATURES else data_type)
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_every_contract_round_trips_without_rows(tmp_path: Path, name: str) -> None:
+    table = pa.table({column: empty_column(kind) for column, kind in CONTRACTS[name].columns.items()})
+    write_table(table, tmp_path / "x.parquet", name)
+    assert read_table(tmp_path / "x.parquet", name).column_names == list(CONTRACTS[name].columns)
+    assert contract_of(tmp_path / "x.parquet", list(CONTRACTS)) == name
+
+
+def test_content_metadata_and_row_groups_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "lists.parquet"
+    write_table(judged_lists(), path, "lists", row_group_sizes=[2, 0, 1], metadata={"rankbound.dataset": "toy"})
+    found = read_table(path, "lists")
+    assert found.to_pylist() == judged_lists().to_pylist()
+    assert found.column("features").type.value_type.list_size == 3
+    assert read_metadata(path, "lists") == {SCHEMA_KEY: "lists/1", "rankbound.dataset": "toy"}
+    file = pq.ParquetFile(path)
+    assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2, 0, 1]
+    assert {file.metadata.row_group(0).column(0).compression} == {"ZSTD"}
+
+
+def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_table(FOLDS, tmp_path / name, "list-folds", metadata={"b": "2", "a": "1"})
+    write_table(FOLDS.select(["fold", "topic"]), tmp_path / "three", "list-folds", metadata={"a": "1", "b": "2"})
+    assert len({(tmp_path / name).read_bytes() for name in ("one", "two", "three")}) == 1
+
+
+def test_types_are_cast_where_nothing_is_lost(tmp_path: Path) -> None:
+    wide = pa.table({"topic": pa.array(["a"], pa.large_string()), "fold": pa.array([5], pa.int64())})
+    write_table(wide, tmp_path / "x.parquet", "list-folds")
+    assert read_table(tmp_path / "x.parquet", "list-folds").schema.field("fold").type == pa.int8()
+    with pytest.raises(DataError, match=r"x\.parquet.*column 'fold' cannot become int8.*300"):
+        write_table(pa.table({"topic": ["a"], "fold": [300]}), tmp_path / "x.parquet", "list-folds")
+
+
+def test_metric_columns_are_free_but_float64(tmp_path: Path) -> None:
+    contract = CONTRACTS["epochs"]
+    row = {name: pa.array([0 if kind != pa.string() else "x"], kind) for name, kind in contract.columns.items()}
+    row["nsr_train"] = pa.array([None], pa.int8())
+    table = pa.table({**row, "nDCG@10": pa.array([np.nan])})
+    write_table(table, tmp_path / "x.parquet", "epochs")
+    assert read_table(tmp_path / "x.parquet", "epochs", ["nDCG@10", "nsr_train"]).column_names == [
+        "nDCG@10",
+        "nsr_train",
+    ]
+    with pytest.raises(DataError, match="metric column 'AP' is int64, not double"):
+        write_table(table.append_column("AP", pa.array([1])), tmp_path / "y.parquet", "epochs")
+    assert not (tmp_path / "y.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (FOLDS.drop_columns(["fold"]), r"column 'fold' is missing; list-folds/1 wants it as int8.*found are topic"),
+        (FOLDS.append_column("more", pa.array([1, 2, 3])), r"column 'more' is not one of list-folds/1: topic, fold"),
+        (FOLDS.set_column(1, "fold", pa.array([1, None, 2], pa.int8())), r"column 'fold' holds 1 nulls"),
+    ],
+)
+def test_tables_that_break_the_contract_are_neither_written_nor_read(
+    tmp_path: Path, table: pa.Table, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        write_table(table, tmp_path / "x.parquet", "list-folds")
+    assert list(tmp_path.iterdir()) == []
+    path = raw_parquet(tmp_path / "raw.parquet", table, "list-folds")
+    with pytest.raises(DataError, match=rf"raw\.parquet: {message}"):
+        read_table(path, "list-folds")
+
+
+def test_a_wrong_type_names_file_column_found_and_expected(tmp_path: Path) -> None:
+    path = raw_parquet(tmp_path / "x.parquet", pa.table({"topic": ["a"], "fold": [1]}), "list-folds")
+    with pytest.raises(DataError, match=r"x\.parquet: column 'fold' is int64, but list-folds/1 wants int8"):
+        read_table(path, "list-folds")
+
+
+def test_features_of_other_types_are_refused(tmp_path: Path) -> None:
+    doubles = judged_lists().set_column(3, "features", pa.array([[[1.0]], [], [[2.0]]]))
+    path = raw_parquet(tmp_path / "x.parquet", doubles, "lists")
+    expected = re.escape("wants list<fixed_size_list<float>[d]>")
+    with pytest.raises(DataError, match=f"column 'features' is .*{expected}"):
+        read_table(path, "lists")
+
+
+def test_nulls_inside_lists_are_found(tmp_path: Path) -> None:
+    holed = judged_lists().set_column(1, "items", pa.array([["x", None], [], ["z"]]))
+    with pytest.raises(DataError, match="column 'items' holds 1 nulls"):
+        write_table(holed, tmp_path / "x.parquet", "lists")
+
+
+def test_another_contract_or_version_is_refused(tmp_path: Path) -> None:
+    write_table(FOLDS, tmp_path / "x.parquet", "list-folds")
+    with pytest.raises(DataError, match=r"x\.parquet.*should be 'lists/1', found 'list-folds/1'"):
+        read_table(tmp_path / "x.parquet", "lists")
+    with pytest.raises(DataError, match=r"should be lists/1 or interactions/1, found 'list-folds/1'"):
+        contract_of(tmp_path / "x.parquet", ("lists", "interactions"))
+    pq.write_table(FOLDS, tmp_path / "foreign.parquet")
+    with pytest.raises(DataError, match=r"should be 'list-folds/1', found none"):
+        read_table(tmp_path / "foreign.parquet", "list-folds")
+
+
+def test_an_absent_column_is_named(tmp_path: Path) -> None:
+    write_table(FOLDS, tmp_path / "x.parquet", "list-folds")
+    with pytest.raises(DataError, match=r"there is no column 'part'; it has topic, fold"):
+        read_table(tmp_path / "x.parquet", "list-folds", ["part"])
+
+
+def test_every_truncation_is_a_data_error(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(judged_lists(), path, "lists")
+    whole = path.read_bytes()
+    for size in range(0, len(whole), 37):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match=r"x\.parquet: not a readable parquet file"):
+            read_table(path, "lists")
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.parquet: there is no such file"):
+        read_table(tmp_path / "none.parquet", "lists")
+
+
+def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_table(FOLDS, path, "list-folds")
+    before = path.read_bytes()
+
+    def break_off() -> None:
+        with open_writer(path, "list-folds") as write:
+            write(FOLDS)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        break_off()
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.parquet"]
+
+
+def test_parts_of_different_width_do_not_mix(tmp_path: Path) -> None:
+    with open_writer(tmp_path / "x", "lists") as write:
+        write(judged_lists(width=3))
+        with pytest.raises(DataError, match="a later part has the columns"):
+            write(judged_lists(width=4))
+
+
+def test_row_groups_must_add_up(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="do not add up"):
+        write_table(FOLDS, tmp_path / "x", "list-folds", row_group_sizes=[1, 1])

@@ -1,0 +1,51 @@
+"""A training repeats: what its process is set to before it begins, and that the settings reach every learner."""
+
+import subprocess
+import sys
+
+import pytest
+
+from rankbound_study.models.trees import FOREST, Growth
+
+_JOB = """
+import sys
+import torch
+from rankbound_study.cli import main
+from rankbound_study.jobs import image_features, train_job
+
+def tell(*arguments, **named):
+    print(
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.benchmark,
+        torch.backends.cudnn.allow_tf32,
+        torch.backends.cuda.matmul.allow_tf32,
+        "torch._dynamo" in sys.modules,  # Torch's compiler, which nobody here needs: half of a job's start.
+    )
+
+train_job.run_job = image_features.extract_features = tell
+train_job.job_of = lambda text: None
+torch.set_num_threads(2)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "threads"),
+    [
+        (["job", "--instances", "a", "--out", "b", "--options", "{}"], "1"),
+        (["features", "--images", "a", "--weights", "b", "--out", "c"], "2"),
+    ],
+)
+def test_steps_that_compute_with_networks_use_fixed_algorithms(arguments: list[str], threads: str) -> None:
+    command = [sys.executable, "-W", "error", "-c", _JOB, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [threads, "True", "False", "False", "False", "False"]
+
+
+@pytest.mark.parametrize("kind", ["boosted-trees", FOREST])
+def test_trees_grow_in_one_thread_with_fixed_sums(kind: str) -> None:
+    found = Growth(rounds=1).parameters(kind, 5)
+    expected = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 5}
+    assert {name: found[name] for name in expected} == expected

@@ -1,0 +1,128 @@
+"""Files of distributions, and the step that makes them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from rankbound.bounds.distribution import score_distribution, score_distributions
+from rankbound.bounds.tables import DistributionTables
+from rankbound.errors import DataError
+from rankbound_study import cli
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.distribution_files import read_distributions, write_distributions
+from rankbound_study.data.sampling import ITEM_COUNT_KEY
+
+PAIRS = [(2, 1), (8, 4), (20, 10), (6, 6), (400, 200)]
+
+
+@pytest.mark.parametrize("metric", ["nDCG", "AP", "nRBP"])
+def test_tables_survive_the_file_byte_for_byte(metric: str, tmp_path: Path) -> None:
+    tables = DistributionTables.collect(one.binned() for one in score_distributions(metric, PAIRS))
+    write_distributions(tables, tmp_path / "a.parquet")
+    read = read_distributions(tmp_path / "a.parquet")
+    write_distributions(read, tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    for n, p in PAIRS:
+        before, after = tables.of(n, p), read.of(n, p)
+        assert {**vars(before), "support": 0, "probability": 0} == {**vars(after), "support": 0, "probability": 0}
+        np.testing.assert_array_equal(before.support, after.support)
+        np.testing.assert_array_equal(before.probability, after.probability)
+    values, n, p = torch.tensor([0.3, 0.9]), torch.tensor([8, 400]), torch.tensor([4, 200])
+    assert torch.equal(read.smooth_cdf(values, n, p), tables.smooth_cdf(values, n, p))
+
+
+def test_a_file_knows_the_tilt_of_its_tables(tmp_path: Path) -> None:
+    made = [score_distribution("AP", n=n, p=3, tilt=2.5) for n in (8, 9)]
+    tables = DistributionTables.collect(made)
+    write_distributions(tables, tmp_path / "AP.parquet")
+    read = read_distributions(tmp_path / "AP.parquet")
+    assert read.tilt == read.of(8, 3).tilt == 2.5
+    np.testing.assert_array_equal(read.of(9, 3).probability, made[1].probability)
+
+
+def test_plain_tables_are_written_as_if_there_were_no_tilts(tmp_path: Path) -> None:
+    write_distributions(DistributionTables.collect([score_distribution("AP", n=8, p=3)]), tmp_path / "AP.parquet")
+    assert b"rankbound.tilt" not in (tmp_path / "AP.parquet").read_bytes()
+    assert read_distributions(tmp_path / "AP.parquet").tilt == 1
+
+
+def test_a_file_holds_binary_lists_with_one_number_of_samples(tmp_path: Path) -> None:
+    binary, graded = score_distribution("nDCG", 4, 2), score_distribution("nDCG", relevance=[0, 1, 2])
+    fewer = score_distribution("nDCG", 5, 2, samples=10)
+    for ones in ([binary, graded], [binary, fewer]):
+        with pytest.raises(ValueError, match="expected binary lists and one number of samples in a file"):
+            write_distributions(DistributionTables.collect(ones), tmp_path / "t.parquet")
+    assert not (tmp_path / "t.parquet").exists()
+
+
+def write_instances(path: Path) -> None:
+    rows = [
+        ("train", "a", [1, 1, 0, 0, 0]),
+        ("train", "b", [0, 0, 0]),
+        ("train", "c", [1, 1]),
+        ("validation", "a", [1, 0, 0]),
+        ("test", "a", [0, 1]),
+    ]
+    table = pa.table(
+        {
+            "dataset": ["synthetic-x"] * len(rows),
+            "nsr": pa.array([None] * len(rows), pa.int8()),
+            "fold": pa.array([1] * len(rows), pa.int8()),
+            "split": [split for split, _, _ in rows],
+            "topic": [topic for _, topic, _ in rows],
+            "items": [list(range(len(relevance))) for _, _, relevance in rows],
+            "relevance": [relevance for _, _, relevance in rows],
+        }
+    )
+    write_table(table, path, "instances", metadata={ITEM_COUNT_KEY: "100"})
+
+
+def test_the_command_tabulates_every_list_and_the_merged_training_lists(tmp_path: Path) -> None:
+    write_instances(tmp_path / "i.parquet")
+    out = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    for path in out:
+        assert cli.main(["distributions", "AP", "--instances", str(tmp_path / "i.parquet"), "--out", str(path)]) == 0
+    assert out[0].read_bytes() == out[1].read_bytes()
+    tables = read_distributions(out[0])
+    assert list(zip(tables.n, tables.p, strict=True)) == [(2, 1), (3, 1), (5, 2), (8, 3)]
+    assert tables.metric == "AP"
+
+
+def test_the_command_samples_on_request(tmp_path: Path) -> None:
+    write_instances(tmp_path / "i.parquet")
+    options = json.dumps({"method": "sampled", "samples": 500, "seed": 3})
+    arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(tmp_path / "t.parquet"), "--options", options]
+    assert cli.main(["distributions", "nDCG", *arguments]) == 0
+    tables = read_distributions(tmp_path / "t.parquet")
+    assert tables.samples.tolist() == [500] * 4
+    expected = score_distribution("nDCG", 8, 3, method="sampled", samples=500, seed=3)
+    np.testing.assert_array_equal(tables.of(8, 3).probability, expected.probability)
+
+
+@pytest.mark.parametrize(
+    ("metric", "options", "message"),
+    [
+        ("nDGC", "{}", "Did you mean nDCG"),
+        ("AP", '{"method": "guess"}', "method 'guess'"),
+        ("AP", '{"sample": 5}', "sample"),
+    ],
+)
+def test_the_command_names_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], metric: str, options: str, message: str
+) -> None:
+    write_instances(tmp_path / "i.parquet")
+    out = tmp_path / "t.parquet"
+    arguments = ["--instances", str(tmp_path / "i.parquet"), "--out", str(out), "--options", options]
+    assert cli.main(["distributions", metric, *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_loading_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    write_instances(tmp_path / "i.parquet")
+    with pytest.raises(DataError, match="distributions/1"):
+        read_distributions(tmp_path / "i.parquet")

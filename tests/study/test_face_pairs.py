@@ -1,0 +1,292 @@
+"""Splits and pairs of faces: no picture is in two parts, and sides tell nothing."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study import cli
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.data.face_pairs import PairDrawing, Partners, draw_pairs, sample_pairs
+from rankbound_study.data.image_splits import (
+    Splitting,
+    check_no_shared_groups,
+    fold_images,
+    read_image_folds,
+    split_groups,
+)
+from rankbound_study.data.images import IMAGES_KEY, SIDE, Faces, images_table, read_faces, read_pixels
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.reader import read_instances
+from rankbound_study.data.synthetic import generate
+
+SPLITTING = Splitting("toy", folds=2, validation_share=0.2, test_share=0.2, seed=0)
+DRAWING = PairDrawing("toy", {"train": 60, "validation": 20, "test": 20}, above=5, seed=0)
+
+
+def toy_faces(count: int = 300, seed: int = 0) -> Faces:
+    """Faces of random ages, every tenth a near duplicate of the one before."""
+    random = np.random.default_rng(seed)
+    groups = np.arange(count, dtype=np.int32)
+    groups[9::10] -= 1
+    ages = random.integers(2, 81, count).astype(np.int8)
+    names = tuple(f"{number:05}A{age:02}" for number, age in enumerate(ages.tolist()))
+    return Faces(names, ages, groups, (3, 2, 2), {})
+
+
+def write_faces(path: Path, faces: Faces) -> Path:
+    numbers = np.arange(len(faces))
+    table = images_table(faces.names, numbers, faces.ages, faces.groups, np.zeros((len(faces), 3, 2, 2), np.uint8))
+    write_table(table, path, "images", metadata={IMAGES_KEY: json.dumps({"shape": faces.shape})})
+    return path
+
+
+def test_the_pixels_must_have_the_width_of_their_shape(tmp_path: Path) -> None:
+    path = write_faces(tmp_path / "x.parquet", replace(toy_faces(4), shape=(3, 2, 3)))
+    with pytest.raises(DataError, match=r"column 'pixels' holds 12 bytes a row, its shape 18"):
+        read_pixels(path)
+
+
+# Splits
+
+
+def test_every_part_gets_its_share_of_all_ages() -> None:
+    faces = toy_faces(2000)
+    part = split_groups(faces.groups, faces.ages, 1, SPLITTING)
+    shares = np.bincount(part) / len(faces)
+    np.testing.assert_allclose(shares, [0.6, 0.2, 0.2], atol=0.02)
+    for index in range(3):
+        assert abs(faces.ages[part == index].mean() - faces.ages.mean()) < 0.5
+    for old in range(10, 80, 10):
+        of_age = part[(faces.ages >= old) & (faces.ages < old + 10)]
+        np.testing.assert_allclose(np.bincount(of_age) / len(of_age), [0.6, 0.2, 0.2], atol=0.06)
+
+
+def test_near_duplicates_share_a_part_and_folds_differ() -> None:
+    faces = toy_faces(500)
+    parts = [split_groups(faces.groups, faces.ages, fold, SPLITTING) for fold in (1, 2, 1)]
+    for part in parts:
+        check_no_shared_groups(faces, part, "here")
+    np.testing.assert_array_equal(parts[0], parts[2])
+    assert (parts[0] != parts[1]).mean() > 0.3
+    other = split_groups(faces.groups, faces.ages, 1, replace(SPLITTING, seed=1))
+    assert (parts[0] != other).mean() > 0.3
+
+
+def test_a_planted_duplicate_in_two_parts_is_refused(tmp_path: Path) -> None:
+    """The check must notice one picture moved by hand, wherever folds are written or read."""
+    faces = toy_faces(60)
+    images, folds = write_faces(tmp_path / "x.parquet", faces), tmp_path / "folds.parquet"
+    fold_images(images, folds, replace(SPLITTING, folds=1))
+    part = read_image_folds(folds, faces)[1]
+    moved = int(np.flatnonzero((faces.groups != np.arange(60)) & (part == 0))[0])
+    part[moved] = 2
+    message = rf"{faces.names[moved - 1]} is in train and {faces.names[moved]} in test, but they are near duplicates"
+    with pytest.raises(DataError, match=message):
+        check_no_shared_groups(faces, part, "here")
+    table = read_table(folds, "image-folds")
+    splits = table.column("split").to_pylist()
+    splits[moved] = "test"
+    write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
+    with pytest.raises(DataError, match=message):
+        read_image_folds(folds, faces)
+    with pytest.raises(DataError, match=message):
+        sample_pairs(images, folds, tmp_path / "pairs.parquet", DRAWING)
+    assert not (tmp_path / "pairs.parquet").exists()
+
+
+def test_folds_must_be_of_the_same_faces(tmp_path: Path) -> None:
+    folds = tmp_path / "folds.parquet"
+    fold_images(write_faces(tmp_path / "x.parquet", toy_faces(60)), folds, SPLITTING)
+    with pytest.raises(DataError, match=r"fold 1: its faces are not those of the images file"):
+        read_image_folds(folds, toy_faces(60, seed=1))
+    table = read_table(folds, "image-folds")
+    splits = ["dev", *table.column("split").to_pylist()[1:]]
+    write_table(table.set_column(1, "split", pa.array(splits)), folds, "image-folds")
+    with pytest.raises(DataError, match=r"column 'split' holds 'dev'; expected one of train, validation, test"):
+        read_image_folds(folds, toy_faces(60))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"folds": 0}, r"folds is 0, expected 1 \.\. 100"),
+        ({"test_share": 0.0}, r"validation_share and test_share are 0.2 and 0.0"),
+        ({"test_share": 0.9}, r"validation_share and test_share are 0.2 and 0.9: expected above 0, sum below 1"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        fold_images(write_faces(tmp_path / "x.parquet", toy_faces()), tmp_path / "y", replace(SPLITTING, **change))
+
+
+def test_an_empty_part_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"2 faces leave the (train|validation|test) part of fold 1 empty"):
+        fold_images(write_faces(tmp_path / "x.parquet", toy_faces(2)), tmp_path / "y", SPLITTING)
+
+
+# Pairs of faces
+
+
+def drawn(faces: Faces, count: int, above: int = 5, seed: int = 0) -> npt.NDArray[np.int64]:
+    return draw_pairs(faces.ages, faces.groups, count, above, np.random.default_rng(seed))
+
+
+def possible_pairs(faces: Faces, above: int) -> set[tuple[int, int]]:
+    ages, groups = faces.ages.astype(int), faces.groups
+    pairs = ((i, j) for j in range(len(faces)) for i in range(j))
+    return {(i, j) for i, j in pairs if abs(ages[i] - ages[j]) > above and groups[i] != groups[j]}
+
+
+@pytest.mark.parametrize("above", [0, 5, 60])
+def test_pairs_are_distinct_and_far_enough_in_age(above: int) -> None:
+    faces = toy_faces(120)
+    possible = possible_pairs(faces, above)
+    partners = Partners(faces.ages, faces.groups, above)
+    assert partners.n_pairs == len(possible)
+    assert partners.counts.tolist() == np.bincount(np.array(list(possible)).ravel(), minlength=120).tolist()
+    pairs = drawn(faces, len(possible) // 2, above)
+    unordered = {(min(pair), max(pair)) for pair in pairs.tolist()}
+    assert len(unordered) == len(pairs) == len(possible) // 2
+    assert unordered <= possible
+
+
+def test_every_face_occurs_about_equally_often_and_sides_tell_nothing() -> None:
+    faces = toy_faces(400)
+    pairs = drawn(faces, 2000)
+    times = np.bincount(pairs.ravel(), minlength=len(faces))
+    assert times.mean() == 10
+    assert times.min() >= 8
+    assert times.max() <= 12
+    older_first = faces.ages[pairs[:, 0]] > faces.ages[pairs[:, 1]]
+    assert abs(older_first.mean() - 0.5) < 0.05
+    assert abs((pairs[:, 0] < pairs[:, 1]).mean() - 0.5) < 0.05
+    np.testing.assert_array_equal(pairs, drawn(faces, 2000))
+    assert not np.array_equal(pairs, drawn(faces, 2000, seed=1))
+
+
+def test_faces_with_few_partners_are_no_dead_end() -> None:
+    """Two children among adults of one age: they have all the pairs there are, and then nobody is left but adults."""
+    ages = np.array([10, 11, *[40] * 8], dtype=np.int8)
+    pairs = draw_pairs(ages, np.arange(10, dtype=np.int32), 8, 5, np.random.default_rng(0))
+    times = np.bincount(pairs.ravel(), minlength=10)
+    assert sorted(times[:2].tolist()) == [4, 4]
+    assert times[2:].max() <= 2
+
+
+@pytest.mark.parametrize(("count", "above"), [(1, 80), (10_000, 5)])
+def test_too_few_pairs_are_an_error(count: int, above: int) -> None:
+    with pytest.raises(DataError, match=r"\d+ pairs of 50 faces differ by more than \d+ years, but \d+ distinct ones"):
+        drawn(toy_faces(50), count, above)
+
+
+def test_pairs_are_lists_of_two_with_the_older_relevant(tmp_path: Path) -> None:
+    faces = toy_faces(200)
+    images, folds, out = write_faces(tmp_path / "x.parquet", faces), tmp_path / "folds.parquet", tmp_path / "y.parquet"
+    fold_images(images, folds, SPLITTING)
+    parts = read_image_folds(folds, faces)
+    sample_pairs(images, folds, out, DRAWING)
+    instances = read_instances(out)
+    assert (instances.dataset, instances.nsr, instances.folds) == ("toy", None, (1, 2))
+    assert (instances.item_count, instances.item_names) == (200, faces.names)
+    for fold in instances.folds:
+        for index, split in enumerate(SPLITS):
+            lists = instances.split(fold, split)
+            assert len(lists) == DRAWING.pairs[split]
+            assert (lists.sizes == 2).all()
+            assert (lists.positives == 1).all()
+            items = lists.items.reshape(-1, 2)
+            assert (parts[fold][items] == index).all()
+            younger, older = np.sort(faces.ages[items].astype(int), axis=1).T
+            assert (older - younger > 5).all()
+            np.testing.assert_array_equal(lists.relevance.reshape(-1, 2), faces.ages[items] == older[:, None])
+            assert instances.topics[lists.topics[0]] == " ".join(faces.names[item] for item in items[0])
+    sample_pairs(images, folds, tmp_path / "again.parquet", DRAWING)
+    assert (tmp_path / "again.parquet").read_bytes() == out.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("drawing", "error", "message"),
+    [
+        (replace(DRAWING, pairs={**DRAWING.pairs, "test": 0}), ConfigError, "test_pairs is 0: expected 1 or more"),
+        (replace(DRAWING, above=-1), ConfigError, "above is -1: expected 0 years or more"),
+        (replace(DRAWING, above=78), DataError, r"toy, fold 1, train: \d+ pairs of \d+ faces differ by more than 78"),
+    ],
+)
+def test_an_empty_pair_set_is_an_error(tmp_path: Path, drawing: PairDrawing, error: Any, message: str) -> None:
+    images, folds = write_faces(tmp_path / "x.parquet", toy_faces(60)), tmp_path / "folds.parquet"
+    fold_images(images, folds, SPLITTING)
+    with pytest.raises(error, match=message):
+        sample_pairs(images, folds, tmp_path / "y.parquet", drawing)
+    assert not (tmp_path / "y.parquet").exists()
+
+
+# Stand-in and command line
+
+
+def linear_scores(path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """Which faces were fitted, and the scores of all by ridge regression of age on pixels of half the size."""
+    faces, pixels = read_faces(path), read_pixels(path)
+    halves = pixels.reshape(-1, 3, SIDE // 2, 2, SIDE // 2, 2).mean((3, 5)).reshape(len(faces), -1) / 255
+    fitted = np.arange(len(faces)) % 5 < 3
+    centred = halves - halves[fitted].mean(0)
+    kernel = centred[fitted] @ centred[fitted].T + 30 * np.eye(fitted.sum())
+    return fitted, centred @ (centred[fitted].T @ np.linalg.solve(kernel, faces.ages[fitted] - faces.ages.mean()))
+
+
+def test_drawn_faces_can_be_learnt_in_part(tmp_path: Path) -> None:
+    generate("synthetic-aaf", tmp_path / "x.parquet", seed=0, size="demo")
+    faces = read_faces(tmp_path / "x.parquet")
+    assert faces.synthetic
+    assert (len(faces), faces.shape) == (240, (3, SIDE, SIDE))
+    assert (faces.ages.min() >= 2) & (faces.ages.max() <= 80)
+    _, sizes = np.unique(faces.groups, return_counts=True)
+    assert sorted(sizes)[-5:] == [1, 2, 2, 2, 2]  # two per cent of altered copies
+    fitted, scores = linear_scores(tmp_path / "x.parquet")
+    first, second = np.triu_indices((~fitted).sum(), 1)
+    gap, age_gap = (values[~fitted][first] - values[~fitted][second] for values in (scores, faces.ages.astype(float)))
+    accuracy = (gap * age_gap > 0)[np.abs(age_gap) > 5].mean()
+    assert 0.65 < accuracy < 0.85  # a coin 0.5, an oracle 1
+
+
+def test_the_same_seed_draws_the_same_faces(tmp_path: Path) -> None:
+    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+        generate("synthetic-aaf", tmp_path / name, seed, "12")
+    contents = [(tmp_path / name).read_bytes() for name in ("one", "two", "other")]
+    assert contents[0] == contents[1] != contents[2]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str, status: int = 0) -> str:
+        assert cli.main(arguments) == status
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return call
+
+
+def test_images_from_nothing_to_instances(run: Callable[..., str]) -> None:
+    name, pairs = "synthetic-aaf", '{"train_pairs": 100, "validation_pairs": 30, "test_pairs": 30, "seed": 2}'
+    run("generate", name, "--size", "120", "--out", "x.parquet")
+    run("split", name, "--in", "x.parquet", "--out", "folds.parquet", "--options", '{"folds": 2}')
+    files = ("--in", "x.parquet", "--folds", "folds.parquet", "--out", "pairs.parquet")
+    run("sample", name, *files, "--options", pairs)
+    instances = read_instances("pairs.parquet")
+    assert instances.synthetic
+    assert [len(instances.split(2, split)) for split in SPLITS] == [100, 30, 30]
+    assert "is synthetic, so its data set cannot be named 'aaf'" in run("sample", "aaf", *files, status=2)
+    assert "unknown key 'nsr'; known are above, seed" in run(
+        "sample", name, *files, "--options", '{"nsr": 1}', status=2
+    )
+    message = run("convert", "vgg16", "--raw", "x", "--out", "y", status=2)
+    assert "vgg16 is not converted; these are: movielens, mq2008, mslr-web10k, aaf" in message

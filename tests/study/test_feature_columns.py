@@ -1,0 +1,147 @@
+"""Methods that see some of the features: which columns, the same ones for all methods, and what is made of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from study_files import write_instances
+
+from rankbound.errors import ConfigError
+from rankbound_study.data.reader import read_instances
+from rankbound_study.jobs.feature_columns import FeatureColumns, drawn_columns, narrowed
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.scorers import input_scale
+from rankbound_study.models.pixels import PixelScale
+
+KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
+
+
+def job(method: str = "RankNet", **settings: Any) -> MethodJob:
+    names = {"study": "neural", "protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "bounding": "none"}
+    return MethodJob(
+        **names,  # type: ignore[arg-type]
+        method=method,
+        family="rank",
+        model={"name": "linear"},
+        loss="RankNet",
+        target="relevance",
+        settings=settings,
+        judged_by="nDCG@10",
+        folds=(1,),
+        seeds=(0,),
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> StudyData:
+    """Features that say where they stand: row and column."""
+    instances = read_instances(write_instances(tmp_path / "i.parquet", nsr=None))
+    features = torch.arange(instances.item_count)[:, None] * 100.0 + torch.arange(46)
+    return StudyData(instances, features, torch.device("cpu"))
+
+
+@given(width=st.integers(1, 300), data=st.data(), fold=st.integers(1, 5), seed=st.integers(0, 3))
+def test_the_columns_of_a_smaller_count_are_among_those_of_a_larger_one(
+    width: int, data: st.DataObject, fold: int, seed: int
+) -> None:
+    fewer = data.draw(st.integers(1, width))
+    more = data.draw(st.integers(fewer, width))
+    key = {**KEY, "fold": fold, "seed": seed}
+    one, other = (drawn_columns(count, width, **key).tolist() for count in (fewer, more))
+    assert len(set(one)) == fewer
+    assert set(one) <= set(other) <= set(range(width))
+    assert one == sorted(one)
+    assert drawn_columns(width, width, **key).tolist() == list(range(width))
+
+
+def test_columns_differ_between_folds_seeds_and_data_sets_alone() -> None:
+    first = drawn_columns(10, 1000, **KEY).tolist()
+    assert drawn_columns(10, 1000, **KEY).tolist() == first
+    for change in ({"fold": 2}, {"seed": 1}, {"dataset": "aaf"}, {"study": "other"}):
+        assert drawn_columns(10, 1000, **{**KEY, **change}).tolist() != first
+
+
+def test_every_column_is_drawn_about_as_often() -> None:
+    drawn = torch.cat([drawn_columns(5, 20, **{**KEY, "seed": seed}) for seed in range(400)])
+    assert (torch.bincount(drawn, minlength=20) - 100).abs().max() < 45
+
+
+def test_every_method_sees_the_same_columns(data: StudyData) -> None:
+    assert data.features is not None
+    one, columns = narrowed(job("RankNet-of-7", features=7, learning_rate=1), data, 1, 0)
+    other, _ = narrowed(job("LambdaMART-of-7", features=7), data, 1, 0)
+    assert columns is not None
+    assert one.features is not None
+    assert other.features is not None
+    assert torch.equal(one.features, other.features)
+    assert torch.equal(one.features, data.features[:, columns.indices])
+    assert torch.equal(columns.tensors()["features.columns"], columns.indices)
+
+
+def test_all_columns_are_the_features_themselves(data: StudyData) -> None:
+    every, columns = narrowed(job(features=46), data, 1, 0)
+    assert every.features is data.features, "without a copy"
+    assert columns is not None
+    assert columns.indices.tolist() == list(range(46))
+    assert narrowed(job(), data, 1, 0) == (data, None)
+
+
+@pytest.mark.parametrize("count", [0, 47])
+def test_a_count_beyond_the_features_is_told(data: StudyData, count: int) -> None:
+    with pytest.raises(
+        ConfigError, match=f"RankNet: it should see {count} features, and mq2008-label1 has 46; .* to 46"
+    ):
+        narrowed(job(features=count), data, 1, 0)
+
+
+# Pixels
+
+
+def pixels() -> torch.Tensor:
+    """Twelve places of each channel, the later channels the brighter."""
+    random = torch.Generator().manual_seed(0)
+    low = torch.tensor([0, 80, 160]).repeat_interleave(12)
+    return (low + torch.randint(0, 90, (30, 36), generator=random)).to(torch.uint8)
+
+
+def narrowed_pixels(data: StudyData, count: int) -> tuple[torch.Tensor, FeatureColumns]:
+    found, columns = narrowed(job(features=count), StudyData(data.instances, pixels(), data.device), 1, 0)
+    assert found.features is not None
+    assert columns is not None
+    return found.features, columns
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20, 36])
+def test_pixels_are_scaled_by_the_channel_that_they_are_of(data: StudyData, count: int) -> None:
+    seen, columns = narrowed_pixels(data, count)
+    assert seen.dtype == torch.uint8, "no copy in single precision"
+    rows = torch.arange(20)
+    scaled = input_scale("standard", seen, rows, columns.channels)(seen)
+    for channel in range(3):
+        own = columns.indices // 12 == channel
+        if own.any():
+            known = seen[rows][:, own].to(torch.float64) / 255
+            wanted = (seen[:, own].to(torch.float64) / 255 - known.mean()) / known.std(correction=0)
+            np.testing.assert_allclose(scaled[:, own].numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+    plain = input_scale("none", seen, rows, columns.channels)(seen)
+    assert torch.equal(plain, seen.to(torch.float32) / 255)
+
+
+def test_all_pixels_are_scaled_as_without_a_count(data: StudyData) -> None:
+    seen, columns = narrowed_pixels(data, 36)
+    assert columns.channels == (12, 12, 12)
+    one, other = PixelScale.of_pixels(seen, widths=columns.channels), PixelScale.of_pixels(pixels())
+    assert one.state_dict().keys() == other.state_dict().keys()
+    assert torch.equal(one(seen), other(pixels()))
+
+
+def test_uneven_and_even_channels_give_the_same_numbers() -> None:
+    """Rows that lack a pixel of one channel: the others' numbers, bit by bit."""
+    some, every = pixels()[:, 1:], pixels()
+    mean, deviation = (0.1, 0.4, 0.7), (0.2, 0.1, 0.3)
+    assert torch.equal(PixelScale(mean, deviation, (11, 12, 12))(some), PixelScale(mean, deviation)(every)[:, 1:])

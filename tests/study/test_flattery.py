@@ -1,0 +1,82 @@
+"""What a test-picked epoch flatters, against means that are written out."""
+
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from synthetic_runs import write_runs
+
+from rankbound_study.cli import main
+from rankbound_study.data.contracts import write_table
+from rankbound_study.report import flattery
+
+SETS = (("movielens", 1), ("mq2008-label1", None))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Honest runs of which every epoch that the test part picks scores higher: by 0.01, by 0.03 of AP."""
+    folder = tmp_path_factory.mktemp("flattery")
+    path = write_runs(folder / "honest.parquet", sets=SETS, protocols=("honest", "published"), topics=10, seeds=2)
+    rows = pl.read_parquet(path).with_columns(pl.col(pl.Float64).clip(0, 0.9))
+    validation = rows.with_columns(pl.lit("validation").alias("selection"))
+    metrics = ["nDCG", "AP", "nRBP(p=0.95)"]
+    more = pl.when(pl.col("loss") == "AP").then(0.03).otherwise(0.01)
+    test = rows.with_columns(pl.lit("test").alias("selection"), *(pl.col(name) + more for name in metrics))
+    both = pl.concat([validation, test]).unique(["protocol", "dataset", "loss", "bounding", "model", "fold", "seed",
+                                                 "topic", "selection"], maintain_order=True)  # fmt: skip
+    write_table(_arrow(both, path), folder / "runs.parquet", "runs")
+    return folder / "runs.parquet"
+
+
+def _arrow(frame: pl.DataFrame, like: Path) -> pa.Table:
+    return frame.to_arrow().cast(pa.parquet.read_schema(like).remove_metadata())
+
+
+def test_the_same_trainings_are_compared_cell_by_cell(runs: Path) -> None:
+    table = flattery.table_flattery(runs, "thesis")
+    assert len(table) == 2 * 3 * 5
+    assert table["n_trainings"].unique().to_list() == [10]
+    ap = table.filter(pl.col("loss") == "AP")
+    assert ap["flattery"].to_list() == pytest.approx([0.03] * len(ap))
+    others = table.filter(pl.col("loss") != "AP")
+    assert others["flattery"].to_list() == pytest.approx([0.01] * len(others))
+    difference = table["test_picked"] - table["validation_picked"]
+    assert difference.to_list() == pytest.approx(table["flattery"].to_list())
+    assert ((table["low"] <= table["flattery"] + 1e-9) & (table["flattery"] <= table["high"] + 1e-9)).all()
+
+
+def test_rows_stand_in_the_order_of_table_5_1(runs: Path) -> None:
+    table = flattery.table_flattery(runs, "thesis")
+    assert table["dataset"].to_list() == ["movielens"] * 15 + ["mq2008-label1"] * 15
+    assert table["loss"].to_list()[:15] == ["nDCG"] * 5 + ["AP"] * 5 + ["nRBP"] * 5
+    assert table["bounding"].to_list()[:5] == ["none", "min-max", "expectation", "expectation-max", "distribution"]
+
+
+def test_the_report_has_a_row_per_loss_and_a_column_per_bounding(runs: Path) -> None:
+    table = flattery.table_flattery(runs, "thesis")
+    rows = list(flattery.by_bounding(table))
+    assert [loss for (_, loss), _ in rows] == ["nDCG", "AP", "nRBP"] * 2
+    assert rows[0][0][0] == rows[2][0][0] == "MovieLens NSR\N{NO-BREAK SPACE}1"
+    assert [text for text, _, _ in rows[1][1]] == ["+0.0300"] * 5
+    assert all(sure for _, cells in rows for _, _, sure in cells)
+    unsure = table.with_columns(low=pl.lit(-0.01), high=pl.lit(0.03)).filter(pl.col("bounding") != "min-max")
+    ((_, cells), *_) = flattery.by_bounding(unsure)
+    assert cells[:2] == (("+0.0100", "±0.0200", False), ("–", "", False))
+
+
+def test_without_honest_runs_the_table_is_empty_and_readable(tmp_path: Path) -> None:
+    path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
+    arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"study": "thesis"}']
+    assert main([*arguments, "--out-dir", str(tmp_path)]) == 0
+    assert pl.read_csv(tmp_path / "table_flattery.csv", schema=flattery.COLUMNS).is_empty()
+    assert "test picks" in (tmp_path / "table_flattery.md").read_text("utf-8")
+    assert r"\bottomrule" in (tmp_path / "table_flattery.tex").read_text("utf-8")
+
+
+def test_other_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
+    arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"protocol": "honest"}']
+    assert main([*arguments, "--out-dir", str(tmp_path)]) == 2
+    assert "expected study alone" in capsys.readouterr().err

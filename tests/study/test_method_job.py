@@ -1,0 +1,378 @@
+"""Jobs of comparisons: every kind of model on judged lists and on pictures, and what they leave."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from safetensors.numpy import load_file
+from study_files import N_FEATURES, write_instances, write_lists
+
+from rankbound.metrics import metric
+from rankbound_study import cli
+from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.images import read_faces, read_pixels
+from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.examples import ValueScale, examples_of
+from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.parts import Inputs, StudyData
+from rankbound_study.jobs.scorers import score_distinct
+from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved
+
+TRAINER = {"optimiser": "adam", "learning_rate": 0.01, "epochs": 3, "batch_size": 4, "scale": "standard"}
+PAIRS, ITEMS = ({**TRAINER, "batches": batches} for batches in ("pairs", "items"))
+TREES = {"rounds": 4, "every": 2, "leaves": 3, "min_rows": 2}
+
+WEB: dict[str, dict[str, Any]] = {
+    "RankNet": {
+        "model": {"name": "mlp", "hidden": [4]},
+        "loss": "RankNet",
+        "settings": {**TRAINER, "batches": "pairs"},
+    },
+    "Rank-LR": {
+        "model": {"name": "linear"},
+        "loss": "RankNet",
+        "settings": {**PAIRS, "pairs": 9, "optimiser": "sgd"},
+    },
+    "Class-NN": {
+        "family": "class",
+        "model": {"name": "mlp", "hidden": [4]},
+        "settings": {**TRAINER, "batches": "items"},
+    },
+    "LambdaMART": {"model": {"name": "boosted-trees", **TREES}, "loss": "LambdaRank"},
+    "Class-RF": {"family": "class", "model": {"name": "random-forest", **TREES}, "loss": "squared"},
+}
+VALUES: dict[str, Any] = {"family": "reg", "loss": "squared", "target": "value"}
+FACES: dict[str, dict[str, Any]] = {
+    "RankCNN": {
+        "model": {"name": "cnn", "channels": [3, 1, 2], "hidden": [3]},
+        "loss": "RankNet",
+        "settings": {**TRAINER, "epochs": 1},
+    },
+    "Rank-LR": {"model": {"name": "linear"}, "loss": "RankNet", "settings": TRAINER},
+    "Reg-NN": {**VALUES, "model": {"name": "mlp", "hidden": [3]}, "settings": {**TRAINER, "learning_rate": 1e-4}},
+    "Reg-l1": {**VALUES, "model": {"name": "lasso", "penalties": [0.5, 0.2]}},
+    "Reg-l2": {**VALUES, "model": {"name": "ridge", "penalties": [0.1, 0.01, 0.001]}},
+    "Reg-Boost": {**VALUES, "model": {"name": "boosted-trees", **TREES, "feature_share": 0.01, "bins": 8}},
+}
+
+
+def options(method: str, dataset: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "study": "neural",
+        "protocol": "honest",
+        "dataset": dataset,
+        "nsr": None,
+        "method": method,
+        "family": "rank",
+        "loss": "logistic",
+        "bounding": "none",
+        "target": "relevance",
+        "settings": {},
+        "judged_by": "PairAccuracy" if "aaf" in dataset else "nDCG@10",
+        "folds": [1],
+        "seeds": [0],
+        **changes,
+    }
+
+
+def frame(path: Path, contract: str = "runs") -> pl.DataFrame:
+    read = pl.from_arrow(read_table(path, contract))
+    assert isinstance(read, pl.DataFrame)
+    return read
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    folder = tmp_path_factory.mktemp("web")
+    return Inputs(write_instances(folder / "i.parquet", nsr=None), write_lists(folder / "l.parquet"))
+
+
+@pytest.fixture(scope="module")
+def faces(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    folder = tmp_path_factory.mktemp("faces")
+    images, folds, pairs = (folder / f"{name}.parquet" for name in ("images", "folds", "pairs"))
+    counts = json.dumps({"train_pairs": 60, "validation_pairs": 20, "test_pairs": 20})
+    steps = (
+        ["generate", "synthetic-aaf", "--size", "80", "--out", str(images)],
+        ["split", "synthetic-aaf", "--in", str(images), "--out", str(folds), "--options", '{"folds": 1}'],
+        [
+            "sample",
+            "synthetic-aaf",
+            "--in",
+            str(images),
+            "--folds",
+            str(folds),
+            "--out",
+            str(pairs),
+            "--options",
+            counts,
+        ],
+    )
+    for arguments in steps:
+        assert cli.main([*arguments, *(["--options", counts] if arguments[0] == "sample" else [])]) == 0
+    return Inputs(pairs, images=images)
+
+
+def run(folder: Path, inputs: Inputs, method: str, **changes: Any) -> Path:
+    dataset, methods = ("synthetic-aaf", FACES) if inputs.images else ("mq2008-label1", WEB)
+    given = options(method, dataset, **{**methods[method], **changes})
+    out = folder / "none.parquet"
+    data = ["--images", str(inputs.images)] if inputs.images else ["--lists", str(inputs.lists)]
+    arguments = ["job", "--instances", str(inputs.instances), *data, "--out", str(out), "--device", "cpu"]
+    assert cli.main([*arguments, "--options", json.dumps(given)]) == 0
+    return out
+
+
+def inputs_of(request: pytest.FixtureRequest, name: str) -> Inputs:
+    found: Inputs = request.getfixturevalue(name)
+    return found
+
+
+CASES = [*(("web", method) for method in WEB), *(("faces", method) for method in FACES)]
+
+
+@pytest.mark.parametrize(("data", "method"), CASES)
+def test_every_kind_of_model_leaves_the_same_files(
+    tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
+) -> None:
+    inputs = inputs_of(request, data)
+    out = run(tmp_path / "first", inputs, method)
+    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
+    assert set(runs["selection"]) == {"test", "validation", "last"}
+    assert set(runs["model"]) == {method}
+    assert set(RUN_METRICS) < set(runs.columns)
+    assert json.loads(runs["options"][0])["judged_by"] in epochs.columns
+    assert {"test", "validation"} == set(epochs["part"])
+    chosen = runs.filter(selection="validation")
+    judge = json.loads(runs["options"][0])["judged_by"]
+    means = epochs.filter(part="validation").sort("epoch")
+    best = means["epoch"][int(np.argmax(means[judge].to_numpy()))]
+    assert chosen["epoch"].unique().to_list() == [best]
+    # What was kept of the chosen epoch's predictions gives its metrics, and those that were measured on the way.
+    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    truth = frame(inputs.instances, "instances").filter(split="test", fold=1)
+    joined = truth.join(predictions, on="topic", suffix="_scored", maintain_order="left")
+    assert joined["items"].to_list() == joined["items_scored"].to_list()
+    offsets = np.concatenate([[0], joined["scores"].list.len().cum_sum().to_numpy()])
+    scores, relevance = (np.concatenate(joined[name].to_list()) for name in ("scores", "relevance"))
+    again = metric(judge)(scores.astype(np.float64), relevance, offsets)
+    np.testing.assert_allclose(np.asarray(again), chosen[judge].to_numpy(), atol=1e-9)
+    on_the_way = epochs.filter(part="test", epoch=best)[judge][0]
+    assert on_the_way == pytest.approx(float(np.nanmean(again)), abs=1e-9)
+    run(tmp_path / "second", inputs, method)
+    assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
+
+
+@pytest.mark.parametrize("method", ["Reg-NN", "Reg-l2", "Reg-Boost"])
+def test_regressions_predict_years(tmp_path: Path, faces: Inputs, method: str) -> None:
+    out = run(tmp_path, faces, method)
+    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    assert faces.images is not None
+    ages = read_faces(faces.images).ages.astype(np.float64)
+    items, years = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+    assert abs(years.mean() - ages[items].mean()) < 15
+    assert years.std() < 40
+
+
+def test_coefficients_of_a_linear_model_give_its_scores(tmp_path: Path, faces: Inputs) -> None:
+    assert faces.images is not None
+    pixels, ages = read_pixels(faces.images), read_faces(faces.images).ages
+    for method in ("Rank-LR", "Reg-l1", "Reg-l2"):
+        out = run(tmp_path / method, faces, method)
+        kept = {
+            key.removeprefix("fold-1/seed-0/"): value
+            for key, value in load_file(beside(out, "weights.safetensors")).items()
+        }
+        predictions = frame(beside(out, "predictions.parquet"), "predictions")
+        items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+        scaled = pixels[items].reshape(len(items), 3, -1) / 255 - kept["scale.mean"][:, None]
+        features = (scaled / kept["scale.deviation"][:, None]).reshape(len(items), -1)
+        expected = features @ kept["network.weight"] + kept["network.bias"]
+        if method != "Rank-LR":
+            expected = expected * kept["target.deviation"] + kept["target.mean"]
+            assert abs(float(kept["target.mean"]) - ages.mean()) < 15
+        np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("method", ["Rank-LR", "Reg-l2", "Reg-Boost"])
+def test_a_method_learns_from_moved_pictures_and_is_tested_on_them(tmp_path: Path, faces: Inputs, method: str) -> None:
+    assert faces.images is not None
+    moving = {"settings": {**FACES[method].get("settings", {}), "shift": 0.2}}
+    out = run(tmp_path / "moved", faces, method, **moving)
+    assert json.loads(frame(out)["options"][0])["shift"] == 0.2
+    pixels = torch.from_numpy(read_pixels(faces.images))
+    moves = drawn_shifts(len(pixels), 20, study=frame(out)["study"][0], dataset="synthetic-aaf")
+    rows = pa.array([row.tobytes() for row in moved(pixels, moves, 100).numpy()], pa.binary(30_000))
+    table = read_table(faces.images, "images")
+    table = table.set_column(table.column_names.index("pixels"), "pixels", rows)
+    write_table(table, tmp_path / "images.parquet", "images", metadata=read_metadata(faces.images, "images"))
+    by_hand = run(tmp_path / "by hand", replace(faces, images=tmp_path / "images.parquet"), method)
+    for contract, name in (("predictions", "none.predictions.parquet"), ("runs", "none.parquet")):
+        one, other = (frame(folder / name, contract).drop("options") for folder in (out.parent, by_hand.parent))
+        assert one.equals(other, null_equal=True)
+
+
+def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[str, Any]:
+    return {"settings": {**methods[method].get("settings", {}), "features": count}}
+
+
+@pytest.mark.parametrize(("data", "method"), [case for case in CASES if case[1] != "RankCNN"])
+def test_a_method_that_sees_every_feature_is_the_plain_one(
+    tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
+) -> None:
+    inputs, methods = inputs_of(request, data), WEB if data == "web" else FACES
+    every = N_FEATURES if data == "web" else 30_000
+    plain = run(tmp_path / "plain", inputs, method)
+    counted = run(tmp_path / "counted", inputs, method, **seeing(method, methods, every))
+    for contract, path in (("runs", counted), ("epochs", beside(counted, "epochs.parquet"))):
+        other = frame(tmp_path / "plain" / path.name, contract).drop("options")
+        assert frame(path, contract).drop("options").equals(other, null_equal=True)
+    kept, without = (load_file(beside(out, "weights.safetensors")) for out in (counted, plain))
+    assert kept.pop("fold-1/seed-0/features.columns").tolist() == list(range(every))
+    assert {name: each.tobytes() for name, each in kept.items()} == {n: each.tobytes() for n, each in without.items()}
+
+
+def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Inputs) -> None:
+    assert faces.images is not None
+    pixels, seen = read_pixels(faces.images), []
+    for method in ("Rank-LR", "Reg-l2", "Reg-Boost"):
+        out = run(tmp_path / method, faces, method, **seeing(method, FACES, 40))
+        kept = load_file(beside(out, "weights.safetensors"))
+        seen.append(kept["fold-1/seed-0/features.columns"].tolist())
+        assert json.loads(frame(out)["options"][0])["features"] == 40
+    assert seen[0] == seen[1] == seen[2]
+    # The coefficients of those pixels, scaled by their channels, give the scores.
+    kept = load_file(beside(tmp_path / "Rank-LR" / "none.parquet", "weights.safetensors"))
+    predictions = frame(tmp_path / "Rank-LR" / "none.predictions.parquet", "predictions")
+    items, scores = (np.concatenate(predictions[name].to_list()) for name in ("items", "scores"))
+    of, channel = np.array(seen[0]), np.array(seen[0]) // 10_000
+    mean, deviation, weight, bias = (
+        kept[f"fold-1/seed-0/{name}"] for name in ("scale.mean", "scale.deviation", "network.weight", "network.bias")
+    )
+    expected = (pixels[items][:, of] / 255 - mean[channel]) / deviation[channel] @ weight + bias
+    np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
+
+
+def job(**changes: Any) -> MethodJob:
+    given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
+    return MethodJob.from_json(json.dumps(given))
+
+
+def test_batches_hold_lists_pairs_or_items(web: Inputs) -> None:
+    data = StudyData.read(web, torch.device("cpu"))
+    whole = data.part(data.instances.split(1, "train"))
+    lists = examples_of(job(settings={"batches": "lists"}), data, 1, 0)
+    items = examples_of(job(settings={"batches": "items"}), data, 1, 0)
+    pairs = examples_of(job(settings={"batches": "pairs"}), data, 1, 0)
+    drawn = examples_of(job(settings={"batches": "pairs", "pairs": 7}), data, 1, 0)
+    assert not callable(lists)
+    assert not callable(items)
+    assert not callable(pairs)
+    assert callable(drawn)
+    assert lists.lists.sizes.tolist() == whole.lists.sizes.tolist()
+    assert items.lists.sizes.tolist() == [1] * len(whole.items)
+    assert len(pairs.lists) == sum(2 * (size - 2) for size in whole.lists.sizes.tolist()), "2 relevant items in each"
+    first, second = drawn(), drawn()
+    assert len(first.lists) == len(second.lists) == 7
+    assert first.items.tolist() != second.items.tolist(), "every epoch draws its own"
+
+
+def test_an_item_is_scored_once_however_many_lists_it_is_in(faces: Inputs) -> None:
+    data = StudyData.read(faces, torch.device("cpu"))
+    part = data.part(data.instances.split(1, "train"))
+    assert data.features is not None
+    seen = []
+
+    class Sum(torch.nn.Module):
+        def forward(self, features: torch.Tensor) -> torch.Tensor:
+            seen.append(len(features))
+            return features.to(torch.float64).sum(1)
+
+    scores = score_distinct(data.features)(Sum(), part)
+    assert sum(seen) == len(part.items.unique()) < len(part.items)
+    assert torch.equal(scores, data.features[part.items].to(torch.float64).sum(1))
+
+
+def test_values_have_mean_0_and_deviation_1_in_training() -> None:
+    values = torch.tensor([3.0, 20.0, 41.0, 78.0])
+    scale = ValueScale.of(values)
+    scaled = scale.scaled(values)
+    assert float(scaled.mean()) == pytest.approx(0, abs=1e-6)
+    assert float(scaled.std(correction=0)) == pytest.approx(1)
+    torch.testing.assert_close(scale.restored(scaled), values)
+    assert ValueScale.of(torch.tensor([5.0, 5.0])).deviation == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": {"name": "svm"}}, "model 'svm': unknown; known are mlp"),
+        ({"target": "value"}, "learns the items' values, which the data set mq2008-label1 has not"),
+        ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
+        ({"model": {"name": "cnn"}}, "it reads 30000 values of a picture, these have 3"),
+        (
+            {"settings": {**TRAINER, "features": 4}},
+            "it should see 4 features, and mq2008-label1 has 3; give counts from",
+        ),
+        ({"settings": {**TRAINER, "batches": "triples"}}, "batches is 'triples', expected one of lists"),
+        ({"settings": {**TRAINER, "scale": "log"}}, "scale: found 'log', expected one of standard, none"),
+    ],
+)
+def test_what_cannot_be_is_said(tmp_path: Path, web: Inputs, capsys: Any, changes: Any, message: str) -> None:
+    given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
+    out = tmp_path / "none.parquet"
+    arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(out)]
+    assert cli.main([*arguments, "--options", json.dumps(given)]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_wrong_key_is_named() -> None:
+    from rankbound.errors import ConfigError
+
+    given = options("RankNet", "mq2008-label1", **WEB["RankNet"], epochs=3)
+    with pytest.raises(ConfigError, match=r"differing: \['epochs'\]"):
+        MethodJob.from_json(json.dumps(given))
+
+
+def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs) -> None:
+    """Their epochs have other metrics: NaN stands where one was not measured."""
+    thesis = {
+        "study": "thesis",
+        "protocol": "honest",
+        "dataset": "mq2008-label1",
+        "nsr": None,
+        "model": {"name": "mlp", "hidden": [3]},
+        "loss": "nDCG",
+        "bounding": "none",
+        "folds": [1],
+        "seeds": [0],
+        "variant": "",
+        "optimiser": "adam",
+        "learning_rate": 0.01,
+        "epochs": 2,
+        "batch_size": 4,
+        "temperature": 1.0,
+    }
+    other = tmp_path / "thesis.parquet"
+    arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(other)]
+    assert cli.main([*arguments, "--options", json.dumps(thesis)]) == 0
+    files = [other, run(tmp_path / "one", web, "RankNet"), run(tmp_path / "two", web, "LambdaMART")]
+    collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+    runs, epochs = frame(tmp_path / "all.parquet"), frame(tmp_path / "epochs.parquet", "epochs")
+    assert set(runs["study"]) == {"thesis", "neural"}
+    assert epochs.filter(study="thesis")["PairAccuracy"].is_nan().all()
+    assert not epochs.filter(study="neural")["PairAccuracy"].is_nan().any()
+    assert len(load_file(beside(files[1], "weights.safetensors"))["fold-1/seed-0/scale.shift"]) == N_FEATURES

@@ -1,0 +1,261 @@
+"""Scores by the number of features: planted gaps are found, judged and drawn, whatever else is among the runs."""
+
+import argparse
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from polars.testing import assert_frame_equal
+from synthetic_comparisons import (
+    SIDE,
+    _key,
+    _pair_rows,
+    _run,
+    _write_predictions,
+    draw_pairs,
+    write_images,
+    write_study,
+)
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study import figures
+from rankbound_study.claims.networks import trends
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.commands import table as table_command
+from rankbound_study.data.contracts import write_table
+from rankbound_study.figures import style
+from rankbound_study.results.neural_features import FeatureResults, feature_results
+from rankbound_study.results.neural_names import TABLES
+from rankbound_study.results.neural_runs import read_runs
+
+COUNTS = (5, 10, 46)
+GROWING = (-0.1, 0.0, 0.1)
+TOPICS = 60
+
+
+def options(model: str, **settings: Any) -> str:
+    return json.dumps({"family": "rank", "model": model, "epochs": 3, **settings}, sort_keys=True)
+
+
+def query_rows(dataset: str, gaps: tuple[float, ...]) -> list[dict[str, Any]]:
+    """RankNet lies above Rank-LR by the gaps; LambdaMART below both. Every sixth query has no relevant document."""
+    random = np.random.default_rng(0)
+    level, rows = random.normal(0.5, 0.1, TOPICS), []
+    for count, gap in zip(COUNTS, gaps, strict=True):
+        for method, model, lead in (("RankNet", "mlp", gap), ("Rank-LR", "linear", 0), ("LambdaMART", "trees", -0.2)):
+            key = {**_key(dataset, f"{method}-of-{count}", "rank"), "options": options(model, features=count)}
+            scores = level + lead + random.normal(0, 0.02, TOPICS)
+            for topic in range(TOPICS):
+                p = 0 if topic % 6 == 0 else 2
+                score = float(scores[topic]) if p else float("nan")
+                rows.append(_run(key, topic % 5 + 1, f"q{topic}", 9, p, score))
+    return rows
+
+
+def results_of(folder: Path, gaps: tuple[float, ...], dataset: str = "mq2008-label1") -> FeatureResults:
+    return results_of_rows(folder, query_rows(dataset, gaps))
+
+
+def results_of_rows(folder: Path, rows: list[dict[str, Any]]) -> FeatureResults:
+    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
+    return feature_results(folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows))
+
+
+def write_epochs(path: Path, rows: list[dict[str, Any]], best: str = "Rank-LR") -> Path:
+    """Epochs of the methods of these rows; `best` and RankNet score highest on validation, whatever the rows say."""
+    keys = {row["model"]: row for row in rows if row["loss"] != "none"}
+    epochs = []
+    for name, row in keys.items():
+        score = 0.9 if name.startswith(("RankNet", best)) else 0.1
+        numbers = dict.fromkeys(("mean_loss", "gradient_norm", "nDCG@10", "AP", "PairAccuracy"), score)
+        key = _key(row["dataset"], name, "rank") | {"options": row["options"]}
+        epochs.append({**key, "fold": 1, "epoch": 1, "part": "validation", **numbers})
+    write_table(pa.Table.from_pylist(epochs), path, "epochs")
+    return path
+
+
+def gap_at(results: FeatureResults, count: int | None) -> dict[str, Any]:
+    return results.gaps.filter(pl.col("features").eq_missing(pl.lit(count))).row(0, named=True)
+
+
+# Tables
+
+
+def test_planted_gaps_are_found(tmp_path: Path) -> None:
+    results = results_of(tmp_path, GROWING)
+    scores = {(row["method"], row["features"]): row for row in results.scores.iter_rows(named=True)}
+    assert list(scores) == [(name, count) for name in ("RankNet", "LambdaMART", "Rank-LR") for count in COUNTS]
+    assert {row["n"] for row in scores.values()} == {TOPICS - TOPICS // 6}
+    assert {name for name, _ in scores if scores[name, 5]["network"]} == {"RankNet"}
+    for count, planted in zip(COUNTS, GROWING, strict=True):
+        gap = gap_at(results, count)
+        assert (gap["network"], gap["other"]) == ("RankNet", "Rank-LR"), "the best of the others by validation"
+        assert gap["difference"] == pytest.approx(planted, abs=0.01)
+        assert gap["difference"] == pytest.approx(scores["RankNet", count]["ours"] - scores["Rank-LR", count]["ours"])
+        assert gap["low"] < gap["difference"] < gap["high"]
+    tens = np.log10(COUNTS)
+    trend = gap_at(results, None)
+    found = [gap_at(results, count)["difference"] for count in COUNTS]
+    assert trend["difference"] == pytest.approx(np.polyfit(tens, found, 1)[0])
+    assert trend["low"] > 0
+
+
+def test_the_best_of_the_others_is_picked_by_validation(tmp_path: Path) -> None:
+    """LambdaMART lies far below Rank-LR on the test part."""
+    rows = query_rows("mq2008-label1", GROWING)
+    write_table(pa.Table.from_pylist(rows), tmp_path / "runs.parquet", "runs")
+    results = feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "e.parquet", rows, best="LambdaMART"))
+    assert set(results.gaps["other"].drop_nulls()) == {"LambdaMART"}
+    with pytest.raises(DataError, match="no validation scores of LambdaMART-of-5, Rank-LR-of-5 on mq2008-label1"):
+        feature_results(tmp_path / "runs.parquet", write_epochs(tmp_path / "none.parquet", rows[:1]))
+
+
+def test_one_count_has_no_trend(tmp_path: Path) -> None:
+    write_table(pa.Table.from_pylist(query_rows("mq2008-label1", GROWING)), tmp_path / "all.parquet", "runs")
+    frame = pl.read_parquet(tmp_path / "all.parquet").filter(pl.col("model").str.ends_with("-of-46"))
+    write_table(
+        frame.to_arrow().cast(pa.parquet.read_schema(tmp_path / "all.parquet")), tmp_path / "one.parquet", "runs"
+    )
+    results = feature_results(
+        tmp_path / "one.parquet", write_epochs(tmp_path / "epochs.parquet", query_rows("mq2008-label1", GROWING))
+    )
+    assert results.gaps["features"].to_list() == [46]
+    assert list(trends(results)) == []
+
+
+def test_a_single_query_with_a_score_is_no_cause_for_warnings(tmp_path: Path) -> None:
+    """Resamples of the other query alone have no score: a warning would fail this test."""
+    rows = [row for row in query_rows("mq2008-label1", GROWING) if row["topic"] in ("q0", "q1")]
+    results = results_of_rows(tmp_path, rows)
+    assert set(results.scores["n"]) == {1}
+    assert results.scores["low"].to_list() == results.scores["ours"].to_list() == results.scores["high"].to_list()
+
+
+def test_a_gap_needs_every_method(tmp_path: Path) -> None:
+    """Without the best of the others a network would seem to gain."""
+    rows = [row for row in query_rows("mq2008-label1", GROWING) if row["model"] != "Rank-LR-of-46"]
+    results = results_of_rows(tmp_path, rows)
+    assert results.gaps["features"].to_list() == [5, 10, None]
+    assert len(results.scores) == 3 * 3 - 1
+
+
+def test_tables_of_methods_leave_those_that_see_less_out(tmp_path: Path) -> None:
+    study = write_study(tmp_path)
+    plain = read_runs(study.runs, TABLES[0], ["nDCG@10"])
+    assert feature_results(study.runs, study.epochs, study.predictions, study.images).scores.is_empty()
+    rows = [*pa.parquet.read_table(study.runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
+    write_table(pa.Table.from_pylist(rows), tmp_path / "both.parquet", "runs")
+    assert read_runs(tmp_path / "both.parquet", TABLES[0], ["nDCG@10"]).equals(plain)
+
+
+# Faces
+
+
+def write_faces(folder: Path, *, epochs: int = 3) -> tuple[Path, Path, list[Path], Path]:
+    """RankNet and Rank-LR by 30 and 300 pixels, and trained on all of them by `epochs` epochs; with predictions."""
+    images, ages = write_images(folder / "images.parquet")
+    pairs, rows, predictions = draw_pairs(ages), [], []
+    for method, model in (("RankNet", "mlp"), ("Rank-LR", "linear")):
+        for count in (30, 300, None):
+            name = method if count is None else f"{method}-of-{count}"
+            noise = {30: 25.0, 300: 15.0, None: 5.0}[count] * (0.5 if model == "mlp" and count != 30 else 1)
+            settings = {"features": count, "learning_rate": 0.1} if count else {"learning_rate": 0.01}
+            text = options(model, **{"epochs": 3 if count else epochs, **settings})
+            random = np.random.default_rng(len(predictions))
+            scores = (ages + noise * random.standard_normal(len(ages)) - 41) / 20
+            rows += [{**row, "options": text} for row in _pair_rows("aaf", name, "rank", pairs, scores, ages)]
+            path = folder / name / "none.predictions.parquet"
+            predictions.append(_write_predictions(path, "aaf", name, "rank", pairs, scores))
+    write_table(pa.Table.from_pylist(rows), folder / "runs.parquet", "runs")
+    return folder / "runs.parquet", write_epochs(folder / "epochs.parquet", rows), predictions, images
+
+
+def test_the_plain_methods_stand_at_all_pixels(tmp_path: Path) -> None:
+    results = feature_results(*write_faces(tmp_path))
+    every = 3 * SIDE * SIDE
+    assert results.scores["features"].to_list() == 2 * [30, 300, every]
+    assert set(results.scores["method"]) == {"RankNet", "Rank-LR"}
+    assert results.gaps["features"].to_list() == [30, 300, every, None]
+    assert (results.gaps["low"] <= results.gaps["difference"]).all()
+
+
+def test_a_plain_method_with_other_settings_is_another_method(tmp_path: Path) -> None:
+    results = feature_results(*write_faces(tmp_path, epochs=4))
+    assert results.scores["features"].to_list() == 2 * [30, 300]
+
+
+def test_predictions_need_the_images(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--images"):
+        feature_results(*write_faces(tmp_path)[:3])
+
+
+# Verdicts of trends
+
+
+@pytest.mark.parametrize(
+    ("gaps", "verdict", "signs"),
+    [
+        (GROWING, CONFIRMED, [-1, 0, 1, 1]),
+        ((0.1, 0.1, 0.1), REFUTED, [1, 1, 1, 0]),
+        ((0.0, 0.0, -0.1), REFUTED, [0, 0, -1, -1]),
+        ((0.0, 0.0, 0.0), INCONCLUSIVE, [0, 0, 0, 0]),
+    ],
+)
+def test_trends_follow_the_planted_gaps(
+    gaps: tuple[float, ...], verdict: str, signs: list[int], tmp_path: Path
+) -> None:
+    (trend,) = trends(results_of(tmp_path, gaps))
+    assert (trend.verdict, list(trend.signs)) == (verdict, signs)
+    assert [row["features"] for row in trend.rows] == list(COUNTS)
+
+
+# Files
+
+
+def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
+    runs, epochs, predictions, images = write_faces(tmp_path)
+    parser = argparse.ArgumentParser()
+    table_command.configure(parser)
+    words = ["table_neural_features", "--runs", str(runs), "--epochs", str(epochs), "--images", str(images)]
+    for folder in ("a", "b"):
+        out = ["--out-dir", str(tmp_path / folder), "--predictions", *map(str, predictions)]
+        table_command.run(parser.parse_args([*words, *out]))
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("a", "b"))
+    assert one == other
+    read = FeatureResults.read(tmp_path / "a")
+    made = feature_results(runs, epochs, predictions, images)
+    assert read is not None
+    assert_frame_equal(read.scores, made.scores, abs_tol=1e-6)
+    assert_frame_equal(read.gaps, made.gaps, abs_tol=1e-6)
+    text = (tmp_path / "a" / "table_neural_features.md").read_text("utf-8")
+    assert "| family | method | 30 | 300 | 30,000 |" in text
+    assert text.count("| rank | ") == 3
+    assert FeatureResults.read(tmp_path) is None
+
+
+def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
+    runs, epochs, predictions, images = write_faces(tmp_path)
+    rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
+    write_table(pa.Table.from_pylist(rows), runs, "runs")
+    files = {"epochs": write_epochs(epochs, rows), "predictions": tuple(predictions), "images": images}
+    figure = figures.draw("figure_neural_features", runs, {}, files)
+    above, below = np.array(figure.axes).reshape(2, 2)
+    assert [panel.get_xscale() for panel in below] == ["log", "log"]
+    assert [len(panel.containers) for panel in above] == [3, 2]
+    for panel in above:
+        for drawn in panel.containers:
+            line, network = drawn.lines[0], "no network" not in drawn.get_label()
+            assert (line.get_linestyle() == "-") == network
+            assert (line.get_markerfacecolor() != "none") == network
+    gaps = below[0].containers[0].lines[0].get_ydata()
+    assert gaps == pytest.approx(GROWING, abs=0.01)
+    style.save(figure, [tmp_path / "figure.svg"])
+    svg = (tmp_path / "figure.svg").read_text("utf-8")
+    drawn = " ".join(text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL))
+    assert "number of features" in drawn
+    assert "30,000" in drawn

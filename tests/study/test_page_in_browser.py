@@ -1,0 +1,182 @@
+"""The report's page in a real browser without a network: what it shows, how its tables sort, that it fits a phone."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import told_figure
+from test_document import DRAWN, results_folder
+
+from rankbound_study.cli import main
+from rankbound_study.figures import style
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
+
+PROBE = r"""<script>
+const failures = [];
+addEventListener("error", event => failures.push(event.message));
+addEventListener("securitypolicyviolation", event => failures.push(event.violatedDirective));
+addEventListener("load", () => {
+  const column = (table, index) => [...table.tBodies[0].rows].map(row => row.cells[index].textContent.trim());
+  const table = document.querySelector("#table-5-1 table.sortable"), headings = [...table.tHead.rows[0].cells];
+  const index = headings.findIndex(heading => heading.classList.contains("number"));
+  const before = column(table, index), found = {before};
+  for (const name of ["ascending", "descending", "original"]) {
+    headings[index].querySelector("button").click();
+    found[name] = column(table, index);
+    found[name + " told"] = headings[index].getAttribute("aria-sort");
+  }
+  const hovered = (part, x, y) => {
+    (document.elementFromPoint(x, y) || part).dispatchEvent(
+      new PointerEvent("pointermove", {clientX: x, clientY: y, bubbles: true}));
+    const tip = document.querySelector(".tip");
+    return tip.hidden ? null : [...tip.children].map(child => child.textContent);
+  };
+  const drawing = document.querySelector("#figure-3-2 svg");
+  drawing.scrollIntoView({behavior: "instant"});
+  found.tips = [...drawing.querySelectorAll("[aria-label]")].map(part => {
+    const path = part.querySelector(":scope > path") || part;
+    let places = [];
+    if (part.classList.contains("curve")) {
+      const starts = [...path.getAttribute("d").matchAll(/M([\d.]+) ([\d.]+)/g)].map(([, x, y]) => new DOMPoint(x, y));
+      const length = path.getTotalLength();
+      const along = length ? [.2, .4, .6, .8, 1].map(share => path.getPointAtLength(share * length)) : [];
+      // A little beside the line.
+      places = [...starts, ...along].map(at => DOMPoint.fromPoint(at).matrixTransform(path.getScreenCTM()))
+        .map(({x, y}) => [x, y + 3]);
+    } else {
+      const {left, top, width, height} = path.getBoundingClientRect();
+      places = [[left + width / 2, top + height / 2]];
+    }
+    return [part.getAttribute("aria-label"), places.map(place => hovered(part, ...place))];
+  });
+  const corner = drawing.getBoundingClientRect();
+  found.blank = hovered(drawing, corner.left + 1, corner.top + 1);
+  const bar = [...drawing.querySelectorAll("[aria-label^=share] path")].at(-1).getBoundingClientRect();
+  found.shown = hovered(drawing, bar.left + 5, bar.top + 5) !== null;
+  dispatchEvent(new KeyboardEvent("keydown", {key: "Escape"}));
+  found.dismissed = document.querySelector(".tip").hidden;
+  found.native = [...document.querySelectorAll("svg.figure title")].length;
+  found.failures = failures;
+  found.text = document.body.innerText;
+  found.drawings = [...document.querySelectorAll("svg.figure")].map(one => one.getBoundingClientRect().width);
+  found.overflow = document.documentElement.scrollWidth - innerWidth;
+  found.background = getComputedStyle(document.body.parentElement).backgroundColor;
+  const told = document.createElement("script");
+  told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
+  document.body.append(told);
+});
+</script></head>"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with a claims table, and with a script in its head that reports what it sees."""
+    folder = results_folder(tmp_path_factory.mktemp("page"))
+    assert main(["claims", "--out-dir", str(folder / "tables")]) == 0
+    with style.house_style():
+        # In the place of a figure that is drawn from formulas.
+        style.save(told_figure.draw(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
+    html = folder / "index.html"
+    assert main(["document", "--results", str(folder), "--out", str(folder / "a.pdf"), "--html", str(html)]) == 0
+    html.write_text(html.read_text("utf-8").replace("</head>", PROBE, 1), "utf-8")
+    return html
+
+
+def seen(page: Path, profile: Path, *flags: str) -> dict[str, Any]:
+    assert BROWSER is not None
+    always = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    always += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000", f"--user-data-dir={profile}"]
+    drawn = subprocess.run(
+        [BROWSER, *always, *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
+    told = re.search(r'<script type="application/json" id="found">(.*?)</script>', drawn, re.DOTALL)
+    assert told, "the page's scripts did not run to their end"
+    found: dict[str, Any] = json.loads(told[1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def light(page: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return seen(page, tmp_path_factory.mktemp("profile"), "--window-size=1300,900")
+
+
+def test_nothing_fails_and_nothing_is_asked_of_the_network(light: dict[str, Any]) -> None:
+    assert light["failures"] == []
+
+
+def test_findings_claims_and_drawings_are_there(light: dict[str, Any]) -> None:
+    assert "Of 73 claims of the sources" in light["text"]
+    assert "A list with all relevant items at the bottom can score higher" in light["text"]
+    assert "Table 5.1" in light["text"]
+    assert len(light["drawings"]) == len(DRAWN) + 1
+    assert min(light["drawings"]) > 400
+
+
+def test_a_column_of_numbers_sorts_up_down_and_back(light: dict[str, Any]) -> None:
+    numbers = [[float(text.split()[0]) for text in light[name]] for name in ("ascending", "descending")]
+    assert numbers[0] == sorted(numbers[0])
+    assert numbers[1] == sorted(numbers[1], reverse=True)
+    assert numbers[0] != numbers[1]
+    assert light["original"] == light["before"]
+    assert [light[f"{name} told"] for name in ("ascending", "descending", "original")] == [
+        "ascending",
+        "descending",
+        None,
+    ]
+
+
+def test_a_phone_needs_no_sideways_scrolling(page: Path, tmp_path: Path) -> None:
+    assert seen(page, tmp_path, "--window-size=500,900")["overflow"] <= 0
+
+
+def test_dark_pages_for_those_who_want_them(page: Path, light: dict[str, Any], tmp_path: Path) -> None:
+    dark = seen(page, tmp_path, "--window-size=1300,900", "--blink-settings=preferredColorScheme=0")
+    assert sum(map(int, re.findall(r"\d+", light["background"])[:3])) > 3 * 200
+    assert sum(map(int, re.findall(r"\d+", dark["background"])[:3])) < 3 * 60
+
+
+def test_hovering_tells_what_is_under_the_pointer(light: dict[str, Any]) -> None:
+    tips = dict(light["tips"])
+    for label, places in light["tips"]:
+        name, *words = label.split("\n")
+        for panel, first, *_ in places:
+            assert name.endswith(f", {panel}")
+            assert first.startswith(name.removesuffix(f", {panel}"))
+            if "from" not in label and words:
+                assert first == name.removesuffix(f", {panel}") + words[0]
+    assert tips["nothing, second set, above"][0][:2] == ["second set, above", "nothing"]
+    assert tips["share, second set, below\none line: 0.1250"] == [["second set, below", "shareone line: 0.1250"]]
+    assert tips["low & grey, first set, above"] == [["first set, above", "low & grey"]]
+
+
+def test_hovering_over_a_curve_tells_the_values_of_the_data(light: dict[str, Any]) -> None:
+    assert readings(light, "a < b", "years", "mean")[0] == (1, round(told_figure.CURVE[0], 4))
+    assert readings(light, "a < b", "years", "mean")[-1] == (20, round(told_figure.CURVE[-1], 4))
+    curve = {(x, round(y, 4)) for x, y in zip(told_figure.X, told_figure.CURVE, strict=True)}
+    assert set(readings(light, "a < b", "years", "mean")) <= curve
+    assert set(readings(light, "steps", "years", "mean")) == set(told_figure.STEPS)
+    found = sorted(set(readings(light, "topic", "items", "difference")))
+    topics = sorted(zip(*told_figure.TOPICS, strict=True))
+    assert [x for x, _ in found] == [x for x, _ in topics]
+    assert [y for _, y in found] == pytest.approx([y for _, y in topics], rel=5e-3)
+
+
+def readings(seen: dict[str, Any], name: str, x: str, y: str) -> list[tuple[float, float]]:
+    """What the tips told of a curve, where the test pointed at it."""
+    rows = [row for label, tips in seen["tips"] if label.startswith(name) for tip in tips for row in tip[1:]]
+    told = [re.fullmatch(rf"{name}{x} ([\d.]+), {y} (−?[\d.]+)", row) for row in rows]
+    return [(float(row[1]), float(row[2].replace("−", "-"))) for row in told if row]
+
+
+def test_a_tip_goes_where_nothing_is_and_on_escape(light: dict[str, Any]) -> None:
+    assert light["blank"] is None
+    assert light["shown"]
+    assert light["dismissed"]
+    # Those of the drawings would stand beside it.
+    assert light["native"] == 0

@@ -1,0 +1,317 @@
+"""Records of steps: they say what happened, never change what comes out, and the manifest believes files, not them."""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, STEPS, files, job, make_study, read, recording
+
+from rankbound.errors import DataError
+from rankbound_study.cli import main
+from rankbound_study.provenance import facts
+from rankbound_study.provenance.checksums import Checksum, result_files
+from rankbound_study.provenance.manifest import known_of, make_manifest, read_manifest, restore_records, write_manifest
+from rankbound_study.provenance.records import read_record, record_of
+
+JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
+ENDINGS = ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture
+def study(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "study"))
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_record_says_what_was_read_and_made_and_how(made: Path) -> None:
+    record = read(made / JOB_RECORD)
+    results = made / "results"
+    assert set(record["outputs"]) == {f"{RUN}.{ending}" for ending in ENDINGS}
+    assert set(record["inputs"]) == {f"../{LISTS}", f"../{INSTANCES}"}
+    for path, found in (record["outputs"] | record["inputs"]).items():
+        file = results / path
+        assert found == {"sha256": sha256(file), "bytes": file.stat().st_size}
+    assert record["subcommand"] == "job"
+    assert record["arguments"]["options"]["epochs"] == 2
+    assert record["seeds"] == [3]
+    assert {"python", "rankbound", "torch", "numpy"} <= set(record["versions"])
+    assert record["machine"]["cores"] >= record["machine"]["usable_cores"] >= 1
+    assert record["machine"]["instructions"]
+    assert record["seconds"] > 0
+
+
+def test_every_step_has_a_record_and_nothing_else_is_left(made: Path) -> None:
+    names = {path.relative_to(made / "results/provenance").as_posix() for path in files(made / "results/provenance")}
+    data = {f"{Path(step[step.index('--out') + 1])}.json" for step in STEPS if "--out" in step}
+    assert names == data | {"tables/table_2_2.csv.json", f"{RUN}.parquet.json", "provenance.json.json"}
+
+
+def test_no_path_of_this_machine_is_recorded(made: Path) -> None:
+    for path in files(made / "results/provenance"):
+        record = read(path)
+        assert not any(Path(name).is_absolute() or str(made) in name for name in record["outputs"] | record["inputs"])
+
+
+def test_recording_changes_no_byte(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "data", tmp_path / "data")
+    with recording(tmp_path, records=""):
+        assert main(job()) == 0
+    for ending in ENDINGS:
+        assert sha256(tmp_path / f"results/{RUN}.{ending}") == sha256(made / f"results/{RUN}.{ending}")
+    assert [path for path in files(tmp_path) if "provenance" in path.parts] == []
+
+
+def test_a_failed_attempt_is_part_of_the_next_record(study: Path) -> None:
+    with recording(study):
+        instances = study.joinpath(INSTANCES).read_bytes()
+        study.joinpath(INSTANCES).write_bytes(b"no parquet")
+        assert main(job("results/again.parquet")) == 2
+        assert not study.joinpath("results/provenance/again.parquet.json").exists()
+        study.joinpath(INSTANCES).write_bytes(instances)
+        assert main(job("results/again.parquet")) == 0
+    record = read(study / "results/provenance/again.parquet.json")
+    (attempt,) = record["attempts"]
+    assert attempt["machine"]["processor"] == record["machine"]["processor"]
+    assert attempt["started"] <= record["started"]
+    assert [path.name for path in files(study / "results/provenance") if not path.name.endswith(".json")] == []
+    assert read_record(study / "results/provenance/again.parquet.json").attempts[0].started == attempt["started"]
+
+
+def test_commands_without_an_output_leave_no_record(study: Path) -> None:
+    before = files(study)
+    with recording(study):
+        assert main(["verify"]) == 0
+    assert files(study) == before
+
+
+# The code
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "checkout/src/rankbound"
+    folder.mkdir(parents=True)
+    (folder / "_version.py").write_text("")
+    (folder / "one.py").write_text("one = 1\n")
+    study = tmp_path / "checkout/src/rankbound_study"
+    study.mkdir()
+    (study / "two.py").write_text("two = 2\n")
+    monkeypatch.setattr(facts, "PACKAGES", (folder, study))
+    return folder
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
+    command = ["git", *identity, *arguments]
+    return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_code_is_its_commit_and_what_was_modified_since(package: Path) -> None:
+    root = package.parents[1]
+    git(root, "init", "-q")
+    (root / "notes.md").write_text("not code\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "first")
+    clean = facts.code()
+    assert (clean.commit, clean.modified) == (git(root, "rev-parse", "HEAD"), ())
+
+    (root / "notes.md").write_text("changed\n")
+    (package / "one.py").touch()
+    assert facts.code() == clean
+    (package / "one.py").write_text("one = 2\n")
+    (package / "new.py").write_text("")
+    (root / "Snakefile").write_text("")
+    changed = facts.code()
+    assert changed.modified == ("Snakefile", "src/rankbound/new.py", "src/rankbound/one.py")
+    assert changed.sha256 != clean.sha256
+
+
+def test_a_checkout_around_an_installed_package_is_not_its_commit(package: Path) -> None:
+    root = package.parents[1]
+    git(root, "init", "-q")
+    (root / "other.py").write_text("")
+    git(root, "add", "other.py")
+    git(root, "commit", "-q", "-m", "another project")
+    assert facts.code().commit is None
+
+
+def test_code_is_told_without_git(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    code = facts.code()
+    assert (code.commit, code.modified, len(code.sha256)) == (None, (), 64)
+
+
+# The manifest
+
+
+def test_the_manifest_has_every_result_and_its_maker(made: Path) -> None:
+    manifest = read_manifest(made / "results/provenance.json")
+    assert manifest.config == CONFIG
+    assert manifest.unrecorded == {}
+    inside = {path for path in manifest.files() if not path.startswith("../")}
+    assert inside == set(result_files(made / "results"))
+    assert manifest.makers()[f"{RUN}.weights.safetensors"].subcommand == "job"
+
+
+def test_a_manifest_is_read_as_it_was_written(made: Path, tmp_path: Path) -> None:
+    manifest = make_manifest(made / "results", CONFIG)
+    write_manifest(manifest, tmp_path / "a.json")
+    assert read_manifest(tmp_path / "a.json") == manifest
+
+
+def test_a_file_that_is_not_as_recorded_is_refused(study: Path) -> None:
+    table = study / "results/tables/table_2_2.csv"
+    table.write_text(table.read_text("utf-8") + "more\n", "utf-8")
+    with pytest.raises(
+        DataError, match=r"table_2_2\.csv: its content is not what `python -m rankbound_study table` made and recorded"
+    ):
+        make_manifest(study / "results", CONFIG)
+    (study / "results/provenance/tables/table_2_2.csv.json").unlink()
+    manifest = make_manifest(study / "results", CONFIG)
+    assert manifest.unrecorded == {"tables/table_2_2.csv": Checksum.of(table)}
+    assert "tables/table_2_2.csv" not in manifest.makers()
+
+
+def test_the_last_of_several_steps_made_a_file(study: Path) -> None:
+    """Records of steps that wrote the same file under another name are about what it was before."""
+    record = study / "results/provenance/tables/table_2_2.csv.json"
+    content = json.loads(record.read_text("utf-8"))
+    (checksum,) = content["outputs"].values()
+    content |= {"name": "old", "started": "2000-01-01T00:00:00+00:00"}
+    checksum["sha256"] = "0" * 64
+    (study / "results/provenance/old.json").write_text(json.dumps(content), "utf-8")
+    manifest = make_manifest(study / "results", CONFIG)
+    assert manifest.makers()["tables/table_2_2.csv"].name == "tables/table_2_2.csv"
+    assert manifest.unrecorded == {}
+
+
+def test_only_results_are_results(tmp_path: Path) -> None:
+    """Costs, hidden files, what killed steps left, and other studies inside are not."""
+    for name in (
+        "runs.parquet",
+        "tables/a.csv",
+        "provenance.json",
+        "provenance/tables/a.csv.json",
+        "benchmarks/a.tsv",
+        "costs/a.tsv",
+        "tables/.a.csv.x1y2z3a4",
+        "runs/none.parquet.shards/0/fold-1.parquet",
+        "demo/provenance.json",
+        "demo/runs.parquet",
+        "rate/provenance/runs.parquet.json",
+        "rate/runs.parquet",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert set(result_files(tmp_path)) == {"costs/a.tsv", "runs.parquet", "tables/a.csv"}
+    assert set(result_files(tmp_path, "costs")) == {"benchmarks/a.tsv", "runs.parquet", "tables/a.csv"}
+
+
+def test_what_was_recorded_after_the_manifest_counts(study: Path) -> None:
+    """A step that ran again, and the paper, which is made from the manifest."""
+    with recording(study):
+        main(job(epochs=1))
+        main(["table", "table_2_4", "--out-dir", "results/paper"])
+    known = known_of(study / "results")
+    assert known.makers()[f"{RUN}.parquet"].arguments["options"]["epochs"] == 1
+    assert "paper/table_2_4.csv" in known.files()
+    with recording(study):
+        main(MANIFEST)
+    assert "paper/table_2_4.csv" not in read_manifest(study / "results/provenance.json").files()
+
+
+def test_records_come_back_from_the_manifest(study: Path) -> None:
+    before = {
+        path: path.read_bytes() for path in files(study / "results/provenance") if "provenance.json" not in str(path)
+    }
+    shutil.rmtree(study / "results/provenance")
+    assert restore_records(study / "results") == len(before)
+    assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
+    assert restore_records(study / "results") == 0
+    next(iter(before)).write_text("{}", "utf-8")
+    assert restore_records(study / "results") == 1
+    assert {path: path.read_bytes() for path in files(study / "results/provenance")} == before
+    assert make_manifest(study / "results", CONFIG).unrecorded == {}
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped"])
+def test_a_manifest_cannot_write_elsewhere(study: Path, name: str) -> None:
+    path = study / "results/provenance.json"
+    content = read(path)
+    content["steps"][0]["name"] = name
+    path.write_text(json.dumps(content), "utf-8")
+    before = files(study)
+    with pytest.raises(DataError, match=r"expected a path without \.\."):
+        restore_records(study / "results")
+    assert files(study) == before
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all values inside JSON content."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    return ([path] if path else []) + [place for key, value in pairs for place in places(value, (*path, key))]
+
+
+@given(data=st.data())
+def test_a_broken_record_is_a_message(made: Path, data: st.DataObject) -> None:
+    """Any value replaced by any other: it is the same record with another value of that type, or a DataError."""
+    content = read(made / JOB_RECORD)
+    *way, last = data.draw(st.sampled_from(places(content)))
+    target: Any = content
+    for step in way:
+        target = target[step]
+    target[last] = data.draw(JSON)
+    try:
+        found = json.loads(record_of(content, Path("a.json")).to_json())
+    except DataError as error:
+        found = str(error)
+    assert found == content or found.startswith("a.json: ")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda text: text[:-20], lambda text: "[]", lambda text: "[" * 100000, lambda text: ""]
+)
+@pytest.mark.parametrize("name", [JOB_RECORD, "results/provenance.json"])
+def test_a_damaged_file_is_named(study: Path, name: str, change: Callable[[str], str]) -> None:
+    path = study / name
+    path.write_text(change(path.read_text("utf-8")), "utf-8")
+    with pytest.raises(DataError, match=path.name):
+        read_record(path) if name == JOB_RECORD else read_manifest(path)
+
+
+def test_a_manifest_of_another_version_is_refused(study: Path) -> None:
+    path = study / "results/provenance.json"
+    path.write_text(json.dumps(read(path) | {"schema": "rankbound.provenance/2"}), "utf-8")
+    with pytest.raises(DataError, match=r"provenance/2.*expected .rankbound\.provenance/1"):
+        read_manifest(path)
+
+
+def test_a_record_knows_when_its_step_ended(made: Path) -> None:
+    record = replace(read_record(made / JOB_RECORD), started="2026-01-31T23:59:59+00:00", seconds=2.5)
+    assert record.ended.isoformat() == "2026-02-01T00:00:01.500000+00:00"

@@ -1,0 +1,60 @@
+"""The configurations and the commands of training steps that the pages and `--help` print are valid ones."""
+
+import re
+import shlex
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rankbound_study import cli
+from rankbound_study.commands import job
+from rankbound_study.jobs.train_job import job_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _configurations(page: str) -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    ("page", "told"),
+    [
+        (
+            "study.md",
+            [
+                "valid: study 'seeds', 2 data sets, 30 training jobs, 750 trainings\n",
+                "experiment budgets: 30 training jobs, 180 trainings\n",
+            ],
+        ),
+        ("data.md", ["valid: study 'thesis', 5 data sets, 96 training jobs, 960 trainings\ncomparison"]),
+        ("report.md", ["valid: study 'thesis', 3 data sets, 9 training jobs, 18 trainings\n"]),
+        ("reproducibility.md", ["valid: study 'thesis', "]),
+    ],
+)
+def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
+    page: str, told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for block, expected in zip(_configurations(page), told, strict=True):
+        own = tmp_path / "mine.yaml"
+        own.write_text(block, encoding="utf-8")
+        assert cli.main(["check-config", "config.yaml", str(own)]) == 0, capsys.readouterr().err
+        assert expected in capsys.readouterr().out
+
+
+def test_the_profile_of_mslr_trains_little_besides_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check-config", "config.yaml", "profiles/mslr/study.yaml"]) == 0
+    told = capsys.readouterr().out
+    assert "2 training jobs, 2 trainings\n" in told.splitlines(keepends=True)[0]
+    assert "experiment" not in told
+
+
+def test_the_options_in_the_help_of_a_training_are_whole() -> None:
+    words = shlex.split(job.EXAMPLES)
+    given = [after for word, after in pairwise(words) if word == "--options"]
+    assert [type(job_of(options)).__name__ for options in given] == ["TrainingJob", "MethodJob"]

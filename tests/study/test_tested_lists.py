@@ -1,0 +1,119 @@
+"""Test lists of another ratio, or with one relevant item: none was seen in training, all else stays."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_train_job import frame, options
+
+from rankbound.errors import ConfigError, DataError
+from rankbound_study import cli
+from rankbound_study.data.contracts import write_table
+from rankbound_study.data.folds import FOLDS
+from rankbound_study.data.instances import instances_table
+from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.reader import Instances, Split, read_instances
+from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.tested_lists import as_tested, with_few_relevant, with_tests_of
+
+USERS, RELEVANT, ITEMS = 12, 15, 90
+
+
+def ratings(folder: Path, nsr: int, *, shift: int = 0, items: int = ITEMS) -> Path:
+    """Sampled ratings in which every user has so few items that the ratios' negatives overlap."""
+    random = np.random.default_rng(0)
+    topic = np.repeat(np.arange(USERS, dtype=np.int32), RELEVANT)
+    item = np.concatenate([np.sort(random.choice(items, RELEVANT, replace=False)) for _ in range(USERS)])
+    fold = ((np.arange(len(topic)) + shift) % FOLDS + 1).astype(np.int8)
+    made = sampled_instances(Pairs(topic, item, fold, items), Drawing("movielens", nsr, 0.1, 0))
+    table, sizes = instances_table("movielens", nsr, made)
+    names = json.dumps([str(number) for number in range(items)])
+    path = folder / f"nsr{nsr}-{shift}-{items}.parquet"
+    write_table(table, path, "instances", sizes, {ITEM_COUNT_KEY: str(items), ITEM_NAMES_KEY: names})
+    return path
+
+
+def pairs(instances: Instances, split: Split) -> set[tuple[str, int, int]]:
+    owners = np.repeat(split.topics, split.sizes).tolist()
+    every = zip(owners, split.items.tolist(), split.relevance.tolist(), strict=True)
+    return {(instances.topics[owner], item, relevance) for owner, item, relevance in every}
+
+
+def test_test_lists_of_another_ratio_hold_nothing_that_was_trained_on(tmp_path: Path) -> None:
+    own, other = (read_instances(ratings(tmp_path, nsr)) for nsr in (3, 1))
+    found = with_tests_of(own, other)
+    left_out = 0
+    for fold in own.folds:
+        for part in ("train", "validation"):
+            assert pairs(found, found.split(fold, part)) == pairs(own, own.split(fold, part))
+        seen = {one[:2] for part in ("train", "validation") for one in pairs(own, own.split(fold, part))}
+        before, after = (pairs(one, one.split(fold, "test")) for one in (other, found))
+        assert after == {one for one in before if one[:2] not in seen}
+        assert {one for one in before if one[2]} <= after
+        left_out += len(before) - len(after)
+    assert left_out > 0
+
+
+@pytest.mark.parametrize("changed", [{"shift": 1}, {"items": ITEMS + 1}])
+def test_instances_of_other_folds_or_items_are_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    own, other = read_instances(ratings(tmp_path, 3)), read_instances(ratings(tmp_path, 1, **changed))
+    with pytest.raises(DataError, match="make both anew"):
+        with_tests_of(own, other)
+
+
+def test_one_relevant_item_and_all_others_stay(tmp_path: Path) -> None:
+    own = read_instances(ratings(tmp_path, 2))
+    found = with_few_relevant(own, 1)
+    for fold in own.folds:
+        before, after = (one.split(fold, "test") for one in (own, found))
+        assert (after.positives == 1).all()
+        assert (after.sizes == before.sizes - before.positives + 1).all()
+        assert pairs(found, after) < pairs(own, before)
+        assert pairs(found, found.split(fold, "train")) == pairs(own, own.split(fold, "train"))
+    again = with_few_relevant(own, 1)
+    assert all((again.splits[key].items == found.splits[key].items).all() for key in found.splits)
+
+
+def test_a_file_of_test_lists_is_asked_for_exactly_where_it_counts(tmp_path: Path) -> None:
+    paths = {nsr: ratings(tmp_path, nsr) for nsr in (1, 2, 3)}
+    data = StudyData(read_instances(paths[3]), None, torch.device("cpu"))
+    job = TrainingJob.from_json(json.dumps(options(nsr=3, test_nsr=1)))
+    with pytest.raises(ConfigError, match="--test-instances: found none, expected a file"):
+        as_tested(job, data, None)
+    with pytest.raises(ConfigError, match="--test-instances: found a file, expected none"):
+        as_tested(TrainingJob.from_json(json.dumps(options(nsr=3))), data, paths[1])
+    with pytest.raises(DataError, match="found instances at NSR 2, expected 1"):
+        as_tested(job, data, paths[2])
+
+
+def test_a_job_trains_at_one_ratio_and_is_tested_at_another(tmp_path: Path) -> None:
+    own, other, out = ratings(tmp_path, 3), ratings(tmp_path, 1), tmp_path / "runs.parquet"
+    asked = json.dumps(options(nsr=3, test_nsr=1, protocol="honest", folds=[1]))
+    files = ["--instances", str(own), "--test-instances", str(other), "--out", str(out), "--device", "cpu"]
+    assert cli.main(["job", *files, "--options", asked]) == 0
+    found = frame(out)
+    assert found.select("nsr_train", "nsr_test").unique().rows() == [(3, 1)]
+    lists = with_tests_of(read_instances(own), read_instances(other)).split(1, "test")
+    assert found.filter(selection="validation")["n"].to_list() == lists.sizes.tolist()
+
+
+@pytest.mark.parametrize("loss", ["softmax", "RankNet", "hinge", "WARP(alpha=constant)@1"])
+def test_any_loss_trains_the_factorisation_and_is_judged_by_the_named_metric(tmp_path: Path, loss: str) -> None:
+    out = tmp_path / "runs.parquet"
+    changes = {"loss": loss, "bounding": "none", "protocol": "honest", "folds": [1], "judged_by": "RR"}
+    asked = json.dumps(options(nsr=2, test_relevant=1, epochs=6, **changes))
+    files = ["--instances", str(ratings(tmp_path, 2)), "--out", str(out), "--device", "cpu"]
+    assert cli.main(["job", *files, "--options", asked]) == 0
+    epochs = frame(tmp_path / "runs.epochs.parquet", "epochs").filter(part="validation").sort("epoch")
+    assert epochs["mean_loss"][-1] < epochs["mean_loss"][0]
+    best = epochs["RR"].arg_max()
+    assert best is not None
+    found = frame(out).filter(selection="validation")
+    assert found["epoch"].unique().to_list() == [epochs["epoch"][best]]
+    assert json.loads(found["options"][0])["test_relevant"] == 1
+    assert found["p"].unique().to_list() == [1]

@@ -1,0 +1,279 @@
+"""Training jobs: what they write, how they resume, what seeds depend on; controls and the collected table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from safetensors.numpy import load_file
+from study_files import write_instances, write_lists
+
+from rankbound.errors import ConfigError, DataError
+from rankbound.metrics import metric
+from rankbound_study import cli
+from rankbound_study.data.contracts import read_table
+from rankbound_study.jobs import train_job
+from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
+
+CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    return {
+        "study": "thesis",
+        "protocol": "published",
+        "dataset": "movielens",
+        "nsr": 1,
+        "model": {"name": "matrix-factorization", "factors": 4},
+        "loss": "nDCG",
+        "bounding": "min-max",
+        "folds": [1, 2],
+        "seeds": [0],
+        "variant": "",
+        "optimiser": "adam",
+        "learning_rate": 0.05,
+        "epochs": 3,
+        "batch_size": 2,
+        "temperature": 1.0,
+        **changes,
+    }
+
+
+def train(
+    folder: Path, instances: Path, name: str = "runs", lists: Path | None = None, together: int = 1, **changes: Any
+) -> Path:
+    out = folder / f"{name}.parquet"
+    extra = ["--lists", str(lists)] if lists else []
+    arguments = ["job", "--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
+    assert cli.main([*arguments, *extra, "--device", "cpu", "--together", str(together)]) == 0
+    return out
+
+
+def frame(path: Path, contract: str = "runs") -> pl.DataFrame:
+    read = pl.from_arrow(read_table(path, contract))
+    assert isinstance(read, pl.DataFrame)
+    return read
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_instances(tmp_path_factory.mktemp("data") / "movielens-nsr1.parquet")
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("judged")
+    return write_instances(folder / "mq2008-label1.parquet", nsr=None), write_lists(folder / "mq2008.parquet")
+
+
+def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, instances: Path) -> None:
+    runs = frame(train(tmp_path, instances))
+    assert runs.group_by("fold", "selection").len().sort("fold", "selection")["len"].to_list() == [4, 4, 4, 4]
+    assert set(runs["selection"]) == {"test", "last"}
+    assert set(RUN_METRICS) < set(runs.columns)
+    assert runs["p"].to_list() == [2] * 16
+    assert json.loads(runs["options"][0])["factors"] == 4
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "runs.epochs.parquet",
+        "runs.parquet",
+        "runs.predictions.parquet",
+        "runs.weights.safetensors",
+    ]
+
+
+def test_metrics_are_those_of_the_kept_predictions(tmp_path: Path, instances: Path) -> None:
+    out = train(tmp_path, instances)
+    runs = frame(out).filter(pl.col("selection") == "test")
+    predictions = frame(beside(out, "predictions.parquet"), "predictions")
+    truth = frame(instances, "instances").filter(pl.col("split") == "test")
+    joined = runs.join(predictions, on=["fold", "topic"]).join(truth, on=["fold", "topic"], suffix="_true")
+    assert len(joined) == len(runs) == 8
+    assert joined["items"].to_list() == joined["items_true"].to_list()
+    for row in joined.iter_rows(named=True):
+        lists = np.array([0, len(row["scores"])])
+        for name in ("nDCG", "AP", "nRBP(p=0.95)", "nDCG@3"):
+            value = metric(name)(np.array(row["scores"]), np.array(row["relevance"]), lists)[0]
+            assert value == pytest.approx(row[name], abs=1e-12)
+
+
+def test_epochs_hold_the_means_that_the_selection_went_by(tmp_path: Path, instances: Path) -> None:
+    out = train(tmp_path, instances)
+    runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
+    assert set(epochs["part"]) == {"test"}
+    for fold in (1, 2):
+        means = epochs.filter(fold=fold).sort("epoch")["nDCG"].to_list()
+        chosen = runs.filter(fold=fold, selection="test")
+        assert chosen["epoch"].unique().to_list() == [1 + means.index(max(means))]
+        assert chosen["nDCG"].mean() == pytest.approx(max(means))
+
+
+def test_the_honest_protocol_keeps_validation_apart(tmp_path: Path, instances: Path) -> None:
+    out = train(tmp_path, instances, protocol="honest")
+    assert set(frame(out)["selection"]) == {"test", "validation", "last"}
+    assert set(frame(beside(out, "epochs.parquet"), "epochs")["part"]) == {"test", "validation"}
+    assert set(frame(beside(out, "predictions.parquet"), "predictions")["selection"]) == {"validation"}
+
+
+def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tuple[Path, Path]) -> None:
+    changes = {"dataset": "mq2008-label1", "nsr": None, "model": {"name": "mlp", "hidden": [5]}}
+    runs = frame(train(tmp_path, judged[0], lists=judged[1], **changes))
+    assert set(runs["selection"]) == {"test", "validation", "last"}
+    weights = load_file(tmp_path / "runs.weights.safetensors")
+    assert weights["fold-1/seed-0/layers.0.weight"].shape == (5, 3)
+    assert runs["nsr_train"].null_count() == len(runs)
+
+
+def test_a_model_that_reads_features_says_that_it_has_none(instances: Path, tmp_path: Path, capsys: Any) -> None:
+    text = json.dumps(options(model={"name": "mlp", "hidden": [5]}))
+    out = tmp_path / "runs.parquet"
+    assert cli.main(["job", "--instances", str(instances), "--out", str(out), "--options", text]) == 2
+    assert "give the judged lists with --lists" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_same_job_same_bytes(tmp_path: Path, instances: Path) -> None:
+    for name in ("first", "second"):
+        train(tmp_path / name, instances)
+    assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
+
+
+@pytest.mark.parametrize("stop_after", [0, 1])
+def test_an_interrupted_job_resumes_and_ends_with_the_same_bytes(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+) -> None:
+    trained: list[int] = []
+    whole = train_job._train_group
+
+    def interrupted(job: Any, data: Any, tables: Any, group: list[tuple[int, int]], *rest: Any) -> None:
+        if len(trained) == stop_after:
+            raise KeyboardInterrupt
+        trained.extend(fold for fold, _ in group)
+        whole(job, data, tables, group, *rest)
+
+    monkeypatch.setattr(train_job, "_train_group", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", instances)
+    assert not (tmp_path / "killed" / "runs.parquet").exists()
+    stop_after = 9
+    train(tmp_path / "killed", instances)
+    assert trained == [1, 2], "each fold is trained once, whenever the job was stopped"
+    monkeypatch.undo()
+    train(tmp_path / "straight", instances)
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
+
+
+def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that lost a fold is trained again whole: its last digits are those of the group."""
+    whole = train_job._keep
+    kept: list[int] = []
+
+    def interrupted(job: Any, training: Any, *rest: Any) -> None:
+        if kept == [1]:
+            raise KeyboardInterrupt
+        kept.append(training.fold)
+        whole(job, training, *rest)
+
+    monkeypatch.setattr(train_job, "_keep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", instances, together=2)
+    monkeypatch.undo()
+    train(tmp_path / "killed", instances, together=2)
+    runs = frame(train(tmp_path / "straight", instances, together=2))
+    assert files_of(tmp_path / "killed") == files_of(tmp_path / "straight")
+    alone = frame(train(tmp_path / "alone", instances))
+    np.testing.assert_allclose(runs["nDCG"].to_numpy(), alone["nDCG"].to_numpy(), rtol=1e-6)
+
+
+def test_shards_of_other_options_are_not_resumed(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train_job, "_assemble", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "changed", instances, learning_rate=0.01)
+    monkeypatch.undo()
+    train(tmp_path / "changed", instances, learning_rate=0.05)
+    train(tmp_path / "straight", instances, learning_rate=0.05)
+    assert files_of(tmp_path / "changed") == files_of(tmp_path / "straight")
+
+
+def test_seeds_do_not_depend_on_loss_or_bounding(tmp_path: Path, instances: Path) -> None:
+    """With a learning rate of nearly zero the weights are the start: the same for every loss, another per seed."""
+    starts = []
+    for index, changes in enumerate(({}, {"loss": "AP"}, {"bounding": "expectation"}, {"seeds": [1]})):
+        train(tmp_path, instances, name=str(index), learning_rate=1e-30, **changes)
+        starts.append(list(load_file(tmp_path / f"{index}.weights.safetensors").values()))
+    same, other = starts[:3], starts[3]
+    assert all(np.array_equal(a, b) for start in same for a, b in zip(start, same[0], strict=True))
+    assert not any(np.array_equal(a, b) for a, b in zip(same[0], other, strict=True))
+
+
+def test_options_name_missing_and_unknown_keys() -> None:
+    given = options()
+    del given["epochs"]
+    given["epoch"] = 3
+    with pytest.raises(ConfigError, match=r"differing: \['epoch', 'epochs'\]"):
+        TrainingJob.from_json(json.dumps(given))
+
+
+def controls(folder: Path, instances: Path, **changes: Any) -> Path:
+    out = folder / "controls.parquet"
+    given = {"study": "thesis", "protocol": "published", "dataset": "movielens", "nsr": 1, **CONTROLS, **changes}
+    assert cli.main(["controls", "--instances", str(instances), "--out", str(out), "--options", json.dumps(given)]) == 0
+    return out
+
+
+def test_controls_are_runs_that_know_nothing_counts_or_everything(
+    tmp_path: Path, instances: Path, judged: tuple[Path, Path]
+) -> None:
+    runs = frame(controls(tmp_path, instances))
+    assert set(runs["model"]) == {"random", "popularity", "oracle"}
+    assert runs.filter(model="oracle")["nDCG"].to_list() == [1.0] * 8
+    expected = [((1 / n) * sum(1 / r for r in range(1, n + 1))) for n in (6, 7, 8)]
+    random = runs.filter(model="random")
+    assert random.filter(n=6)["AP"].to_list() == pytest.approx(
+        [((1 / 5) * (6 - 6 * expected[0]) + 6 * expected[0]) / 6] * len(random.filter(n=6))
+    )
+    without_counts = frame(controls(tmp_path, judged[0], dataset="mq2008-label1", nsr=None))
+    assert set(without_counts["model"]) == {"random", "oracle"}
+
+
+def test_collected_runs_are_all_runs_and_their_epochs(tmp_path: Path, instances: Path) -> None:
+    files = [controls(tmp_path, instances), train(tmp_path, instances, "a"), train(tmp_path, instances, "b", loss="AP")]
+    collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+    assert len(frame(tmp_path / "all.parquet")) == sum(len(frame(path)) for path in files)
+    assert set(frame(tmp_path / "epochs.parquet", "epochs")["loss"]) == {"nDCG", "AP"}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda runs: pl.concat([runs, runs]), "topics twice"),
+        (lambda runs: runs.with_columns(topic=pl.col("topic") + "x"), "runs over different topics in"),
+        (lambda runs: runs.with_columns(nDCG=pl.lit(1.5)), "above the oracle"),
+        (lambda runs: runs.with_columns(nDCG=pl.lit(0.1)), "far below a random order"),
+    ],
+)
+def test_collecting_refuses_runs_that_cannot_be_true(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any, message: str
+) -> None:
+    files = [controls(tmp_path, instances), train(tmp_path, instances)]
+    from rankbound_study.jobs import collect as module
+
+    def spoiled(path: Path, contract: str) -> Any:
+        table = read_table(path, contract)
+        return spoil(pl.from_arrow(table)).to_arrow().cast(table.schema) if path == files[1] else table
+
+    monkeypatch.setattr(module, "read_table", spoiled)
+    with pytest.raises(DataError, match=message):
+        collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+    assert not (tmp_path / "all.parquet").exists()

@@ -1,0 +1,103 @@
+"""Trees: what they say while they grow is what they say at the end, and the same every time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rankbound.lists import Lists
+from rankbound.training.parts import Part
+from rankbound_study.jobs.examples import pooled_rows
+from rankbound_study.models.trees import Growth, Trees
+
+GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
+
+
+def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randint(0, 256, (n, d), generator=generator).to(dtype)
+    signal = features[:, 0].to(torch.float64) / 255 + 0.2 * torch.rand(n, generator=generator)
+    return features, (signal > 0.6).to(torch.float64)
+
+
+def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> Trees:
+    features, labels = table(dtype=changes.pop("dtype", torch.float32))
+    rows = torch.arange(80)
+    arguments: dict[str, Any] = {
+        "features": features,
+        "rows": rows,
+        "labels": labels[rows].numpy(),
+        "weights": None,
+        "sizes": None,
+        "watched": torch.arange(70, 120),
+        "seed": 3,
+        **changes,
+    }
+    trees = Trees(kind, loss, GROWTH, **arguments)
+    for _ in range(GROWTH.rounds):
+        trees.grow()
+    return trees
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss"), [("boosted-trees", "squared"), ("boosted-trees", "logistic"), ("random-forest", "squared")]
+)
+def test_scores_heard_while_growing_are_those_of_the_grown_trees(kind: str, loss: str) -> None:
+    trees = grown(kind, loss)
+    watched = trees.scores(torch.arange(70, 120), GROWTH.rounds)
+    torch.testing.assert_close(trees.watched_scores(), watched, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(trees.training_scores(), trees.scores(torch.arange(80), 6), atol=1e-5, rtol=1e-4)
+    _, labels = table()
+    assert watched[labels[70:] > 0].mean() > watched[labels[70:] == 0].mean() + 0.1
+
+
+def test_a_forests_scores_are_means_of_labels() -> None:
+    scores = grown("random-forest").scores(torch.arange(120), GROWTH.rounds)
+    assert -1e-6 <= float(scores.min()) < 0.5 < float(scores.max()) <= 1 + 1e-6
+    with pytest.raises(ValueError, match="loss: found logistic for a forest, expected squared"):
+        grown("random-forest", "logistic")
+
+
+@pytest.mark.parametrize("loss", ["LambdaRank", "RankNet"])
+def test_ranking_losses_read_lists(loss: str) -> None:
+    """LightGBM's own objective, and one that is boosted by its gradient and Hessian."""
+    trees = grown(loss=loss, sizes=[20, 20, 20, 20])
+    scores, (_, labels) = trees.watched_scores(), table()
+    torch.testing.assert_close(scores, trees.scores(torch.arange(70, 120), GROWTH.rounds), atol=1e-5, rtol=1e-4)
+    assert scores[labels[70:] > 0].mean() > scores[labels[70:] == 0].mean()
+
+
+def test_the_same_trees_every_time_and_for_bytes_too() -> None:
+    first, second, pixels = grown(), grown(), grown(dtype=torch.uint8)
+    assert torch.equal(first.tensors(6)["lightgbm"], second.tensors(6)["lightgbm"])
+    assert torch.equal(first.tensors(6)["lightgbm"], pixels.tensors(6)["lightgbm"])
+    assert len(first.tensors(2)["lightgbm"]) < len(first.tensors(6)["lightgbm"])
+
+
+def test_kept_trees_are_read_again() -> None:
+    import lightgbm
+
+    trees = grown()
+    booster = lightgbm.Booster(model_str=bytes(trees.tensors(4)["lightgbm"].tolist()).decode())
+    features, _ = table()
+    expected = trees.scores(torch.arange(120), 4)
+    np.testing.assert_allclose(booster.predict(features.numpy()), expected.numpy(), rtol=1e-6)
+
+
+def test_pooled_rows_stand_for_all_occurrences() -> None:
+    """The gradient of the logistic loss with respect to each item's score is that of all its occurrences."""
+    items, grades = torch.tensor([4, 7, 4, 2, 4, 7]), torch.tensor([1, 0, 0, 2, 1, 0])
+    part = Part(["a", "b"], torch.tensor([0, 1]), items, grades, Lists(torch.tensor([0, 3, 6])))
+    rows = pooled_rows(part, least=1)
+    assert rows.items.tolist() == [2, 4, 7]
+    assert rows.weights is not None
+    scores = torch.randn(8, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    entropy = torch.nn.functional.binary_cross_entropy_with_logits
+    entropy(scores[items], (grades >= 1).to(torch.float64), reduction="sum").backward()
+    expected = scores.grad
+    scores.grad = None
+    entropy(scores[rows.items], rows.labels, weight=rows.weights, reduction="sum").backward()
+    torch.testing.assert_close(scores.grad, expected)
+    assert rows.items[rows.spread(part)].tolist() == items.tolist()
+    assert pooled_rows(part, least=None).labels.tolist() == pytest.approx([2, 2 / 3, 0])
