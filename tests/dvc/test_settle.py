@@ -122,9 +122,9 @@ def test_a_package_from_elsewhere_must_have_the_same_bytes(pulled: Project, tmp_
     installed = tmp_path / "installed"
     shutil.copytree(pulled.path("src"), installed)
     pulled.run("rankbound_study", "settle", PYTHONPATH=str(installed))
-    _append(installed / "rankbound/models/mlp.py")
+    _append(installed / "rankbound/training/mlp.py")
     message = pulled.run("rankbound_study", "settle", status=2, PYTHONPATH=str(installed))
-    assert "installed/rankbound/models/mlp.py is not" in message
+    assert "installed/rankbound/training/mlp.py is not" in message
     assert "nothing was touched" in message
     pulled.run("rankbound_study", "settle")
     assert pulled.waiting() == {}

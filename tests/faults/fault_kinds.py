@@ -44,7 +44,7 @@ class Case:
         log = self.sandbox.log()
         assert status == 2, (status, log)
         assert "Traceback" not in log, log
-        assert f"rankbound {self.sandbox.step.arguments[0]}: " in log, log
+        assert f"rankbound_study {self.sandbox.step.arguments[0]}: " in log, log
         assert not mentioned or any(text in log for text in mentioned), (mentioned, log)
 
 

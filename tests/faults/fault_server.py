@@ -21,10 +21,7 @@ import polars as pl
 LONGEST_STEP = 300
 """Seconds after which a step that hangs is ended."""
 
-_PRELOADED = (
-    *("commands", "data", "study", "provenance", "paper", "paper.figures"),
-    *("models", "losses", "bounds", "metrics"),
-)
+_PRELOADED = ("rankbound", "rankbound_study")
 _IDLE = {"jemalloc_bg_thd", "polars-ooc-clea"}
 """Threads that only give memory and files back."""
 _OF_FILES = {
@@ -50,9 +47,10 @@ def serve() -> None:
 
 def _preload() -> None:
     for name in _PRELOADED:
-        package = importlib.import_module(f"rankbound.{name}")
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"rankbound.{name}.{module.name}")
+        package = importlib.import_module(name)
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
     for name in ("pyplot", "backends.backend_svg", "backends.backend_pdf"):
         importlib.import_module(f"matplotlib.{name}")
     # Most of these are loaded on first use: another user may not be allowed to where Python itself is installed.

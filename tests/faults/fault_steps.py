@@ -20,7 +20,6 @@ SEALED = (".parquet", ".safetensors")
 RAW = "data/raw/"
 """Files whose content every step that reads them compares with known checksums."""
 
-SOURCE_CODE = "src/"
 
 RECORDS = "results/provenance"
 """Where steps leave records of their making, with times: no two are equal."""
@@ -32,7 +31,7 @@ WHEN = ("started", "seconds", "peak_mib", "attempts")
 
 @dataclass(frozen=True)
 class Step:
-    """One job: the arguments of `rankbound`, its log, the files that it reads and those that it writes."""
+    """One job: the arguments of its step, its log, the files that it reads and those that it writes."""
 
     rule: str
     arguments: tuple[str, ...]
@@ -45,11 +44,11 @@ class Step:
     def from_record(cls, record: dict[str, Any], outputs: list[str], beside: list[str]) -> "Step":
         """The step of a record that Snakemake keeps of every file that it made."""
         words = shlex.split(record["shellcmd"])
-        assert (words[0], words[-3], words[-1]) == ("rankbound", ">", "2>&1"), words
-        inputs = [name for name in record["input"] if not name.startswith(SOURCE_CODE)]
+        assert (words[:3], words[-3], words[-1]) == (["python", "-m", "rankbound_study"], ">", "2>&1"), words
+        inputs = record["input"]
         return cls(
             record["rule"],
-            tuple(words[1:-3]),
+            tuple(words[3:-3]),
             words[-2],
             tuple(inputs),
             tuple(beside),

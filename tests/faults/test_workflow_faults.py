@@ -69,7 +69,7 @@ def test_run_on_a_damaged_file(rule: str, case_of: Callable[..., Case], record_p
         assert not name.endswith(SEALED)
         record["outcome"] = UNHARMED
     else:
-        assert re.search(rf"^rankbound [\w-]+: {re.escape(name)}: ", output, re.MULTILINE), output
+        assert re.search(rf"^python -m rankbound_study [\w-]+: {re.escape(name)}: ", output, re.MULTILINE), output
         assert "Traceback" not in output, output
         assert [path for path in step.outputs if project.path(path).exists()] == []
     project.path(name).unlink()

@@ -119,7 +119,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     # From here on it is as if the run had been here: contents count, times do not.
     clone.path("src/rankbound/training/trainer.py").touch()
     with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
-        file.write("# changed\n")
+        file.write("CHANGED = True\n")
     waiting = clone.waiting()
     assert {"figure_of_formulas", "document"} <= set(waiting)
     assert not {"train", "sample"} & set(waiting)
@@ -127,7 +127,7 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     # A change that the lock file does not know: settling would bless files that it may have made stale.
     message = clone.run("rankbound_study", "settle", status=2)
     assert "nothing was touched" in message
-    assert "src/rankbound is modified" in message
+    assert "src/rankbound_study is modified" in message
     assert clone.waiting() == waiting
 
 
