@@ -52,9 +52,10 @@ def test_honest_runs_are_attempts_but_do_not_reproduce_what_was_made_otherwise()
 
 def test_the_nearest_attempt_is_named_with_its_distance() -> None:
     tried = [row("mq2008-label1", 0.8), row("mq2008-label2", 0.66, metric="nRBP(p=0.8)", as_printed=False)]
-    (text,) = attempts.rows(attempts.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
-    assert text[:6] == ("MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2")
-    assert text[6:8] == ("0.6600", "−0.0400")
+    block = attempts.block(attempts.not_reproduced(table(*tried, random_order("mq2008-label1", 0.75))))
+    (text,) = [[cell.text for cell in cells] for cells in block.rows]
+    assert text[:6] == ["MQ2008", "nRBP", "unbounded", "0.7000", "0.7500", "2"]
+    assert text[6:8] == ["0.6600", "−0.0400"]
     assert "nRBP(p=0.8)" in text[8]
     assert len(text) == len(attempts.HEADER)
 

@@ -99,17 +99,17 @@ def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None
     some = table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
         row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=tables.COLUMNS)
-        text = table_layout.markdown(row)
+        text = table_layout.texts(row).markdown
         assert f"±{some['margin']:.4f}{arrow}" in text
         assert sum(text.split("\n", 2)[2].count(one) for one in "▲▼") == len(arrow)
         assert f"({some['published']:.4f})" not in text
         in_tex = {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "": ""}[arrow]
-        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_layout.latex(row)
+        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_layout.texts(row).latex
 
 
 def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", topics=10)
-    text = table_layout.markdown(tables.table_5_1(path, RunsChoice()))
+    text = table_layout.texts(tables.table_5_1(path, RunsChoice())).markdown
     assert "(0.9659)" in text
     assert "±" not in text
 

@@ -21,7 +21,7 @@ from rankbound_study.claims.verdict import (
 from rankbound_study.cli import main
 from rankbound_study.report import claims_table
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.latex_text import escaped
+from rankbound_study.report.render_latex import escaped
 
 CLAIMS = registry.claims()
 
@@ -123,7 +123,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 def test_texts_cannot_break_the_forms() -> None:
     claim = registry.Claim("T01", "seed", "a | b & c_d 100%", "theorem", "none", "", "")
     table = verdict_table.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
-    assert r"a \| b & c_d" in claims_table.markdown(table)
-    assert r"a | b \& c\_d 100\%" in claims_table.latex(table)
+    assert r"a \| b & c_d" in claims_table.texts(table).markdown
+    assert r"a | b \& c\_d 100\%" in claims_table.texts(table).latex
     assert escaped("\\") == r"\textbackslash{}"
     assert claims_table.estimate(table.row(0, named=True)) == "0.1 [0.05, 0.15]"

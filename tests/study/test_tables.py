@@ -156,15 +156,15 @@ def test_metrics_are_nested_numbers_for_every_cell(table: pl.DataFrame) -> None:
 
 
 def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> None:
-    sets, rows = table_layout.layout(table)
-    assert [data_set.name for data_set in sets] == ["movielens"] * 3 + ["mq2008-label1", "mq2008-label2"]
-    trained = [row for row in rows if row.metric == "nDCG" and not row.control]
-    assert [row.name for row in trained] == ["unbounded", *BOUNDINGS[1:]]
-    for column in range(len(sets)):
-        values = [row.cells[column].ours for row in trained]
+    block = table_layout.block(table, "published protocol")
+    assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
+    trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
+    assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
+    for column in range(3, len(block.header)):
+        values = [float(row[column].text) for row in trained]
         for row, value in zip(trained, values, strict=True):
-            assert row.cells[column].best == (round(value, 4) == round(max(values), 4))
-            assert row.cells[column].increase == (round(value, 4) > round(values[0], 4))
+            assert row[column].strong == (value == max(values))
+            assert row[column].emphasis == (value > values[0])
 
 
 def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("movielens", 1),), boundings=names, topics=6)
     found = tables.table_5_1(path, PUBLISHED)
     assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
-    assert "distribution(gain=sd)" in table_layout.markdown(found)
+    assert "distribution(gain=sd)" in table_layout.texts(found).markdown
 
 
 def test_data_sets_stand_in_a_fixed_order() -> None:

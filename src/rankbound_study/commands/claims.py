@@ -35,8 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.claims.evidence import Evidence
     from rankbound_study.claims.registry import decide
     from rankbound_study.options import parse_options
-    from rankbound_study.report import claims_table
-    from rankbound_study.report.output import write_text
+    from rankbound_study.report import claims_table, table_files
 
     evidence = Evidence(
         parse_options(arguments.options)["study"],
@@ -49,8 +48,5 @@ def run(arguments: argparse.Namespace) -> None:
         images=arguments.images,
     )
     table = verdict_table.frame(decide(evidence))
-    stem = arguments.out_dir / verdict_table.NAME
-    write_text(stem.with_suffix(".md"), claims_table.markdown(table))
-    write_text(stem.with_suffix(".tex"), claims_table.latex(table))
-    write_text(stem.with_suffix(".csv"), table.write_csv(float_precision=6))
+    table_files.write_table(arguments.out_dir, verdict_table.NAME, table, claims_table.texts(table))
     print(verdict_table.summary(table))

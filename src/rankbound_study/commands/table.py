@@ -73,14 +73,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _write_table_5_1(name: str, runs: Path, folder: Path, metrics: Path | None, options: dict[str, str]) -> None:
-    from rankbound_study.report import summary, table_layout, tables
-    from rankbound_study.report.output import write_json, write_text
+    from rankbound_study.report import summary, table_files, table_layout, tables
+    from rankbound_study.report.output import write_json
     from rankbound_study.results.scores import RunsChoice
 
     table = tables.table_5_1(runs, RunsChoice.from_options(options))
-    write_text(folder / f"{name}.csv", table.write_csv(float_precision=6))
-    write_text(folder / f"{name}.md", table_layout.markdown(table))
-    write_text(folder / f"{name}.tex", table_layout.latex(table))
+    table_files.write_table(folder, name, table, table_layout.texts(table))
     write_json(folder / f"{name}_summary.json", summary.summarise(table))
     if metrics is not None:
         write_json(metrics, summary.metrics(table))
@@ -88,61 +86,45 @@ def _write_table_5_1(name: str, runs: Path, folder: Path, metrics: Path | None, 
 
 def _write_flattery(runs: Path, folder: Path, options: dict[str, str]) -> None:
     from rankbound.errors import ConfigError
-    from rankbound_study.report import flattery
-    from rankbound_study.report.output import write_text
+    from rankbound_study.report import flattery, table_files
 
     if set(options) != {"study"}:
         raise ConfigError(f"{flattery.NAME}: found the options {sorted(options)}, expected study alone")
     table = flattery.table_flattery(runs, options["study"])
-    write_text(folder / f"{flattery.NAME}.csv", table.write_csv(float_precision=6))
-    write_text(folder / f"{flattery.NAME}.md", flattery.markdown(table))
-    write_text(folder / f"{flattery.NAME}.tex", flattery.latex(table))
+    table_files.write_table(folder, flattery.NAME, table, flattery.texts(table))
 
 
 def _write_sensitivity(runs: Path, experiments: Path | None, folder: Path, options: dict[str, Any]) -> None:
     from rankbound.errors import ConfigError
     from rankbound_study.claims.cells import Column
     from rankbound_study.claims.evidence import Evidence
-    from rankbound_study.report import sensitivity
-    from rankbound_study.report.output import write_text
+    from rankbound_study.report import sensitivity, table_files
 
     if set(options) != {"study", "experiments"}:
         raise ConfigError(f"{sensitivity.NAME}: found the options {sorted(options)}, expected study and experiments")
     evidence = Evidence(options["study"], runs=runs, experiments=experiments)
     columns = {name: [Column(*column) for column in listed] for name, listed in options["experiments"].items()}
     table = sensitivity.table_sensitivity(evidence, columns)
-    write_text(folder / f"{sensitivity.NAME}.csv", table.write_csv(float_precision=6))
-    write_text(folder / f"{sensitivity.NAME}.md", sensitivity.markdown(table))
-    write_text(folder / f"{sensitivity.NAME}.tex", sensitivity.latex(table))
+    table_files.write_table(folder, sensitivity.NAME, table, sensitivity.texts(table))
 
 
 def _write_neural_table(arguments: argparse.Namespace) -> None:
-    from rankbound_study.report import neural_layout, neural_tables
-    from rankbound_study.report.output import write_text
+    from rankbound_study.report import neural_layout, neural_tables, table_files
     from rankbound_study.results.neural_names import table_named
 
     about = table_named(arguments.name)
-    made = neural_tables.neural_table(about, arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
-    frames = {"_comparisons": made.comparisons, "": made.scores}
+    table = neural_tables.neural_table(about, arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
+    folder = arguments.out_dir
     if about.of_faces:
-        frames = {"_by_age_gap": made.gaps, **frames}
-    for ending, frame in frames.items():
-        write_text(arguments.out_dir / f"{about.name}{ending}.csv", frame.write_csv(float_precision=6))
-    write_text(arguments.out_dir / f"{about.name}.md", neural_layout.markdown(made.scores, about))
-    write_text(arguments.out_dir / f"{about.name}.tex", neural_layout.latex(made.scores, about))
+        table_files.write_csv(folder, f"{about.name}_by_age_gap", table.gaps)
+    table_files.write_csv(folder, f"{about.name}_comparisons", table.comparisons)
+    table_files.write_table(folder, about.name, table.scores, neural_layout.texts(table.scores, about))
 
 
 def _write_feature_table(arguments: argparse.Namespace) -> None:
-    from rankbound_study.report import neural_feature_layout
-    from rankbound_study.report.output import write_text
+    from rankbound_study.report import neural_feature_layout, table_files
     from rankbound_study.results import neural_features
 
-    made = neural_features.feature_results(arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
-    stem = arguments.out_dir / arguments.name
-    for ending, text in (
-        ("_gaps.csv", made.gaps.write_csv(float_precision=6)),
-        (".csv", made.scores.write_csv(float_precision=6)),
-        (".md", neural_feature_layout.markdown(made)),
-        (".tex", neural_feature_layout.latex(made)),
-    ):
-        write_text(stem.with_name(f"{stem.name}{ending}"), text)
+    table = neural_features.feature_results(arguments.runs, arguments.epochs, arguments.predictions, arguments.images)
+    table_files.write_csv(arguments.out_dir, f"{arguments.name}_gaps", table.gaps)
+    table_files.write_table(arguments.out_dir, arguments.name, table.scores, neural_feature_layout.texts(table))

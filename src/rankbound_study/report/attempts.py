@@ -9,9 +9,10 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.figures.style import bounding_title
+from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.findings import Finding
-from rankbound_study.report.plain_table import signed
 from rankbound_study.report.tables import TOLERANCE
+from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import PUBLISHED
 
@@ -45,8 +46,13 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def rows(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """The cells as text."""
+def block(found: list[dict[str, Any]]) -> TableBlock:
+    """Return the table for the report."""
+    prose = frozenset({len(HEADER) - 1})
+    return TableBlock(NAME, CAPTION, HEADER, plain_rows(_cells(found)), LABELS, prose=prose, sortable=True)
+
+
+def _cells(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for cell in found:
         nearest = cell["nearest"]
         label = DataSet.of(cell["base"], cell["nsr"]).label

@@ -1,6 +1,8 @@
 """What the report is made of: sections of tables, figures and findings, which the renderers give a shape."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rankbound_study.figures import FIGURES, title
 from rankbound_study.report.findings import Finding
@@ -14,6 +16,11 @@ class Cell:
     note: str = ""
     strong: bool = False
     emphasis: bool = False
+
+    @property
+    def inline_note(self) -> str:
+        """The second text in the size of the first: a margin as it is, a printed score in brackets."""
+        return self.note if self.note.startswith("±") else f"({self.note})"
 
 
 @dataclass(frozen=True)
@@ -75,6 +82,16 @@ class Document:
     subtitle: str
     synthetic: bool
     sections: tuple[Section, ...] = field(default=())
+
+
+def plain_rows(rows: Iterable[Sequence[str]]) -> tuple[tuple[Cell, ...], ...]:
+    """Return rows of cells from rows of texts."""
+    return tuple(tuple(map(Cell, row)) for row in rows)
+
+
+def changes(keys: Sequence[object]) -> frozenset[int]:
+    """Return the indices of the rows whose key differs from that of the row above."""
+    return frozenset(index for index, (above, key) in enumerate(pairwise(keys), start=1) if key != above)
 
 
 def typeset(text: str) -> str:

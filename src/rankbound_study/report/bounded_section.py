@@ -4,23 +4,20 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound_study.claims.certainty import SIGNIFICANT
-from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import attempts, flattery, sensitivity, table_layout, tables
-from rankbound_study.report.blocks import Cell, Section, TableBlock
+from rankbound_study.report.blocks import Section, TableBlock
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Finding, findings
 from rankbound_study.report.honest_findings import honest_findings
 from rankbound_study.results import scores
 from rankbound_study.results.made_files import reading
-from rankbound_study.vocabulary import BOUNDINGS, HONEST
+from rankbound_study.vocabulary import HONEST
 
 HONEST_TABLE = "table_5_1_honest"
 
@@ -84,22 +81,16 @@ class Bounded:
         return attempts.not_reproduced(self.table, self.honest)
 
     def _blocks(self) -> Iterator[TableBlock]:
-        yield _table_5_1(self.table, self.protocol)
-        if rows := _cells(attempts.rows(self._not_reproduced)):
-            yield TableBlock(
-                *(attempts.NAME, attempts.CAPTION, attempts.HEADER, rows, attempts.LABELS),
-                prose=frozenset({len(attempts.HEADER) - 1}),
-                sortable=True,
-            )
+        yield table_layout.block(self.table, self.protocol)
+        if self._not_reproduced:
+            yield attempts.block(self._not_reproduced)
         if len(self.honest):
-            yield replace(_table_5_1(self.honest, scores.PROTOCOLS[HONEST]), name="Table 5.1, honest protocol")
+            honest = table_layout.block(self.honest, scores.PROTOCOLS[HONEST])
+            yield replace(honest, name="Table 5.1, honest protocol")
         if (flattered := self._optional(flattery.NAME, flattery.COLUMNS)) is not None:
-            yield _flattery(flattered)
+            yield flattery.block(flattered)
         if (varied := self._optional(sensitivity.NAME, sensitivity.COLUMNS)) is not None:
-            cells = _cells(sensitivity.rows(varied))
-            yield TableBlock(
-                *(sensitivity.TITLE, sensitivity.CAPTION, sensitivity.HEADER, cells, sensitivity.LABELS), sortable=True
-            )
+            yield sensitivity.block(varied)
 
     def _optional(self, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame | None:
         """A table that not every study has; None where it is not there, or has no rows."""
@@ -109,48 +100,6 @@ class Bounded:
         with reading(path):
             table = pl.read_csv(path, schema=columns)
         return table if len(table) else None
-
-
-def _flattery(table: pl.DataFrame) -> TableBlock:
-    found = list(flattery.by_bounding(table))
-    rows = tuple(
-        (*map(Cell, labels), *(Cell(text, note, strong) for text, note, strong in cells)) for labels, cells in found
-    )
-    header = ("data set", "loss", *map(bounding_title, BOUNDINGS))
-    rules = frozenset(place for place, (one, two) in enumerate(pairwise(found), start=1) if one[0][0] != two[0][0])
-    return TableBlock(flattery.TITLE, flattery.REPORT_CAPTION, header, rows, 2, rules, sortable=True)
-
-
-def _cells(rows: Iterator[tuple[str, ...]]) -> tuple[tuple[Cell, ...], ...]:
-    return tuple(tuple(map(Cell, row)) for row in rows)
-
-
-def _table_5_1(table: pl.DataFrame, protocol: str) -> TableBlock:
-    sets, rows = table_layout.layout(table)
-    cells, rules, previous = [], set(), None
-    for index, row in enumerate(rows):
-        if row.metric != previous:
-            rules.add(index)
-        previous = row.metric
-        values = (Cell(cell.text, cell.note, cell.best, cell.increase) for cell in row.cells)
-        first = Cell("control" if row.control else row.loss, emphasis=row.control)
-        cells.append((first, Cell(row.name), Cell(row.metric), *values))
-    beside = "Ours, and the thesis' score beside it in small type. " if table["published"].count() else ""
-    if table_layout.is_honest(table):
-        beside = (
-            "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
-            f"ranks significantly better or worse than the unbounded one ({SIGNIFICANT}). "
-        )
-    return TableBlock(
-        "Table 5.1",
-        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
-        "loss. Controls are not trained.",
-        ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
-        tuple(cells),
-        labels=3,
-        rules=frozenset(rules),
-        sortable=True,
-    )
 
 
 def _read_table(path: Path) -> pl.DataFrame:

@@ -1,11 +1,14 @@
 """The table of claims as Markdown and LaTeX."""
 
 import math
+from dataclasses import replace
 
 import polars as pl
 
 from rankbound_study.claims.verdict_table import summary
-from rankbound_study.report.latex_text import escaped
+from rankbound_study.report import render_latex, render_markdown
+from rankbound_study.report.blocks import Cell, TableBlock, plain_rows
+from rankbound_study.report.table_files import TableTexts
 
 
 def estimate(row: dict[str, object]) -> str:
@@ -25,21 +28,31 @@ def number(value: float) -> str:
     return text.replace("-", "−")
 
 
-def markdown(table: pl.DataFrame) -> str:
-    """A pipe table below a line that counts the verdicts."""
-    lines = [f"Claims of the sources and what became of them. {summary(table)}.", ""]
-    lines += ["| claim | | verdict | why | statistic |", "|---|---|---|---|---|"]
-    for row in table.iter_rows(named=True):
-        told = f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""
-        cells = [row["id"], row["claim"], f"**{row['verdict']}**", row["reason"], told]
-        lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(lines) + "\n"
+def texts(table: pl.DataFrame) -> TableTexts:
+    """Return the table's files; only the Markdown has the statistics, for which a page of LaTeX is too narrow."""
+    count = summary(table)
+    latex = TableBlock(
+        "Claims",
+        count,
+        ("Claim", "", "Verdict", "Why"),
+        plain_rows(table.select("id", "claim", "verdict", "reason").iter_rows()),
+        labels=4,
+        prose=frozenset({1, 3}),
+    )
+    markdown = replace(
+        latex,
+        header=("claim", "", "verdict", "why", "statistic"),
+        rows=tuple(
+            (*label, replace(verdict, strong=True), reason, Cell(_statistic(row)))
+            for (*label, verdict, reason), row in zip(latex.rows, table.iter_rows(named=True), strict=True)
+        ),
+        labels=5,
+    )
+    return TableTexts(
+        render_markdown.tables(f"Claims of the sources and what became of them. {count}.", [markdown]),
+        render_latex.tables(count, [latex]),
+    )
 
 
-def latex(table: pl.DataFrame) -> str:
-    r"""A `longtable` for `booktabs`, to be put in with `\input`."""
-    lines = [f"% {summary(table)}", r"\begin{longtable}{lp{0.35\linewidth}lp{0.4\linewidth}}", r"\toprule"]
-    lines += [r"Claim & & Verdict & Why \\", r"\midrule", r"\endhead"]
-    for row in table.iter_rows(named=True):
-        lines.append(" & ".join(escaped(row[name]) for name in ("id", "claim", "verdict", "reason")) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{longtable}"]) + "\n"
+def _statistic(row: dict[str, object]) -> str:
+    return f"{row['statistic']}: {estimate(row)}" if estimate(row) else ""

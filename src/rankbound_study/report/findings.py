@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.report.plain_table import signed
+from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import AFFINE
 

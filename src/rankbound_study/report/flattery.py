@@ -11,8 +11,9 @@ import polars as pl
 from rankbound.compare import Settings, compare
 from rankbound.compare.frames import scores_of_runs
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report import plain_table
-from rankbound_study.report.plain_table import signed
+from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
+from rankbound_study.report.table_files import TableTexts, plain_texts
+from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
@@ -65,18 +66,24 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
     return found[sorted(range(len(found)), key=lambda place: order[place])]
 
 
-def markdown(table: pl.DataFrame) -> str:
-    """A pipe table below its caption."""
-    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
+def texts(table: pl.DataFrame) -> TableTexts:
+    """Return the table's files: a row per data set, loss and bounding."""
+    return plain_texts(TableBlock(TITLE, CAPTION, HEADER, plain_rows(_cells(table)), LABELS))
 
 
-def latex(table: pl.DataFrame) -> str:
-    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
-    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
+def block(table: pl.DataFrame) -> TableBlock:
+    """Return the report's table: a row per data set and loss, a column per bounding, a dash where none was trained."""
+    rows, labels = [], []
+    for (dataset, nsr, loss), cells in table.group_by("dataset", "nsr", "loss", maintain_order=True):
+        differences = {row["bounding"]: _difference(row) for row in cells.iter_rows(named=True)}
+        labels.append(DataSet.of(str(dataset), None if nsr is None else int(str(nsr))).label)
+        by_bounding = (differences.get(bounding, Cell(DASH)) for bounding in BOUNDINGS)
+        rows.append((Cell(labels[-1]), Cell(str(loss)), *by_bounding))
+    header = ("data set", "loss", *map(bounding_title, BOUNDINGS))
+    return TableBlock(TITLE, REPORT_CAPTION, header, tuple(rows), 2, changes(labels), sortable=True)
 
 
-def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """The cells as text."""
+def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in table.iter_rows(named=True):
         numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", signed(row["flattery"]))
         interval = f"{signed(row['low'])} to {signed(row['high'])}"
@@ -84,20 +91,9 @@ def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
 
 
-def by_bounding(table: pl.DataFrame) -> Iterator[tuple[tuple[str, str], tuple[tuple[str, str, bool], ...]]]:
-    """A data set and a loss, and for each bounding the difference, half of its interval, and whether zero is outside.
-
-    Boundings that a loss was not trained with have dashes.
-    """
-    for (dataset, nsr, loss), cells in table.group_by("dataset", "nsr", "loss", maintain_order=True):
-        found = {row["bounding"]: _difference(row) for row in cells.iter_rows(named=True)}
-        label = DataSet.of(str(dataset), None if nsr is None else int(str(nsr))).label
-        yield (label, str(loss)), tuple(found.get(bounding, ("–", "", False)) for bounding in BOUNDINGS)
-
-
-def _difference(row: dict[str, float]) -> tuple[str, str, bool]:
+def _difference(row: dict[str, float]) -> Cell:
     low, high = row["low"], row["high"]
-    return signed(row["flattery"]), f"±{(high - low) / 2:.4f}", low > 0 or high < 0
+    return Cell(signed(row["flattery"]), f"±{(high - low) / 2:.4f}", strong=low > 0 or high < 0)
 
 
 def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.neural_results import Results, four
-from rankbound_study.report.plain_table import signed
+from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.neural_runs import printed_scores

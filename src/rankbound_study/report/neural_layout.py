@@ -1,48 +1,48 @@
 """Tables 1 to 3 of the neural-ranking study as people read them: a row per method, as Markdown, LaTeX and blocks."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report.latex_text import escaped
+from rankbound_study.report import render_latex, render_markdown
+from rankbound_study.report.blocks import Cell, TableBlock, changes
 from rankbound_study.report.neural_tables import R_SQUARED
+from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.typeset_numbers import DASH, with_minus
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.number_texts import score
 
-_DASH = "–"
 # What is neither both right nor one label for both is both wrong: the CSV file has it.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
 _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One method: family, name, then a text per column; `best` if it is the one that all others are compared with."""
-
-    family: str
-    method: str
-    cells: tuple[str, ...]
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Wide:
-    """A table of one data set: its heading, the columns after family and method, and the rows."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-def layout(scores: pl.DataFrame, table: Printed) -> list[Wide]:
-    """One wide table per data set; columns without any number in them are left out, but for print and ours."""
+def blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
+    """Return one table per data set; columns without any number are left out, except print and ours."""
     return [
-        _wide(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
+        _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
     ]
+
+
+def method_block(
+    name: str, header: Sequence[str], rows: Sequence[tuple[str, str, Sequence[str]]], marked: Collection[str]
+) -> TableBlock:
+    """Return a table of methods by family, from family, method and a text per column; `marked` methods are bold."""
+    return TableBlock(
+        name,
+        "",
+        ("family", "method", *header),
+        tuple(
+            (Cell(family), Cell(method, strong=method in marked), *map(Cell, cells)) for family, method, cells in rows
+        ),
+        labels=2,
+        rules=changes([family for family, _, _ in rows]),
+        sortable=True,
+    )
 
 
 def caption(scores: pl.DataFrame, table: Printed) -> str:
@@ -52,48 +52,21 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
     return " ".join((_of_faces if table.of_faces else _of_queries)(scores, table))
 
 
-def markdown(scores: pl.DataFrame, table: Printed) -> str:
-    """A pipe table per data set below the caption; the best method by validation is bold."""
-    heading = f"Table {table.number} of the neural-ranking study: {table.title}. {caption(scores, table)}"
-    return markdown_of(heading, layout(scores, table))
+def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
+    """Return the table's files; the best method by validation is bold."""
+    title = f"Table {table.number} of the neural-ranking study: {table.title}"
+    return texts_of_methods(title, caption(scores, table), blocks(scores, table))
 
 
-def markdown_of(heading: str, wides: Sequence[Wide]) -> str:
-    """A pipe table for each below the heading."""
-    lines = [heading]
-    for wide in wides:
-        header = ["family", "method", *wide.header]
-        lines += ["", f"{wide.title}:", "", f"| {' | '.join(header)} |", "|---|---|" + "---:|" * len(wide.header)]
-        for row in wide.rows:
-            name = f"**{row.method}**" if row.best else row.method
-            lines.append(f"| {row.family} | {name} | {' | '.join(row.cells)} |")
-    return "\n".join(lines) + "\n"
+def texts_of_methods(title: str, caption: str, tables: Sequence[TableBlock]) -> TableTexts:
+    """Return the files of tables of methods, one per data set."""
+    capitalised = [replace(table, header=("Family", "Method", *table.header[2:])) for table in tables]
+    return TableTexts(
+        render_markdown.tables(f"{title}. {caption}", tables, titled=True), render_latex.tables(title, capitalised)
+    )
 
 
-def latex(scores: pl.DataFrame, table: Printed) -> str:
-    r"""A `tabular` for `booktabs` per data set, to be put in with `\input`."""
-    return latex_of(f"Table {table.number} of the neural-ranking study: {table.title}", layout(scores, table))
-
-
-def latex_of(heading: str, wides: Sequence[Wide]) -> str:
-    """A `tabular` for each below a comment with the heading."""
-    lines = [f"% {heading}"]
-    for wide in wides:
-        header = ["Family", "Method", *wide.header]
-        lines += [rf"\begin{{tabular}}{{ll{'r' * len(wide.header)}}}", r"\toprule"]
-        lines += [" & ".join(map(escaped, header)) + r" \\", r"\midrule"]
-        previous = wide.rows[0].family if wide.rows else ""
-        for row in wide.rows:
-            if row.family != previous:
-                lines.append(r"\midrule")
-            previous = row.family
-            name = rf"\textbf{{{escaped(row.method)}}}" if row.best else escaped(row.method)
-            lines.append(" & ".join([row.family, name, *map(escaped, row.cells)]) + r" \\")
-        lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join(lines) + "\n"
-
-
-def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
+def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
     found = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
     methods = list(dict.fromkeys(scores["method"].to_list()))
     main = [found[method, table.metric] for method in methods if (method, table.metric) in found]
@@ -105,16 +78,17 @@ def _wide(scores: pl.DataFrame, table: Printed, dataset: str) -> Wide:
     header += [printed_on] * bool(scores["printed"].count()) + ["p to best"] * tested
     for name in others:
         header += [_METRIC_TITLES[name]] + ["95 % interval"] * (name in (*table.metrics, R_SQUARED))
-    rows = []
+    rows, best = [], set()
     for row in main:
         cells = [_number(row["ours"]), _interval(row)]
         cells += [_number(row["printed"])] * bool(scores["printed"].count()) + [_p_value(row["p_holm"])] * tested
         for name in others:
             other = found.get((row["method"], name), {})
             cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
-        best = row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None
-        rows.append(Row(row["family"], row["method"], tuple(cells), best))
-    return Wide(data_set_title(dataset) if dataset else "not run", tuple(header), tuple(rows))
+        if row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None:
+            best.add(row["method"])
+        rows.append((row["family"], row["method"], cells))
+    return method_block(data_set_title(dataset) if dataset else "not run", header, rows, best)
 
 
 def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
@@ -186,14 +160,14 @@ _TESTS = (
 
 
 def _number(value: float | None) -> str:
-    return _DASH if value is None else score(value).replace("-", "−")
+    return DASH if value is None else with_minus(score(value))
 
 
 def _interval(row: Mapping[str, Any]) -> str:
     if row.get("low") is None:
-        return _DASH
-    return f"{row['low']:.3f}…{row['high']:.3f}".replace("-", "−")
+        return DASH
+    return with_minus(f"{row['low']:.3f}…{row['high']:.3f}")
 
 
 def _p_value(value: float | None) -> str:
-    return _DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"
+    return DASH if value is None else "<0.001" if value < 0.001 else f"{value:.3f}"

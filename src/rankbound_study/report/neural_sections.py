@@ -1,19 +1,14 @@
 """The neural-ranking study in the report: its claims, facts beside them, its tables and figures."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankbound_study.figures import FIGURES
-from rankbound_study.report.blocks import Cell, Section, TableBlock, figure_block
+from rankbound_study.report import neural_feature_layout, neural_layout
+from rankbound_study.report.blocks import Section, TableBlock, figure_block
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.neural_facts import facts
-from rankbound_study.report.neural_feature_layout import CAPTION as FEATURES_CAPTION
-from rankbound_study.report.neural_feature_layout import TITLE as FEATURES_TITLE
-from rankbound_study.report.neural_feature_layout import layout as features_layout
-from rankbound_study.report.neural_layout import Wide
-from rankbound_study.report.neural_layout import caption as neural_caption
-from rankbound_study.report.neural_layout import layout as neural_layout
 from rankbound_study.report.neural_results import Results, read_results
 from rankbound_study.results.neural_features import FeatureResults
 
@@ -55,30 +50,13 @@ class Neural:
         yield Section("neural-figures", "Figures of neural ranking", "", drawn)
 
     def _feature_tables(self) -> Iterator[TableBlock]:
-        for wide in features_layout(self.by_features) if self.by_features else ():
-            header = ("family", "method", *(f"{count} features" for count in wide.header))
-            yield _block(FEATURES_TITLE, f"{wide.title}. {FEATURES_CAPTION}", header, wide)
+        for block in neural_feature_layout.blocks(self.by_features) if self.by_features else ():
+            header = (*block.header[:2], *(f"{count} features" for count in block.header[2:]))
+            caption = f"{block.name}. {neural_feature_layout.CAPTION}"
+            yield replace(block, name=neural_feature_layout.TITLE, caption=caption, header=header)
 
 
 def _table(results: Results) -> TableBlock:
-    (wide,) = neural_layout(results.scores, results.about)
+    (block,) = neural_layout.blocks(results.scores, results.about)
     name = f"Table {results.about.number}, {results.about.title}"
-    caption = f"{wide.title}. {neural_caption(results.scores, results.about)}"
-    return _block(name, caption, ("family", "method", *wide.header), wide)
-
-
-def _block(name: str, caption: str, header: tuple[str, ...], wide: Wide) -> TableBlock:
-    return TableBlock(
-        name,
-        caption,
-        header,
-        tuple(
-            (Cell(row.family), Cell(row.method, strong=row.best), *(Cell(text) for text in row.cells))
-            for row in wide.rows
-        ),
-        labels=2,
-        rules=frozenset(
-            {index for index, row in enumerate(wide.rows) if index and row.family != wide.rows[index - 1].family}
-        ),
-        sortable=True,
-    )
+    return replace(block, name=name, caption=f"{block.name}. {neural_layout.caption(results.scores, results.about)}")

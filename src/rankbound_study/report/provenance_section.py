@@ -10,7 +10,7 @@ import polars as pl
 
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
-from rankbound_study.report.blocks import Cell, Section, TableBlock
+from rankbound_study.report.blocks import Cell, Section, TableBlock, plain_rows
 from rankbound_study.report.findings import data_set_label
 from rankbound_study.report.settings_table import settings_table
 
@@ -139,7 +139,7 @@ def _data(manifest: Manifest) -> TableBlock:
 def _block(
     name: str, caption: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], labels: int = 2
 ) -> TableBlock:
-    return TableBlock(name, caption, header, tuple(tuple(map(Cell, row)) for row in rows), labels)
+    return TableBlock(name, caption, header, plain_rows(rows), labels)
 
 
 def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[K, list[Record]]]:

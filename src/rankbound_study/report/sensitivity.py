@@ -18,9 +18,10 @@ from rankbound_study.claims.orders import agreement
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.report import plain_table
+from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.options_text import differing, option_text
-from rankbound_study.report.plain_table import signed
+from rankbound_study.report.table_files import TableTexts, plain_texts
+from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
 from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import JUDGED_BY
 
@@ -165,18 +166,17 @@ def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFr
     }
 
 
-def markdown(table: pl.DataFrame) -> str:
-    """A pipe table below its caption."""
-    return plain_table.markdown(f"{TITLE}. {CAPTION}", HEADER, rows(table), LABELS)
+def block(table: pl.DataFrame) -> TableBlock:
+    """Return the table for the report and its files."""
+    return TableBlock(TITLE, CAPTION, HEADER, plain_rows(_cells(table)), LABELS, sortable=True)
 
 
-def latex(table: pl.DataFrame) -> str:
-    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
-    return plain_table.latex(TITLE, HEADER, rows(table), LABELS)
+def texts(table: pl.DataFrame) -> TableTexts:
+    """Return the table's files."""
+    return plain_texts(block(table))
 
 
-def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """The cells as text."""
+def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in table.iter_rows(named=True):
         changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
@@ -186,4 +186,4 @@ def rows(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
 
 
 def _tau(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.2f}".replace("-", "−")
+    return DASH if value is None or math.isnan(value) else with_minus(f"{value:.2f}")

@@ -3,15 +3,17 @@
 Beside each mean stands the printed one, which the published protocol is compared with, or (honest protocol) its margin.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import polars as pl
 
-from rankbound_study.claims.certainty import significance
+from rankbound_study.claims.certainty import SIGNIFICANT, significance
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report import tables
-from rankbound_study.report.latex_text import escaped
+from rankbound_study.report import render_latex, render_markdown, tables
+from rankbound_study.report.blocks import Cell, TableBlock, changes
+from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.typeset_numbers import DASH
 from rankbound_study.results import scores
 from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import HONEST
@@ -27,96 +29,53 @@ BESIDE = {
 }
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Our mean, its margin and the printed mean; `best` of its loss, or an `increase` over the unbounded loss.
-
-    `side`: 1 where the loss ranks significantly better than the unbounded one, -1 where it ranks worse.
-    """
-
-    ours: float | None
-    published: float | None = None
-    margin: float | None = None
-    side: int = 0
-    best: bool = False
-    increase: bool = False
-
-    @property
-    def text(self) -> str:
-        """Our mean as it is printed."""
-        return "–" if self.ours is None else f"{self.ours:.{DIGITS}f}"
-
-    @property
-    def note(self) -> str:
-        """The printed mean; or the margin, with an arrow where the change against the unbounded loss is significant."""
-        if self.published is not None:
-            return f"{self.published:.{DIGITS}f}"
-        return "" if self.margin is None else f"±{self.margin:.{DIGITS}f}{('', UP, DOWN)[self.side]}"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One loss under one bounding (or one control), scored by one metric, on every data set."""
-
-    loss: str
-    metric: str
-    name: str
-    control: bool
-    cells: tuple[Cell, ...]
-
-
 def is_honest(table: pl.DataFrame) -> bool:
     """Whether margins stand beside the means, in the place of printed scores that were made otherwise."""
     return bool(len(table)) and table["protocol"][0] == HONEST
 
 
-def layout(table: pl.DataFrame) -> tuple[list[DataSet], list[Row]]:
-    """The columns and rows of the table; marks (bold, italic) are recomputed from our numbers."""
+def block(table: pl.DataFrame, protocol: str) -> TableBlock:
+    """Return the table for the report; marks (bold, italic) are computed from our numbers."""
     sets = scores.data_sets(table.rename({"nsr": "nsr_test"}))
-    return sets, [
-        row for loss in tables.METRICS for metric in tables.METRICS[loss] for row in _block(table, sets, loss, metric)
+    rows = [
+        row for loss in tables.METRICS for metric in tables.METRICS[loss] for row in _rows(table, sets, loss, metric)
     ]
+    beside = "Ours, and the thesis' score beside it in small type. " if table["published"].count() else ""
+    if is_honest(table):
+        beside = (
+            "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
+            f"ranks significantly better or worse than the unbounded one ({SIGNIFICANT}). "
+        )
+    return TableBlock(
+        "Table 5.1",
+        f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
+        "loss. Controls are not trained.",
+        ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
+        tuple(rows),
+        labels=3,
+        rules=frozenset({0}) | changes([metric.text for _, _, metric, *_ in rows]),
+        sortable=True,
+    )
 
 
-def markdown(table: pl.DataFrame) -> str:
-    """A pipe table; every cell is ours, with the printed score in brackets."""
-    sets, rows = layout(table)
-    lines = [
-        f"Table 5.1 — {scores.PROTOCOLS[table['protocol'][0]] if len(table) else 'no runs'}."
-        f" Ours {BESIDE[is_honest(table)]}; **highest of its loss**, *above unbounded*.",
-        "",
-        "| loss | bounding or control | metric | " + " | ".join(data_set.label for data_set in sets) + " |",
-        "|---|---|---|" + "---:|" * len(sets),
-    ]
-    for row in rows:
-        cells = " | ".join(_marked(cell, "**{}**", "*{}*", "{}") for cell in row.cells)
-        lines.append(f"| {'control' if row.control else row.loss} | {row.name} | {row.metric} | {cells} |")
-    return "\n".join(lines) + "\n"
+def texts(table: pl.DataFrame) -> TableTexts:
+    """Return the table's files; each cell is ours, with the printed score in brackets or a margin."""
+    protocol = table["protocol"][0] if len(table) else None
+    beside = BESIDE[is_honest(table)]
+    report = block(table, "")
+    markdown, latex = (
+        replace(report, header=(*titles, *report.header[3:]))
+        for titles in (("loss", "bounding or control", "metric"), ("Loss", "Bounding", "Metric"))
+    )
+    heading = (
+        f"Table 5.1 — {scores.PROTOCOLS[protocol] if protocol else 'no runs'}."
+        f" Ours {beside}; **highest of its loss**, *above unbounded*."
+    )
+    comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
+    return TableTexts(render_markdown.tables(heading, [markdown]), render_latex.tables(comment, [latex], dash=DASH))
 
 
-def latex(table: pl.DataFrame) -> str:
-    r"""A `tabular` for `booktabs`, to be put in with `\input`."""
-    sets, rows = layout(table)
-    lines = [
-        rf"% Table 5.1, {table['protocol'][0] if len(table) else 'no'} protocol: ours {BESIDE[is_honest(table)]}",
-        rf"\begin{{tabular}}{{lll{'r' * len(sets)}}}",
-        r"\toprule",
-        " & ".join(["Loss", "Bounding", "Metric", *(escaped(data_set.label) for data_set in sets)]) + r" \\",
-    ]
-    previous = None
-    for row in rows:
-        if row.metric != previous:
-            lines.append(r"\midrule")
-        previous = row.metric
-        cells = [
-            _marked(cell, r"\textbf{{{}}}", r"\textit{{{}}}", r"{{\footnotesize {}}}", escaped) for cell in row.cells
-        ]
-        first = "control" if row.control else row.loss
-        lines.append(" & ".join([first, escaped(row.name), escaped(row.metric), *cells]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-
-def _block(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> Iterator[Row]:
+def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> Iterator[tuple[Cell, ...]]:
     of_metric = table.filter(pl.col("metric") == metric)
     trained = of_metric.filter(pl.col("loss") == loss)
     controls = of_metric.filter(pl.col("loss") == "none")
@@ -132,11 +91,11 @@ def _block(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> 
             found = cells.get((*data_set.key, name))
             base = cells.get((*data_set.key, "none"))
             row.append(_cell(found, None if base is None else base["ours"], best[data_set]))
-        yield Row(loss, metric, bounding_title(name), False, tuple(row))
+        yield Cell(loss), Cell(bounding_title(name)), Cell(metric), *row
     values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
     for model in sorted(controls["model"].unique()):
-        cells_of_model = tuple(_cell(values.get((*data_set.key, model)), None, None) for data_set in sets)
-        yield Row(loss, metric, model, True, cells_of_model)
+        row = [_cell(values.get((*data_set.key, model)), None, None) for data_set in sets]
+        yield Cell("control", emphasis=True), Cell(model), Cell(metric), *row
 
 
 def _best(scores_of_loss: Iterable[float | None]) -> float | None:
@@ -147,29 +106,24 @@ def _best(scores_of_loss: Iterable[float | None]) -> float | None:
 
 def _cell(found: dict[str, object] | None, base: object, best: float | None) -> Cell:
     if found is None or not isinstance(found["ours"], float):
-        return Cell(None)
-    ours, margin, published = found["ours"], found["margin"], found["published"]
-    honest = found["protocol"] == HONEST
+        return Cell(DASH)
+    ours = found["ours"]
     return Cell(
-        ours,
-        published if isinstance(published, float) and found["as_printed"] and not honest else None,
-        margin if isinstance(margin, float) and honest else None,
-        significance(_number(found["change"]), _number(found["p_holm"])),
-        best=best is not None and round(ours, DIGITS) == round(best, DIGITS),
-        increase=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
+        f"{ours:.{DIGITS}f}",
+        _note(found),
+        strong=best is not None and round(ours, DIGITS) == round(best, DIGITS),
+        emphasis=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
     )
+
+
+def _note(row: dict[str, object]) -> str:
+    """Return the printed mean, or (honest protocol) the margin, with an arrow where the change is significant."""
+    published, margin = row["published"], row["margin"]
+    if row["protocol"] != HONEST:
+        return f"{published:.{DIGITS}f}" if isinstance(published, float) and row["as_printed"] else ""
+    side = significance(_number(row["change"]), _number(row["p_holm"]))
+    return f"±{margin:.{DIGITS}f}{('', UP, DOWN)[side]}" if isinstance(margin, float) else ""
 
 
 def _number(value: object) -> float | None:
     return value if isinstance(value, float) else None
-
-
-def _marked(cell: Cell, bold: str, italic: str, small: str, set_in: Callable[[str], str] = str) -> str:
-    text = cell.text
-    if cell.best:
-        text = bold.format(text)
-    elif cell.increase:
-        text = italic.format(text)
-    if not cell.note:
-        return text
-    return f"{text} {small.format(set_in(cell.note if cell.published is None else f'({cell.note})'))}"

@@ -1,0 +1,15 @@
+"""Numbers as the report prints them, with a true minus and a dash where there is none."""
+
+from rankbound_study.results import number_texts
+
+DASH = "–"
+
+
+def signed(value: float | None) -> str:
+    """Return a signed difference to four decimals, or a dash for None."""
+    return DASH if value is None else with_minus(number_texts.signed(value))
+
+
+def with_minus(text: str) -> str:
+    """Replace every hyphen by a minus sign."""
+    return text.replace("-", "−")
