@@ -1,4 +1,4 @@
-"""Printed scores that are not reproduced: named with every attempt, nearest first; those below a random order told."""
+"""Printed scores that are not reproduced: the nearest attempt at each, and the count below a random ordering."""
 
 import polars as pl
 import pytest
@@ -65,7 +65,7 @@ def test_a_printed_score_below_a_random_order_is_told(random: float, below: bool
     found = attempts.not_reproduced(table(row("mq2008-label1", 0.8), random_order("mq2008-label1", random)))
     (told,) = attempts.finding(found, 60)
     assert told.headline == "1 of 60 printed scores of Table 5.1 are not reproduced: nRBP on MQ2008."
-    assert ("1 of them lie below what a random order scores" in told.detail) == below
+    assert ("1 of them lie below the score of a random ordering" in told.detail) == below
 
 
 def test_nothing_printed_gives_nothing() -> None:

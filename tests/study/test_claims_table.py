@@ -83,7 +83,7 @@ def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
     (finding,) = claims.findings(synthetic=False)
     assert finding.headline.startswith("Of 73 claims of the sources, ")
     (of_generated,) = claims.findings(synthetic=True)
-    assert "No claim about the literature is decided by generated data" in of_generated.detail
+    assert "Generated data decide no claim about the literature" in of_generated.detail
     assert "generated" not in finding.detail
     (section,) = claims.sections()
     (table,) = section.blocks

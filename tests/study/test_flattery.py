@@ -1,4 +1,4 @@
-"""What a test-picked epoch flatters, against means that are written out."""
+"""The bias of a test-picked epoch, against means that are written out."""
 
 from pathlib import Path
 
@@ -72,7 +72,7 @@ def test_without_honest_runs_the_table_is_empty_and_readable(tmp_path: Path) -> 
     arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"study": "thesis"}']
     assert main([*arguments, "--out-dir", str(tmp_path)]) == 0
     assert pl.read_csv(tmp_path / "table_flattery.csv", schema=flattery.COLUMNS).is_empty()
-    assert "test picks" in (tmp_path / "table_flattery.md").read_text("utf-8")
+    assert "test-picked" in (tmp_path / "table_flattery.md").read_text("utf-8")
     assert r"\bottomrule" in (tmp_path / "table_flattery.tex").read_text("utf-8")
 
 

@@ -64,7 +64,9 @@ def test_where_no_comparison_is_named_all_run() -> None:
 
 
 def test_controls_are_those_that_run() -> None:
-    assert told({**CONFIG, "controls": ["oracle"]})["Controls"].endswith("others: the oracle, which knows the labels.")
+    assert told({**CONFIG, "controls": ["oracle"]})["Controls"].endswith(
+        "controls: the oracle, which knows the labels."
+    )
     assert "Controls" not in told({**CONFIG, "controls": []})
 
 

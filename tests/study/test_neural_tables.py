@@ -302,10 +302,10 @@ def test_facts_follow_the_numbers(queries: NeuralTable, pixels: NeuralTable) -> 
     above_random, same_models = facts([web])
     means = {name: cell(queries, name, "nDCG@10")["ours"] for name in (*WEB, "random")}
     assert above_random.headline == (
-        f"LambdaMART scores {means['LambdaMART']:.4f} on MQ2008 (relevant: label ≥ 1), place 1 of 8; a random order "
+        f"LambdaMART scores {means['LambdaMART']:.4f} on MQ2008 (relevant: label ≥ 1), place 1 of 8; a random ordering "
         f"scores {means['random']:.4f}."
     )
-    assert above_random.detail.startswith("8 of 8 methods have a higher mean than a random order.")
+    assert above_random.detail.startswith("8 of 8 methods have a higher mean than a random ordering.")
     pairs = ["RankNet − Class-NN", "Rank-LR − Class-LR", "LambdaMART − Class-Boost"]
     assert [row[0] for row in same_models.rows] == pairs
     assert same_models.rows[0][1] == signed(means["RankNet"] - means["Class-NN"])

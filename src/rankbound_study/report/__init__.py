@@ -1,1 +1,1 @@
-"""Tables, figures and the document: everything that a reader sees, made from the runs table and the library."""
+"""Tables and the report, built from the results and rendered as Markdown, LaTeX, HTML and PDF."""

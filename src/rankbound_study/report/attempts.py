@@ -1,6 +1,7 @@
-"""Printed scores of Table 5.1 that are not reproduced: everything that was tried, and which attempt comes nearest.
+"""Find the printed scores of Table 5.1 that are not reproduced, with the number of attempts and the nearest one.
 
-An attempt is a reading of the labels, a persistence of nRBP and a protocol. Nothing is tuned to the printed score.
+An attempt is a combination of a reading of the labels, a persistence of nRBP and a protocol. Nothing is tuned to the
+printed score.
 """
 
 from collections.abc import Iterator
@@ -17,22 +18,22 @@ from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import PUBLISHED
 
 NAME = "Printed scores that are not reproduced"
-HEADER = ("data set", "loss", "bounding", "printed", "random order", "attempts", "nearest", "distance", "by")
+HEADER = ("data set", "loss", "bounding", "printed", "random ordering", "attempts", "nearest", "difference", "by")
 LABELS = 3
 CAPTION = (
-    f"Scores of Table 5.1 that no run of the published protocol comes within {TOLERANCE} of. Attempts are all readings "
-    "of the labels, persistences of nRBP and protocols that ran; “nearest” is the one that comes closest to print. A "
-    "random order is scored as the thesis says that the printed score was."
+    f"Printed scores of Table 5.1 from which every run of the published protocol differs by more than {TOLERANCE}. "
+    "Attempts are all combinations of label reading, persistence of nRBP and protocol that ran; “nearest” is the one "
+    "closest to the printed score. The random ordering is scored by the metric that the thesis names."
 )
 _PRINTED_CELL = ("base", "nsr", "loss", "bounding", "published")
 
 
 def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
-    """A row per printed score that is not reproduced, from Table 5.1 by one or more protocols."""
+    """Return one record per printed score that is not reproduced, from Table 5.1 by one or more protocols."""
     table = pl.concat(by_protocol).with_columns(base=pl.col("dataset").str.replace(r"-label\d$", ""))
     tried = table.filter(pl.col("published").is_not_null(), pl.col("ours").is_not_null())
     randoms = table.filter(pl.col("model") == "random", pl.col("protocol") == PUBLISHED)
-    found = []
+    missed = []
     for key, attempts in tried.group_by(_PRINTED_CELL, maintain_order=True):
         as_print = attempts.filter(pl.col("protocol") == PUBLISHED, pl.col("as_printed"))
         if len(as_print) and not as_print["within_0.015"].any():
@@ -42,18 +43,18 @@ def not_reproduced(*by_protocol: pl.DataFrame) -> list[dict[str, Any]]:
             orders = randoms.filter(
                 pl.col("base") == cell["base"], pl.col("nsr").eq_missing(cell["nsr"]), pl.col("metric") == metric
             )
-            found.append({**cell, "n": len(attempts), "nearest": nearest, "random": orders["ours"].to_list()})
-    return found
+            missed.append({**cell, "n": len(attempts), "nearest": nearest, "random": orders["ours"].to_list()})
+    return missed
 
 
-def block(found: list[dict[str, Any]]) -> TableBlock:
+def block(missed: list[dict[str, Any]]) -> TableBlock:
     """Return the table for the report."""
     prose = frozenset({len(HEADER) - 1})
-    return TableBlock(NAME, CAPTION, HEADER, plain_rows(_cells(found)), LABELS, prose=prose, sortable=True)
+    return TableBlock(NAME, CAPTION, HEADER, plain_rows(_cells(missed)), LABELS, prose=prose, sortable=True)
 
 
-def _cells(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for cell in found:
+def _cells(missed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for cell in missed:
         nearest = cell["nearest"]
         label = DataSet.of(cell["base"], cell["nsr"]).label
         orders = ", ".join(f"{value:.4f}" for value in sorted(cell["random"], reverse=True)) or "–"
@@ -64,19 +65,19 @@ def _cells(found: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
         )
 
 
-def finding(found: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
-    """How many are not reproduced, and which of them a random order beats."""
-    if not found or not printed:
+def finding(missed: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
+    """Report how many of the printed scores are not reproduced, and how many of those a random ordering beats."""
+    if not missed or not printed:
         return
-    below = [cell for cell in found if cell["random"] and max(cell["random"]) > cell["published"]]
-    losses = sorted({f"{cell['loss']} on {_data_set(cell)}" for cell in found})
+    below = [cell for cell in missed if cell["random"] and max(cell["random"]) > cell["published"]]
+    losses = sorted({f"{cell['loss']} on {_data_set(cell)}" for cell in missed})
     yield Finding(
-        f"{len(found)} of {printed} printed scores of Table 5.1 are not reproduced: {'; '.join(losses)}.",
-        f"The section Table 5.1 shows every attempt. {len(below)} of them lie below what a random order scores by the "
-        "metric and one of the two readings of relevance that the thesis may have used: such a score cannot be of "
-        "that metric and reading."
+        f"{len(missed)} of {printed} printed scores of Table 5.1 are not reproduced: {'; '.join(losses)}.",
+        f"The section Table 5.1 shows the nearest attempts. {len(below)} of them lie below the score of a random "
+        "ordering by the same metric and one of the two readings of relevance that the thesis may have used: such a "
+        "score cannot be of that metric and reading."
         if below
-        else "The section Table 5.1 shows every attempt.",
+        else "The section Table 5.1 shows the nearest attempts.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the report is made of: sections of tables, figures and findings, which the renderers give a shape."""
+"""The content of the report: sections of tables, figures, paragraphs and findings, free of any output format."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from rankbound_study.report.findings import Finding
 
 @dataclass(frozen=True)
 class Cell:
-    """A table cell: its text, a smaller second text (the printed score), and how it is set."""
+    """A table cell: a text, a note in smaller type (such as the printed score), and bold or italic type."""
 
     text: str
     note: str = ""
@@ -19,15 +19,15 @@ class Cell:
 
     @property
     def inline_note(self) -> str:
-        """The second text in the size of the first: a margin as it is, a printed score in brackets."""
+        """The note for formats without smaller type: a margin as it is, anything else in brackets."""
         return self.note if self.note.startswith("±") else f"({self.note})"
 
 
 @dataclass(frozen=True)
 class TableBlock:
-    """A table: `labels` leading columns of text, then numbers; a thin rule stands above each row of `rules`.
+    """A table: `labels` leading columns of text, then numbers.
 
-    Columns of `prose` hold sentences, whose second text stands below them.
+    A thin rule stands above each row in `rules`. Columns in `prose` hold sentences, with their notes below.
     """
 
     name: str
@@ -41,13 +41,13 @@ class TableBlock:
 
     @property
     def notes(self) -> bool:
-        """Whether any cell has a second text."""
+        """True if any cell has a note."""
         return any(cell.note for row in self.rows for cell in row)
 
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A figure by its file name (without suffix) in the figures folder."""
+    """A figure; `name` is that of its file in the figures folder, without suffix."""
 
     name: str
     title: str
@@ -56,7 +56,7 @@ class FigureBlock:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph behind a word that tells what it is about."""
+    """A paragraph with a title in bold at its start."""
 
     title: str
     text: str
@@ -64,7 +64,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Section:
-    """A section: a title, an opening paragraph (may be empty), and its blocks, set in one or two columns."""
+    """A section: a title, an opening paragraph (may be empty), findings, and blocks set in one or two columns."""
 
     anchor: str
     title: str
@@ -95,12 +95,12 @@ def changes(keys: Sequence[object]) -> frozenset[int]:
 
 
 def typeset(text: str) -> str:
-    """A text whose lines do not break before a percent sign or beside a sign of comparison."""
+    """Replace spaces before a percent sign and around ≥ by no-break spaces."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%").replace(" ≥ ", "\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}")
 
 
 def figure_block(name: str, *, synthetic: bool) -> FigureBlock:
-    """A figure with its caption, which says so where it is of synthetic data."""
+    """Return a figure with its caption; the caption of a figure drawn from synthetic data begins by saying so."""
     spec = FIGURES[name]
     label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
     return FigureBlock(name, title(name), label + spec.caption)

@@ -1,4 +1,4 @@
-"""Table 5.1 in the report: by both protocols, printed scores that are not reproduced, flattery and sensitivity."""
+"""Build the section on Table 5.1: both protocols, scores not reproduced, test-picked epochs, sensitivity."""
 
 import json
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ HONEST_TABLE = "table_5_1_honest"
 
 @dataclass(frozen=True)
 class Bounded:
-    """The tables of the bounded half.
+    """The tables of the study on metric bounding.
 
     Attributes:
-        folder: the results' tables.
+        folder: the folder of the tables.
         table, summary: Table 5.1 by the first protocol.
-        honest, honest_summary: by the honest one; no rows, and None, where it was not made.
+        honest, honest_summary: Table 5.1 by the honest protocol; without rows, and None, if it was not made.
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class Bounded:
 
     @classmethod
     def read(cls, folder: Path) -> "Bounded":
-        """From the folder of the tables; DataError if Table 5.1 or a summary is missing."""
+        """Read the tables in a folder; raises DataError if Table 5.1 or a summary is missing."""
         table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
         if not (folder / f"{HONEST_TABLE}.csv").exists():
             return cls(folder, table, summary, pl.DataFrame(schema=tables.COLUMNS), None)
@@ -49,27 +49,27 @@ class Bounded:
 
     @property
     def protocols(self) -> str:
-        """Those that the tables show, in words."""
+        """The protocols of the tables, in words."""
         return "published and honest protocols" if len(self.honest) else self.protocol
 
     @property
     def protocol(self) -> str:
-        """That of Table 5.1, in words."""
+        """The protocol of Table 5.1, in words."""
         return scores.PROTOCOLS.get(self.summary["protocol"], "no runs")
 
     def first_findings(self) -> Iterator[Finding]:
-        """What bounding does."""
+        """Report the effect of bounding, tested on the honest protocol."""
         yield from self._tested
 
     def findings(self, claims: Claims) -> Iterator[Finding]:
-        """What Table 5.1 says beyond that, with the verdicts on the claims about it."""
+        """Report the other findings of Table 5.1, with the verdicts on the claims about it."""
         printed = self.table.filter(pl.col("published").is_not_null())
         missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
         honest = self.honest_summary if len(self.honest) else None
         yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=bool(self._tested))
 
     def section(self) -> Section:
-        """All its tables."""
+        """Return the section with all its tables."""
         return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
 
     @cached_property
@@ -93,7 +93,7 @@ class Bounded:
             yield sensitivity.block(varied)
 
     def _optional(self, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame | None:
-        """A table that not every study has; None where it is not there, or has no rows."""
+        """Read a table that not every study has; None if it is absent or empty."""
         path = self.folder / f"{name}.csv"
         if not path.exists():
             return None
@@ -115,11 +115,9 @@ def _read_table(path: Path) -> pl.DataFrame:
 def _read_summary(path: Path) -> dict[str, Any]:
     if not path.exists():
         name = path.name.removesuffix("_summary.json")
-        raise DataError(
-            f"{path} is missing: it is written together with {name}.csv by `python -m rankbound_study table {name}`"
-        )
+        raise DataError(f"{path} is missing: it is written with {name}.csv by `python -m rankbound_study table {name}`")
     with reading(path):
         summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if missing := {"protocol", "synthetic"} - set(summary):
-            raise KeyError(f"without {', '.join(sorted(missing))}")
+            raise KeyError(f"missing keys: {', '.join(sorted(missing))}")
     return summary

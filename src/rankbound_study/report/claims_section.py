@@ -1,4 +1,4 @@
-"""The claims in the report: how many have which verdict, every one with its reason, and what other sections quote."""
+"""The claims in the report: counts of verdicts, every claim with its reason, and quotations for other sections."""
 
 import re
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from rankbound_study.report.findings import Finding
 from rankbound_study.results.number_texts import probability
 
 _TEXT = (
-    "Claims of the sources, decided by these runs: those of the honest protocol, unless a claim is about the other. "
-    "Confirmed and refuted are what a test says at 5 % (after Holm's correction where a claim takes several), or what "
-    "counting says of a claim about all cases; inconclusive is what these runs leave open."
+    "Claims of the sources, decided by the runs of the honest protocol unless a claim is about the published one. A "
+    "claim is confirmed or refuted by tests at the 5 % level (with Holm's correction if it needs several) or, if it "
+    "is about all cases, by counting; it is inconclusive if these runs do not decide it."
 )
 _CAPTION = (
-    "Every claim, its verdict, and why. In small type: the statistic that decides with its 95 % interval, its p-value, "
-    "on how much it rests, and where it is shown."
+    "Every claim with its verdict and the reason. In small type: the deciding statistic with its 95 % interval, its "
+    "p-value, the number of units, and where it is shown."
 )
 _SOURCE_CAPTION = (
-    "The claims of this paper with their verdicts and reasons, as in the section Claims: refuted ones first, then "
-    "inconclusive, confirmed, and those that these runs cannot decide."
+    "The claims of this paper with their verdicts and reasons, as in the section Claims: first refuted, then "
+    "inconclusive, then confirmed claims, and last those that these runs cannot decide."
 )
 GENERATED = (
-    "No claim about the literature is decided by generated data: these verdicts on data are about the generated "
+    "Generated data decide no claim about the literature: verdicts that depend on data are about the generated "
     "stand-ins."
 )
 _BY_DOUBT = (REFUTED, INCONCLUSIVE, CONFIRMED, NOT_TESTABLE, NOT_RUN)
@@ -37,18 +37,18 @@ _DECIDED = (CONFIRMED, REFUTED)
 
 @dataclass(frozen=True)
 class Claims:
-    """The table of claims, if there is one."""
+    """The table of claims; `table` is None if it was not made."""
 
     table: pl.DataFrame | None
 
     @classmethod
     def read(cls, tables: Path) -> "Claims":
-        """From the folder of the tables."""
+        """Read the table in the folder of the tables."""
         path = tables / f"{verdict_table.NAME}.csv"
         return cls(verdict_table.read(path) if path.exists() else None)
 
     def findings(self, *, synthetic: bool) -> Iterator[Finding]:
-        """How many claims have which verdict, by the source that makes them."""
+        """Count the verdicts, by source."""
         if self.table is None:
             return
         verdicts = list(verdict_table.counts(self.table))
@@ -58,28 +58,30 @@ class Claims:
             if len(of_source := verdict_table.of_source(self.table, letter))
         }
         every = verdict_table.counts(self.table)
-        told = [f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every]
+        parts = [
+            f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every
+        ]
         yield Finding(
-            f"Of {len(self.table)} claims of the sources, {', '.join(told)}.",
-            f"By source; the section Claims has each with the numbers that decide.{f' {GENERATED}' * synthetic}",
+            f"Of {len(self.table)} claims of the sources, {', '.join(parts)}.",
+            f"Counts by source; the section Claims has the deciding numbers of each.{f' {GENERATED}' * synthetic}",
             ("source", *verdicts),
             tuple((title, *(str(of_source.get(one, 0)) for one in verdicts)) for title, of_source in by_source.items()),
         )
 
     def sections(self) -> Iterator[Section]:
-        """One section with one table."""
+        """Return the section with the table of all claims."""
         if self.table is not None:
             yield Section("claims", "Claims", _TEXT, (_block("Claims", _CAPTION, self.table),))
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
-        """The claims of one source, the doubtful ones first; none if there are no claims."""
+        """Return the claims of one source, refuted ones first."""
         if self.table is not None:
             order = pl.col("verdict").replace_strict({verdict: place for place, verdict in enumerate(_BY_DOUBT)})
             own = verdict_table.of_source(self.table, letter).sort(order, maintain_order=True)
             yield _block("Claims of the paper", _SOURCE_CAPTION, own)
 
     def quoted(self, claim: str) -> str:
-        """A claim's verdict and reason as a sentence; empty if there are no claims."""
+        """Return a claim's verdict and reason as a sentence; empty if there are no claims."""
         if self.table is None:
             return ""
         row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
@@ -101,23 +103,23 @@ def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:
 
 
 def _with_minus(text: str) -> str:
-    """Negative numbers as the report's tables have them."""
+    """Replace the hyphens of negative numbers by minus signs."""
     return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 
 
 def _behind(row: dict[str, object]) -> str:
-    """The statistic, its p-value, and the number of units."""
+    """Return the statistic, its p-value, the number of units, and where it is shown."""
     parts = [f"{row['statistic']} {claims_table.estimate(row)}".strip()] if claims_table.estimate(row) else []
     if isinstance(row["p_value"], float):
         parts.append(f"p {probability(row['p_value'])}")
     if row["n"]:
         parts.append(f"n {row['n']}")
     if isinstance(row["shown_in"], str) and row["shown_in"]:
-        parts.append(f"see {', '.join(map(_called, row['shown_in'].split()))}")
+        parts.append(f"see {', '.join(map(_title_of, row['shown_in'].split()))}")
     return "; ".join(parts)
 
 
-def _called(name: str) -> str:
-    """`figure_5_2` as Figure 5.2."""
+def _title_of(name: str) -> str:
+    """Return `figure_5_2` as Figure 5.2."""
     kind, _, rest = name.partition("_")
     return f"{kind.capitalize()} {rest.replace('_', '.' if rest[:1].isdigit() else ' ')}"

@@ -1,4 +1,4 @@
-"""The table of claims as Markdown and LaTeX."""
+"""Lay the table of claims out for Markdown and LaTeX."""
 
 import math
 from dataclasses import replace
@@ -12,7 +12,7 @@ from rankbound_study.report.table_files import TableTexts
 
 
 def estimate(row: dict[str, object]) -> str:
-    """The statistic with its interval: `0.012 [0.004, 0.020]`."""
+    """Return the statistic with its interval: `0.012 [0.004, 0.020]`; empty if there is none."""
     value, low, high = row["value"], row["low"], row["high"]
     if not isinstance(value, float):
         return ""
@@ -21,7 +21,7 @@ def estimate(row: dict[str, object]) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits below one, four places at most."""
+    """Return a number with three significant digits; whole from 1000 up, in scientific notation below 0.0001."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     text = f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) >= 0.0001 else f"{value:.1e}"
@@ -29,7 +29,7 @@ def number(value: float) -> str:
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
-    """Return the table's files; only the Markdown has the statistics, for which a page of LaTeX is too narrow."""
+    """Return the table's files; LaTeX omits the statistics, for lack of width."""
     count = summary(table)
     latex = TableBlock(
         "Claims",
@@ -49,7 +49,7 @@ def texts(table: pl.DataFrame) -> TableTexts:
         labels=5,
     )
     return TableTexts(
-        render_markdown.tables(f"Claims of the sources and what became of them. {count}.", [markdown]),
+        render_markdown.tables(f"Claims of the sources and their verdicts. {count}.", [markdown]),
         render_latex.tables(count, [latex]),
     )
 

@@ -1,7 +1,7 @@
-"""The report's content, built from the tables and figures of a results folder; the renderers give it a shape.
+"""Build the report's content from the tables and figures of a results folder.
 
-Nothing here knows of HTML or Typst, and no result is typed: findings are computed by `findings`, and
-verdicts are quoted from the table of claims.
+The content is independent of HTML and Typst. All results are computed: findings come from `findings`, and verdicts are
+quoted from the table of claims.
 """
 
 from collections.abc import Iterator
@@ -25,11 +25,11 @@ def build(results: Path, provenance: Path | None = None) -> Document:
 
     Args:
         results: DIR.
-        provenance: what is known of the results' making (`python -m rankbound_study provenance`), for the last section.
+        provenance: the file written by `python -m rankbound_study provenance`, for the last section.
 
     Raises:
-        DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure is not what
-            it has recorded.
+        DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure differs
+            from the record.
     """
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
@@ -38,13 +38,13 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
     synthetic = bounded.summary["synthetic"]
-    told = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
+    first = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
     return Document(
         title="User/query-wise metric bounding and neural networks in learning to rank, reproduced",
         subtitle=f"Every table and figure of both studies, regenerated — {bounded.protocols}",
         synthetic=synthetic,
         sections=(
-            Section("findings", "Findings", "", findings=told),
+            Section("findings", "Findings", "", findings=first),
             _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),
@@ -86,7 +86,7 @@ def _worked_section(folder: Path) -> Section:
         if not path.exists():
             continue
         with reading(path):
-            # Stated, not guessed: some of these texts look like numbers.
+            # Some of these texts look like numbers, so their types are not inferred.
             texts = dict.fromkeys(("part", "row", "quantity", "printed"), pl.String)
             table = pl.read_csv(path, schema_overrides={**texts, "ours": pl.Float64, "holds": pl.Boolean})
             table.select("part", "row", "quantity", "ours", "printed", "holds")
@@ -106,7 +106,7 @@ def _worked_section(folder: Path) -> Section:
         header = ("list", "row", "quantity", "ours", "printed", "holds")
         blocks.append(TableBlock(title(name), caption, header, rows, labels=3))
     text = (
-        f"{held} of {printed} printed values hold: ours rounds to them. A dash marks what cannot be read in the text."
+        f"{held} of {printed} printed values hold: ours rounds to them. A dash marks values missing from the text."
         if blocks
         else "No worked table has been made."
     )

@@ -1,7 +1,7 @@
-"""The first lines of the report: what the tables say, in sentences that are computed from them.
+"""Compute the findings of Table 5.1, with which the report begins.
 
-Every function returns the findings that the table supports, and none where its cells are missing. Whether a difference
-is a collapse, an effect or noise is decided by claims, whose verdicts are quoted.
+Every function yields the findings that the table supports, and none if its cells are missing. Claims decide if a
+difference is a collapse, an effect or noise; findings quote their verdicts.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ _DIGITS = 4
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: what it comes to, a sentence behind it, and (where there are many) the numbers as a small table."""
+    """A finding: a headline, a sentence of detail, and optionally a small table of the numbers."""
 
     headline: str
     detail: str
@@ -39,14 +39,14 @@ def findings(
     *,
     tested: bool = False,
 ) -> list[Finding]:
-    """All findings of Table 5.1, the most important ones first.
+    """Return all findings of Table 5.1, the most important ones first.
 
     Args:
         table, summary: Table 5.1.
-        honest: the summary of its honest counterpart.
+        honest: the summary of Table 5.1 by the honest protocol.
         not_reproduced: the finding about printed scores that no attempt reproduces.
-        quoted: gives the verdict on a claim as a sentence; empty if there is none.
-        tested: whether another finding has said which bounded losses score significantly higher.
+        quoted: returns the verdict on a claim as a sentence; empty if there is none.
+        tested: another finding reports which bounded losses score significantly higher.
     """
     trained = _trained(table)
     return [
@@ -63,7 +63,7 @@ def findings(
 
 
 def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
-    """How many bounded losses score above their unbounded loss, ours and in print, whatever chance may have done."""
+    """Count the bounded losses that score above their unbounded loss, in our runs and in print, without a test."""
     trained = _trained(table)
     ours = _directions(trained, "ours")
     if not sum(ours):
@@ -78,9 +78,9 @@ def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
 
 
 def data_set_label(name: str) -> str:
-    """`movielens-nsr1` as a reader calls it: MovieLens NSR 1."""
-    stem, found, nsr = name.rpartition("-nsr")
-    return DataSet.of(stem, int(nsr)).label if found else DataSet.of(name, None).label
+    """Return a data set's label: `movielens-nsr1` is MovieLens NSR 1."""
+    stem, separator, nsr = name.rpartition("-nsr")
+    return DataSet.of(stem, int(nsr)).label if separator else DataSet.of(name, None).label
 
 
 def _trained(table: pl.DataFrame) -> pl.DataFrame:
@@ -103,7 +103,7 @@ def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
     yield Finding(
         headline,
-        "It counts how often an item is relevant in training. Popularity and the highest mean of the loss' boundings, "
+        "Popularity counts how often an item is relevant in training. Its score and the highest mean over boundings, "
         f"{summary['protocol']} protocol:",
         ("data set", *metrics),
         tuple(
@@ -133,9 +133,9 @@ def _reproduced(trained: pl.DataFrame, summary: dict[str, Any]) -> Iterator[Find
     yield Finding(
         f"{cells['within']} of {cells['total']} MovieLens scores of Table 5.1 are reproduced to within "
         f"{summary['tolerance']}.",
-        f"The farthest is {farthest['loss']} with {_bounding(farthest['bounding'])} at NSR {farthest['nsr']}: "
-        f"{farthest['ours']:.{_DIGITS}f} here, {farthest['published']:.{_DIGITS}f} printed. The mean distance is "
-        f"{compared.select(pl.col('difference').abs().mean()).item():.{_DIGITS}f}.",
+        f"The largest difference is that of {farthest['loss']} with {_bounding(farthest['bounding'])} at NSR "
+        f"{farthest['nsr']}: {farthest['ours']:.{_DIGITS}f} here, {farthest['published']:.{_DIGITS}f} printed. The "
+        f"mean absolute difference is {compared.select(pl.col('difference').abs().mean()).item():.{_DIGITS}f}.",
     )
 
 
@@ -156,7 +156,8 @@ def _reading(summary: dict[str, Any]) -> Iterator[Finding]:
     readings = sorted({name for values in distances.values() for name in values})
     yield Finding(
         headline,
-        "The thesis says that only the highest label counts. Mean distance of ours to the printed scores, by reading:",
+        "The thesis says that only the highest label counts as relevant. Mean absolute difference between our scores "
+        "and the printed ones, by reading:",
         ("metric", *(data_set_label(name) for name in readings)),
         tuple(
             (metric, *(f"{values[name]:.{_DIGITS}f}" if name in values else "–" for name in readings))
@@ -201,7 +202,7 @@ def _printed_changes(trained: pl.DataFrame) -> dict[str, float]:
 
 
 def _directions(trained: pl.DataFrame, column: str) -> tuple[int, int, int]:
-    """How many bounded means lie above, at and below that of the unbounded loss, to four decimals."""
+    """Count the bounded means above, equal to and below that of the unbounded loss, to four decimals."""
     cell = ["dataset", "nsr", "loss"]
     scores = trained.filter(pl.col(column).is_not_null()).with_columns(pl.col(column).round(_DIGITS))
     base = scores.filter(pl.col("bounding") == "none").select(*cell, pl.col(column).alias("base"))
@@ -224,7 +225,7 @@ def _equal_losses(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) 
     in_print = "" if largest is None else f"; in print it is {largest:.{_DIGITS}f}"
     yield Finding(
         f"On nRBP, min-max, expectation and expectation-max end within {spreads[name]:.{_DIGITS}f} of each other.",
-        "The three weigh every list by one common factor. The largest difference is on "
+        "For this loss the three weigh the lists alike, up to a common factor. The largest difference is on "
         f"{data_set_label(name)}{in_print}. {verdict}".rstrip(),
     )
 
@@ -236,7 +237,7 @@ def _broken_controls(summary: dict[str, Any]) -> Iterator[Finding]:
             if values.get("oracle") is not None and values["best"] is not None and values["best"] > values["oracle"]:
                 broken.append(f"{data_set_label(name)} {metric}: the best model is above the oracle")
             if values.get("random") is not None and (values["unbounded"] or 0) < values["random"]:
-                broken.append(f"{data_set_label(name)} {metric}: the unbounded model is below a random order")
+                broken.append(f"{data_set_label(name)} {metric}: the unbounded model is below the random ordering")
     if broken:
         yield Finding("A control fails: something is wrong with these runs.", "; ".join(broken) + ".")
 

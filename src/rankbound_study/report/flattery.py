@@ -1,6 +1,7 @@
-"""How much a test-picked epoch flatters: the same trainings at the epoch that the test part or validation picked.
+"""Measure the bias of picking the epoch on the test part: the same trainings at the test-picked and validated epochs.
 
-Long form, one row per data set, loss and bounding of the honest protocol, on the metric that judges the loss.
+The table is in long form, with one row per data set, loss and bounding of the honest protocol, scored by the metric
+that judges the loss.
 """
 
 from collections.abc import Iterator
@@ -28,27 +29,27 @@ COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
 }
 
-TITLE = "What a test-picked epoch flatters"
+TITLE = "Bias of a test-picked epoch"
 CAPTION = (
-    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch that the test part picked, "
-    "and at the one that validation picked; their difference with the 95 % interval over topics."
+    "Mean score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part and "
+    "at the one picked by the validation part, and their difference with its 95 % interval over topics."
 )
 
-HEADER = ("data set", "loss", "bounding", "metric", "test picks", "validation picks", "flattery", "95 % interval")
+HEADER = ("data set", "loss", "bounding", "metric", "test-picked", "validation-picked", "difference", "95 % interval")
 
 LABELS = 4
 
 REPORT_CAPTION = (
-    "How much higher the same trainings score (honest protocol, all folds and seeds) at the epoch that the test part "
-    "picked than at the one that validation picked. In small type half of the 95 % interval over topics; bold where it "
-    f"leaves zero out. `tables/{NAME}.csv` has both scores."
+    "Score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part minus "
+    "that at the epoch picked by the validation part. In small type: half of the 95 % interval over topics; bold where "
+    f"the interval excludes zero. `tables/{NAME}.csv` has both scores."
 )
 _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
 
 
 def table_flattery(runs: Path, study: str) -> pl.DataFrame:
-    """A row per cell; intervals are of the mean over topics (whole users or queries), at 95 %."""
+    """Return a row per cell, with the 95 % interval of the mean difference over topics (whole users or queries)."""
     trained = (
         scan_runs(runs)
         .filter(pl.col("protocol") == HONEST, pl.col("study") == study, pl.col("selection").is_in(_PICKED))
@@ -57,13 +58,13 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
         .collect()
     )
     cells = trained.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
-    found = pl.DataFrame([row for cell in cells for row in _row(cell)], schema=COLUMNS)
+    table = pl.DataFrame([row for cell in cells for row in _row(cell)], schema=COLUMNS)
     places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
     order = [
         (DataSet.of(row["dataset"], row["nsr"]), places[row["loss"]], places.get(row["bounding"], len(places)))
-        for row in found.iter_rows(named=True)
+        for row in table.iter_rows(named=True)
     ]
-    return found[sorted(range(len(found)), key=lambda place: order[place])]
+    return table[sorted(range(len(table)), key=lambda place: order[place])]
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
@@ -102,18 +103,18 @@ def _row(cell: pl.DataFrame) -> Iterator[dict[str, object]]:
     scores = scores_of_runs(cell, metric, by=("selection",))
     if set(scores.systems) != set(_PICKED):
         return
-    found = compare(scores.pair(*_PICKED), Settings())
+    comparison = compare(scores.pair(*_PICKED), Settings())
     yield {
         "dataset": first["dataset"],
         "nsr": first["nsr_test"],
         "loss": first["loss"],
         "bounding": first["bounding"],
         "metric": metric,
-        "test_picked": found.mean_a,
-        "validation_picked": found.mean_b,
-        "flattery": found.difference,
-        "low": found.low,
-        "high": found.high,
-        "n_topics": found.n_units,
+        "test_picked": comparison.mean_a,
+        "validation_picked": comparison.mean_b,
+        "flattery": comparison.difference,
+        "low": comparison.low,
+        "high": comparison.high,
+        "n_topics": comparison.n_units,
         "n_trainings": cell.select("fold", "seed").n_unique(),
     }

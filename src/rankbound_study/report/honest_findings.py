@@ -1,4 +1,4 @@
-"""The first lines of the report: what bounding does, by Table 5.1 of the honest protocol."""
+"""Compute the report's first finding: the effect of bounding, from Table 5.1 of the honest protocol."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +13,9 @@ from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
-    """How the bounded losses differ from the unbounded ones; nothing of a table without tests.
+    """Compare the bounded losses with the unbounded ones; yields nothing for a table without tests.
 
-    `published` is the same table by the other protocol, which counts without a test.
+    `published` is the table by the published protocol, whose differences are counted without a test.
     """
     tested = table.filter(pl.col("protocol") == HONEST, pl.col("p_holm").is_not_null())
     if tested.is_empty():
@@ -26,8 +26,8 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
     yield Finding(
         f"Bounding improves {len(better)} of {len(tested)} cells significantly and degrades {len(worse)}; for "
         f"{len(tested) - len(better) - len(worse)} the difference is not significant.",
-        "A bounded loss against the unbounded one, epochs picked by validation, "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'}, Holm's correction over all of them. {_extremes(tested)}"
+        "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
+        f"{seeds} {'seed' if seeds == 1 else 'seeds'} and Holm's correction over all cells. {_extremes(tested)}"
         f"{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(

@@ -1,4 +1,4 @@
-"""A figure's SVG file as part of a web page: named for screen readers, unique ids, colours that follow the page."""
+"""Inline a figure's SVG file in a web page, with titles for screen readers, unique ids and the page's colours."""
 
 import re
 from html import escape
@@ -7,23 +7,23 @@ from rankbound_study.figures.style import DARK
 
 
 def inline_svg(text: str, name: str, description: str) -> str:
-    """The `<svg>` element of a file that `rankbound_study.figures.style.save` wrote, ready to stand in HTML.
+    """Return the `<svg>` element of a file written by `rankbound_study.figures.style.save`, ready for HTML.
 
-    Its ids get the prefix `name`, its house colours become the page's variables `--c-HEX`, its size follows its frame.
-    Screen readers say the description, and after it each part that has a title.
+    Its ids get the prefix `name`, its house colours become the page's variables `--c-HEX`, and its size follows its
+    container. Screen readers read the description and then the titles of its parts.
     """
     drawing = text[text.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<!--.*?-->\s*", "", drawing, flags=re.DOTALL)
-    # matplotlib's style sheet speaks of every element (`*`): on a page that would be all of the page.
+    # matplotlib's style sheet selects every element (`*`), which would be the whole page.
     drawing = re.sub(r"<style[^>]*>\*\{", "<style>svg.figure *{", drawing)
     drawing = _unique_ids(drawing, name)
-    drawing, parts = _told_once(drawing)
+    drawing, parts = _titled_once(drawing)
     for color in DARK:
         drawing = drawing.replace(color, f"var({variable(color)})")
     view = re.search(r'viewBox="([^"]+)"', drawing)
     width = re.search(r'width="([\d.]+)pt"', drawing)
-    # An image would hide its parts.
+    # The role `img` hides the parts of a drawing.
     role = "group" if parts else "img"
     opening = (
         f'<svg class="figure" xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -34,20 +34,20 @@ def inline_svg(text: str, name: str, description: str) -> str:
 
 
 def variable(color: str) -> str:
-    """The CSS variable of a house colour."""
+    """Return the name of the CSS variable of a house colour."""
     return f"--c-{color.lstrip('#')}"
 
 
-def _told_once(drawing: str) -> tuple[str, int]:
-    """Every part of the drawing with a title as an image of its own to screen readers, equal titles only once."""
+def _titled_once(drawing: str) -> tuple[str, int]:
+    """Make each titled part an image for screen readers, and hide repeated titles; also return the number of titles."""
     seen: set[str] = set()
 
-    def told(match: re.Match[str]) -> str:
+    def labelled(match: re.Match[str]) -> str:
         role = 'aria-hidden="true"' if match[3] in seen else 'role="img"'
         seen.add(match[3])
         return f"<{match[1]} {role}{match[2]}><title>{match[3]}</title>"
 
-    return re.sub(r"<(g|path|use)\b([^>]*)><title>([^<]*)</title>", told, drawing), len(seen)
+    return re.sub(r"<(g|path|use)\b([^>]*)><title>([^<]*)</title>", labelled, drawing), len(seen)
 
 
 def _unique_ids(drawing: str, name: str) -> str:

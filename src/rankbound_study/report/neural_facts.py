@@ -1,4 +1,4 @@
-"""Facts of the second study's tables that no claim is about: plain numbers, without a verdict.
+"""Compute facts of the second study's tables that no claim covers, without verdicts.
 
 Differences are those of the files `table_neural_*_comparisons.csv`.
 """
@@ -22,11 +22,11 @@ SAME_MODELS = (
     ("Reg-NN", "Class-NN"),
     ("RankCNN", "Class-CNN"),
 )
-"""One model on the same lists and features, trained for two of the three tasks."""
+"""Pairs of methods that fit one model to the same lists and features for two of the three tasks."""
 
 
 def facts(results: Sequence[Results]) -> Iterator[Finding]:
-    """All facts of the tables that have run on real data."""
+    """Yield the facts of all tables with scores on real data."""
     for table in results:
         if table.synthetic or not table.scores["ours"].count():
             continue
@@ -39,18 +39,18 @@ def facts(results: Sequence[Results]) -> Iterator[Finding]:
 
 
 def _above_random(web: Results) -> Iterator[Finding]:
-    """How far the printed and our scores of LambdaMART lie from a random order."""
+    """Compare the printed score of LambdaMART and ours with a random ordering."""
     random, lambdamart, printed = web.mean("random"), web.mean("LambdaMART"), web.printed("LambdaMART")
     if random is None or lambdamart is None or printed is None:
         return
     means = [web.mean(method) or 0.0 for family in FAMILIES for method in web.of_family(family)]
     all_printed = printed_scores(web.about)["printed"].to_list()
     yield Finding(
-        f"LambdaMART scores {four(lambdamart)} on {web.data}, {_place(lambdamart, means)}; a random order scores "
+        f"LambdaMART scores {four(lambdamart)} on {web.data}, {_place(lambdamart, means)}; a random ordering scores "
         f"{four(random)}.",
-        f"{sum(mean > random for mean in means)} of {len(means)} methods have a higher mean than a random order. The "
-        f"paper prints {four(printed)} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, without "
-        f"a random order. {_skipped(web)}",
+        f"{sum(mean > random for mean in means)} of {len(means)} methods have a higher mean than a random ordering. "
+        f"The paper prints {four(printed)} for LambdaMART on {web.about.dataset}, {_place(printed, all_printed)}, "
+        f"without a random ordering. {_skipped(web)}",
     )
 
 
@@ -66,7 +66,7 @@ def _skipped(web: Results) -> str:
 
 
 def _readings(faces: Results) -> Iterator[Finding]:
-    """N18 of the errata: the printed classifiers below 0.5, beside two ways to count a pair."""
+    """Compare the printed classifiers, which score below 0.5, with two ways of counting a pair (N18 of the errata)."""
     names = faces.of_family("classification")
     by_score, both = ([_known(faces, name, metric) for name in names] for metric in (None, READINGS[0]))
     printed = [value for name in names if (value := faces.printed(name)) is not None]
@@ -75,8 +75,8 @@ def _readings(faces: Results) -> Iterator[Finding]:
     yield Finding(
         f"Ordered by their scores, as all other methods are, the classifiers of {faces.data} have a pair accuracy of "
         f"{_span(by_score)}; {_span(printed)} is printed.",
-        "The printed values lie below the 0.5 of a random order. If a pair counts only where the older face is called "
-        f"older and the younger one younger, the shares are {_span(both)} here.",
+        "The printed values lie below the 0.5 of a random ordering. If a pair counts only when the older face is "
+        f"labelled older and the younger one younger, our shares are {_span(both)}.",
         ("method", "by score", "both labels right", "one label for both", "both wrong", "printed"),
         tuple(
             (
@@ -94,7 +94,7 @@ def _known(faces: Results, name: str, metric: str | None) -> float:
 
 
 def _same_models(table: Results) -> Iterator[Finding]:
-    """What the task alone changes, ours and in print."""
+    """Compare the differences between tasks, ours and printed."""
     rows = [(pair, found) for pair in SAME_MODELS if (found := table.compared(*pair)) is not None]
     if not rows:
         return
@@ -104,8 +104,8 @@ def _same_models(table: Results) -> Iterator[Finding]:
     yield Finding(
         f"{outside} of {len(known)} printed differences between one model's scores for two tasks lie outside our 95 % "
         f"interval on {table.data}.",
-        f"{table.about.metric.replace('PairAccuracy', 'Pair accuracy')} of one model trained for two tasks; print is "
-        f"on {table.about.dataset}:",
+        f"{table.about.metric.replace('PairAccuracy', 'Pair accuracy')} of one model trained for two tasks; printed "
+        f"scores are on {table.about.dataset}:",
         ("methods", "ours", "95 % interval", "printed"),
         tuple(
             (
@@ -120,12 +120,12 @@ def _same_models(table: Results) -> Iterator[Finding]:
 
 
 def _printed_difference(table: Results, method: str, other: str) -> float | None:
-    one, two = table.printed(method), table.printed(other)
-    return None if one is None or two is None else one - two
+    first, second = table.printed(method), table.printed(other)
+    return None if first is None or second is None else first - second
 
 
 def _as_printed(table: Results) -> Iterator[Finding]:
-    """What the paper's optimiser, learning rate and batches change."""
+    """Compare the paper's optimiser, learning rate and batches with ours."""
     methods = [name for family in FAMILIES for name in table.of_family(family) if name.endswith(AS_PRINTED)]
     bases = {name: name.removesuffix(AS_PRINTED) for name in methods}
     rows = [(name, base, found) for name, base in bases.items() if (found := table.compared(name, base)) is not None]
@@ -135,8 +135,8 @@ def _as_printed(table: Results) -> Iterator[Finding]:
     span = signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
     random = 0.5 if table.about.of_faces else table.mean("random")
     yield Finding(
-        f"The paper's optimiser, learning rate and batches change the scores on {table.data} by {span} against ours.",
-        f"A random order scores {four(random)}.",
+        f"The paper's optimiser, learning rate and batches change the scores on {table.data} by {span}.",
+        f"A random ordering scores {four(random)}.",
         ("method", "as printed", "ours", "difference", "95 % interval"),
         tuple(
             (

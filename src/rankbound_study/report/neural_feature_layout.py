@@ -1,4 +1,4 @@
-"""The table of scores by the number of features as people read it: a row per method, a column per number."""
+"""Lay out the scores by the number of features: a row per method, a column per number of features."""
 
 import polars as pl
 
@@ -11,16 +11,16 @@ from rankbound_study.results.neural_names import data_set_title
 
 TITLE = "Scores by the number of features"
 CAPTION = (
-    "Mean score (of web queries NDCG@10, of faces pair accuracy) of methods that see so many of the features: drawn at "
-    "random anew in every fold, the same ones for all methods, and the fewer among the more. With 95 % intervals, "
-    "which do not tell what another draw of the columns would change. The gap is the best network minus the best "
-    "linear model or trees of its family, both by validation, on the same lists."
+    "Mean score (NDCG@10 of web queries, pair accuracy of faces) of methods trained on a subset of the features. The "
+    "subsets are drawn at random in every fold, are the same for all methods, and are nested. The 95 % intervals do "
+    "not cover the variation between draws of the features. The gap is the best network minus the best linear model or "
+    "trees of its family, both picked by validation, on the same lists."
 )
 _GAP = "gap"
 
 
 def blocks(results: FeatureResults) -> list[TableBlock]:
-    """Return one table per data set: the methods, then the gap of every family that has one."""
+    """Return one table per data set: the methods, then the gaps of the families."""
     return [_block(results, dataset) for dataset in results.datasets]
 
 

@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of the neural-ranking study as people read them: a row per method, as Markdown, LaTeX and blocks."""
+"""Lay out Tables 1 to 3 of the neural-ranking study: a row per method, a table per data set."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -16,13 +16,13 @@ from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed, d
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.number_texts import score
 
-# What is neither both right nor one label for both is both wrong: the CSV file has it.
+# Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
 _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
 
 def blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
-    """Return one table per data set; columns without any number are left out, except print and ours."""
+    """Return one table per data set, without columns that have no numbers."""
     return [
         _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
     ]
@@ -46,9 +46,9 @@ def method_block(
 
 
 def caption(scores: pl.DataFrame, table: Printed) -> str:
-    """What a reader must know: the data, the interval, the tests, and how the printed numbers compare."""
+    """Return the caption: the data, the intervals, the tests, and what can be compared with the printed scores."""
     if not scores["ours"].count():
-        return f"Print alone. {what_is_missing(table)}"
+        return f"Printed scores only. {what_is_missing(table)}"
     return " ".join((_of_faces if table.of_faces else _of_queries)(scores, table))
 
 
@@ -67,9 +67,9 @@ def texts_of_methods(title: str, caption: str, tables: Sequence[TableBlock]) -> 
 
 
 def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
-    found = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
+    by_method = {(row["method"], row["metric"]): row for row in scores.iter_rows(named=True)}
     methods = list(dict.fromkeys(scores["method"].to_list()))
-    main = [found[method, table.metric] for method in methods if (method, table.metric) in found]
+    main = [by_method[method, table.metric] for method in methods if (method, table.metric) in by_method]
     present = set(scores.filter(pl.col("ours").is_not_null())["metric"].to_list())
     others = [name for name in (*table.metrics[1:], R_SQUARED, *_READING_TITLES) if name in present]
     tested = any(row["p_holm"] is not None for row in main)
@@ -83,7 +83,7 @@ def _block(scores: pl.DataFrame, table: Printed, dataset: str) -> TableBlock:
         cells = [_number(row["ours"]), _interval(row)]
         cells += [_number(row["printed"])] * bool(scores["printed"].count()) + [_p_value(row["p_holm"])] * tested
         for name in others:
-            other = found.get((row["method"], name), {})
+            other = by_method.get((row["method"], name), {})
             cells += [_number(other.get("ours"))] + [_interval(other)] * (name in (*table.metrics, R_SQUARED))
         if row["ours"] is not None and row["family"] != CONTROL and row["difference_to_best"] is None:
             best.add(row["method"])
@@ -100,7 +100,7 @@ def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
         for row in counts.iter_rows(named=True)
     )
     notes = [
-        f"Mean over test queries ({lists}), the epoch picked on validation queries.",
+        f"Mean over test queries ({lists}), with the epoch picked on validation queries.",
         _TESTS.format(unit="queries"),
     ]
     if ran["method"].str.ends_with(AS_PRINTED).any():
@@ -110,8 +110,8 @@ def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
     if scores["printed"].count() and (others or not datasets):
         ours = "ours is not" if len(others) == len(datasets) else f"{' and '.join(others)} is not"
         notes.append(
-            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. What can "
-            "be compared is the order of the methods, and each score's distance to a random order."
+            f"The printed column is on {table.dataset}, {ours}: other queries, documents and features. Only the order "
+            "of the methods, and the difference of each score from a random ordering, can be compared."
         )
     if "mq2008-label1" in datasets:
         notes.append(_ELSEWHERE)
@@ -126,36 +126,35 @@ def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
         for row in counts.iter_rows(named=True)
     )
     notes = [
-        f"Share of test pairs in the right order ({pairs}; ties count half, a random order gives 0.5); the epoch was "
-        "picked on validation pairs. Intervals and tests allow for pairs that share a face. p to best is of the "
-        "comparison with the best method by validation (bold), adjusted by Holm."
+        f"Share of test pairs in the right order ({pairs}; ties count half, a random ordering scores 0.5), with the "
+        "epoch picked on validation pairs. Intervals and tests account for pairs that share a face. “p to best” is the "
+        "p-value of the comparison with the best method by validation (bold), adjusted by Holm."
     ]
     if R_SQUARED in set(scores["metric"]):
-        notes.append("R²: of the predicted ages of distinct test faces.")
+        notes.append("R² is that of the predicted ages of distinct test faces.")
     if READINGS[0] in set(scores["metric"]):
         notes.append(
-            "Classifiers learn from each pair that one face is the older and the other the younger, and call a face "
-            "“older” above 0.5. Pair accuracy orders the two faces by score, as for every other method: the fair "
-            "reading. “Both right” asks for the right label of both: a face in the middle of all ages is older in one "
-            "pair and younger in the next, so that both faces often get one label, and that counts as a failure. Only "
-            "that reading gives numbers such as the printed ones, which lie below the 0.5 of guessing (N18 in "
-            "docs/errata.md)."
+            "Classifiers learn from each pair that one face is older and the other younger, and label a face “older” "
+            "if its score exceeds 0.5. Pair accuracy orders the two faces by score, as for every other method. “Both "
+            "right” requires the right label for both faces. A face of medium age is older in some pairs and younger "
+            "in others, so both faces of a pair often get the same label, which counts as a failure. Only that reading "
+            "gives numbers like the printed ones, which lie below the 0.5 of guessing (N18 in docs/errata.md)."
         )
     if ran["method"].str.ends_with(AS_PRINTED).any():
         notes.append(_AS_PRINTED)
     if scores["dataset"].str.starts_with(SYNTHETIC).all():
-        notes.append("Synthetic faces: no printed score belongs beside them.")
+        notes.append("Synthetic faces: the table has no printed scores.")
     return notes
 
 
-_AS_PRINTED = f"Methods “{AS_PRINTED.strip('-')}” have the optimiser, learning rate and batches of the paper."
+_AS_PRINTED = f"Methods marked “{AS_PRINTED.strip('-')}” use the optimiser, learning rate and batches of the paper."
 _ELSEWHERE = (
-    "For orientation: elsewhere NDCG@10 is about 0.70 to 0.72 on MQ2008 with binary labels and without such queries "
+    "For orientation, published NDCG@10 on MQ2008 with binary labels and without such queries is about 0.70 to 0.72 "
     "(Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, arXiv:1909.02768, Table 2)."
 )
 _TESTS = (
-    "Intervals are bootstrap intervals over {unit}; p to best is of a paired sign-flip test against the best trained "
-    "method by validation (bold), adjusted by Holm. Controls are not trained."
+    "Intervals are bootstrap intervals over {unit}; “p to best” is the p-value of a paired sign-flip test against the "
+    "best trained method by validation (bold), adjusted by Holm. Controls are not trained."
 )
 
 

@@ -1,4 +1,4 @@
-"""The neural-ranking study's tables read back."""
+"""Read the tables of the neural-ranking study back."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from rankbound_study.results.number_texts import score
 
 @dataclass(frozen=True)
 class Results:
-    """One table on one data set as its files have it: scores, and pairs of methods compared."""
+    """One table on one data set, from its files: scores, and comparisons of pairs of methods."""
 
     about: Printed
     scores: pl.DataFrame
@@ -24,34 +24,34 @@ class Results:
 
     @property
     def synthetic(self) -> bool:
-        """Whether the data are generated."""
+        """True if the data are generated."""
         return self._dataset.startswith(SYNTHETIC)
 
     @property
     def data(self) -> str:
-        """The data set as a reader calls it."""
+        """The title of the data set."""
         pixels = self.about.number == TABLES[1].number and not self.synthetic
         return f"{data_set_title(self._dataset)}{', pixels' * pixels}"
 
     def mean(self, method: str, metric: str | None = None) -> float | None:
-        """A method's mean; None where it has not run."""
+        """Return a method's mean; None if it has not run."""
         found = self.scores.filter(
             pl.col("method") == method, pl.col("metric") == (metric or self.about.metric), pl.col("ours").is_not_null()
         )
         return found["ours"][0] if len(found) else None
 
     def printed(self, method: str) -> float | None:
-        """The score that the paper prints for a method, whatever the data set."""
+        """Return the score that the paper prints for a method, on any data set."""
         table = printed_scores(self.about).filter(pl.col("method") == method.removesuffix(AS_PRINTED))
         return table["printed"][0] if len(table) else None
 
     def of_family(self, family: str) -> list[str]:
-        """The methods of a family that have run."""
+        """Return the methods of a family that have run."""
         ran = self.scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == self.about.metric)
         return ran.filter(pl.col("family") == family)["method"].to_list()
 
     def compared(self, method: str, other: str) -> dict[str, Any] | None:
-        """The difference of two methods with its interval: difference, low, high; None unless both have run."""
+        """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
         for first, second, sign in ((method, other, 1), (other, method, -1)):
             found = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
             if len(found):
@@ -66,7 +66,7 @@ class Results:
 
 
 def read_results(folder: Path) -> list[Results]:
-    """The tables of the study among a folder's files, one per data set, in the paper's order."""
+    """Read the study's tables in a folder, one per table and data set, in the paper's order."""
     tables = []
     for about in TABLES:
         if not (folder / f"{about.name}.csv").exists():
@@ -85,5 +85,5 @@ def _read(path: Path, columns: Any) -> pl.DataFrame:
 
 
 def four(value: float | None) -> str:
-    """A score as the paper prints it."""
+    """Return a score to four decimals, or a dash for None."""
     return "–" if value is None else score(value)

@@ -1,4 +1,4 @@
-"""The neural-ranking study in the report: its claims, facts beside them, its tables and figures."""
+"""Build the report's sections on the neural-ranking study: facts, claims, tables and figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,31 +13,31 @@ from rankbound_study.report.neural_results import Results, read_results
 from rankbound_study.results.neural_features import FeatureResults
 
 SOURCE = "N"
-"""The letter of this study's claims."""
+"""First letter of the ids of this study's claims."""
 
 _TEXT = (
-    "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. Below: "
-    "facts that no claim is about, then its claims, tables and figures. The validation part picks every method's "
-    "epoch, and the best of several methods. The people on the pictures are not known: near duplicates share a part of "
-    "the split, but one person may stand in two."
+    "The paper Application of Neural Networks in Ranking compares methods that rank, classify and regress. This "
+    "section has facts that no claim covers, then the paper's claims, tables and figures. The validation part picks "
+    "every method's epoch and the best of several methods. The people in the pictures are unknown: near duplicates are "
+    "kept in one part of the split, but a person may appear in two."
 )
-_GENERATED = "No claim about the literature is decided by generated data, which the tables and figures below are of."
+_GENERATED = "The tables and figures below show generated data, which decide no claim about the literature."
 
 
 @dataclass(frozen=True)
 class Neural:
-    """What has been made of the study: its tables, and the scores by the number of features."""
+    """The study's tables, and its scores by the number of features if they were made."""
 
     results: list[Results]
     by_features: FeatureResults | None
 
     @classmethod
     def read(cls, tables: Path) -> "Neural":
-        """From the folder of the tables."""
+        """Read the tables in a folder."""
         return cls(read_results(tables), FeatureResults.read(tables))
 
     def sections(self, figures: Path, claims: Claims) -> Iterator[Section]:
-        """Its sections, with the figures that lie in the folder; none if it has no tables."""
+        """Yield the study's sections, with the figures in the folder; nothing if the study has no tables."""
         if not self.results:
             return
         synthetic = any(table.synthetic for table in self.results)

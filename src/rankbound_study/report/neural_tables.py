@@ -1,11 +1,11 @@
-"""Tables 1 to 3 of the neural-ranking study: each method's mean, its interval, tests, and the printed score.
+"""Compute Tables 1 to 3 of the neural-ranking study: each method's mean, interval, tests and printed score.
 
-Long form, a row per data set, method and metric. Folds are pooled: every test list counts once, its seeds averaged
-first; lists on which a metric is undefined are left out and counted. Every method is compared with the best trained one
-of its table, by the printed metric on the validation part, on the same lists; p-values are adjusted by Holm over these
-comparisons.
+The tables are in long form, with a row per data set, method and metric. Folds are pooled: every test list counts once,
+its seeds averaged first; lists on which a metric is undefined are left out and counted. Every method is compared with
+the best trained method of its table on the same lists; the printed metric picks the best one on the validation part.
+P-values are adjusted by Holm over these comparisons.
 
-The paper's Table 1 is on MSLR-WEB10K, and its printed scores stand beside ours on other data for orientation only.
+The paper's Table 1 is on MSLR-WEB10K; on other data, its printed scores are for orientation only.
 """
 
 import math
@@ -74,7 +74,7 @@ _MISSING = "missing"
 
 @dataclass(frozen=True)
 class NeuralTable:
-    """A table, all its pairs of methods compared by the printed metric (unadjusted), and accuracy by age gap."""
+    """A table, the comparisons of all pairs of methods by the printed metric (unadjusted), and accuracy by age gap."""
 
     scores: pl.DataFrame
     comparisons: pl.DataFrame
@@ -84,13 +84,13 @@ class NeuralTable:
 def neural_table(
     table: Printed, runs: Path, epochs: Path, predictions: Sequence[Path] = (), images: Path | None = None
 ) -> NeuralTable:
-    """Compute a table; those of faces need the predictions of their methods and the images file for the ages.
+    """Compute a table; tables of faces need the predictions of their methods and, for the ages, the images file.
 
-    Methods that the paper prints and that have not run have a row without scores of ours.
+    Methods that the paper prints but that have not run have a row with the printed score only.
 
     Raises:
-        ConfigError: predictions without the images file that holds the ages.
-        DataError: the epochs have no validation scores of the methods.
+        ConfigError: there are predictions, but no images file.
+        DataError: the table of epochs lacks validation scores of the methods.
     """
     frame = neural_runs.read_runs(runs, table, table.metrics)
     if predictions and images is None:
@@ -120,7 +120,7 @@ def _trained(frame: pl.DataFrame, methods: Sequence[str]) -> list[int]:
 
 
 def _best(epochs: Path, dataset: str, metric: str, frame: pl.DataFrame) -> str:
-    """The best trained method by validation."""
+    """Return the best trained method by validation."""
     trained = frame.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
     best = best_of(trained, scores_of_methods(epochs, dataset, metric))
     if best is None:
@@ -172,17 +172,19 @@ def _facts(frame: pl.DataFrame, method: str, metric: str | None) -> dict[str, An
 def _comparisons(
     dataset: str, metric: str, trained: Sequence[int], methods: Sequence[str], means: MethodMeans
 ) -> list[dict[str, Any]]:
-    """All pairs of trained methods by one metric, p-values unadjusted: a claim adjusts over those that it needs."""
+    """Compare all pairs of trained methods by one metric; p-values are unadjusted: claims adjust their own."""
     rows = []
-    for one, other in combinations(trained, 2):
-        difference, low, high = means.difference(one, other)
-        names = {"dataset": dataset, "metric": metric, "method": methods[one], "other": methods[other]}
-        rows.append(names | {"difference": difference, "low": low, "high": high, "p_value": means.p_value(one, other)})
+    for first, second in combinations(trained, 2):
+        difference, low, high = means.difference(first, second)
+        names = {"dataset": dataset, "metric": metric, "method": methods[first], "other": methods[second]}
+        rows.append(
+            names | {"difference": difference, "low": low, "high": high, "p_value": means.p_value(first, second)}
+        )
     return rows
 
 
 def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
-    """What only scores tell: R^2 of regression, labels that classifiers give to both faces, ties of all."""
+    """Compute what needs the scores: R^2 of regressions, both labels of classifiers, ties of all methods."""
     families = dict(frame.select("method", "family").unique().rows())
     rows = []
     for method in pairs["method"].unique().sort():
@@ -199,28 +201,28 @@ def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _beside_print(rows: Sequence[Mapping[str, Any]], table: Printed) -> pl.DataFrame:
-    """The rows with the printed score of their method, and a row of print alone for methods that have not run.
+    """Add the printed scores, and rows for printed methods that have not run.
 
-    The printed column stands beside the metric that the paper names; synthetic data never meet it.
+    Only the metric that the paper names has printed scores; synthetic data have none.
     """
     printed = {row["method"]: row for row in neural_runs.printed_scores(table).iter_rows(named=True)}
-    found = pl.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], schema=COLUMNS, orient="row")
+    ours = pl.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], schema=COLUMNS, orient="row")
     real = ~pl.col("dataset").str.starts_with(SYNTHETIC)
     score = (
         pl.col("method")
         .str.strip_suffix(AS_PRINTED)
         .replace_strict({name: row["printed"] for name, row in printed.items()}, default=None, return_dtype=pl.Float64)
     )
-    found = found.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
-    datasets = found["dataset"].unique().sort().to_list() or [""]
-    ran = set(found.select("dataset", "method").rows())
+    ours = ours.with_columns(pl.when(real & (pl.col("metric") == table.metric)).then(score).alias("printed"))
+    datasets = ours["dataset"].unique().sort().to_list() or [""]
+    ran = set(ours.select("dataset", "method").rows())
     absent = [
         {**dict.fromkeys(COLUMNS), **row, "dataset": dataset, "metric": table.metric}
         for dataset in datasets
         for name, row in printed.items()
         if (dataset, name) not in ran and not dataset.startswith(SYNTHETIC)
     ]
-    return pl.concat([found, pl.DataFrame(absent, schema=COLUMNS, orient="row")]).with_columns(
+    return pl.concat([ours, pl.DataFrame(absent, schema=COLUMNS, orient="row")]).with_columns(
         pl.col(pl.Float64).fill_nan(None)
     )
 

@@ -1,15 +1,15 @@
-"""Training options in words: `learning rate 0.001`, `hidden 100-30`, and those in which two trainings differ."""
+"""Write training options in words, such as `learning rate 0.001` and `hidden 100-30`."""
 
 from collections.abc import Mapping
 
 
 def option_text(name: str, value: object) -> str:
-    """An option, called as the configuration calls it, and its value."""
+    """Return an option's name, as in the configuration, and its value."""
     return f"{name.replace('_', ' ')} {_value(value)}"
 
 
 def differing(options: Mapping[str, object], usual: Mapping[str, object]) -> list[str]:
-    """The options that are other ones than usual, in alphabetical order; what only the usual ones have is left out."""
+    """Return, in alphabetical order, the options that differ from the usual ones or that only `options` has."""
     return [
         option_text(name, value) for name, value in sorted(options.items()) if name not in usual or usual[name] != value
     ]

@@ -1,4 +1,4 @@
-"""Text outputs: written whole or not at all, with the same bytes for the same content."""
+"""Write text files atomically; the same content gives the same bytes."""
 
 import json
 from pathlib import Path
@@ -14,5 +14,5 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as indented JSON; keys keep their order, which the writer has fixed."""
+    """Write `content` as indented JSON, with its keys in their order."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n")

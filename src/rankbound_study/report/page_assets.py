@@ -1,4 +1,4 @@
-"""Style sheet, script and fixed texts of the web page; no address in them, so the page opens offline."""
+"""Style sheet, scripts and fixed texts of the web page; without addresses, so the page opens offline."""
 
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
 from rankbound_study.report.inline_svg import variable
@@ -6,10 +6,10 @@ from rankbound_study.report.tooltip_script import TOOLTIP_SCRIPT, TOOLTIP_STYLE
 
 SYNTHETIC_NOTICE = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
-    "Nothing on this page says anything about MovieLens, MQ2008 or the thesis."
+    "They say nothing about MovieLens, MQ2008 or the thesis."
 )
 
-# Pictures inside drawings are part of the page, as data.
+# Pictures in drawings are embedded as data.
 CONTENT_POLICY = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'"
 )
@@ -18,7 +18,7 @@ _SORTING = """
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0], original = [...body.rows];
   const headings = [...table.tHead.rows[0].cells];
-  // As the tables print them: with a minus, thousands apart.
+  // Numbers have a true minus and separators of thousands.
   const number = text => parseFloat(text.replace("−", "-").replace(/,(?=\\d{3})/g, ""));
   const value = (row, index) => row.cells[index].firstChild ? row.cells[index].textContent.trim() : "";
   headings.forEach((heading, index) => heading.firstElementChild.addEventListener("click", () => {
@@ -39,7 +39,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
 }
 """
 
-# Two scripts: a browser too old for the second one still sorts.
+# Separate scripts: a browser too old for the second still sorts.
 SCRIPTS = (_SORTING, TOOLTIP_SCRIPT)
 
 _LAYOUT = """
@@ -113,7 +113,7 @@ _PAGE_DARK = "--page: #14171a; --tint: #1f272e; --accent: #7cc0ee; --warn: #ff9a
 
 
 def stylesheet() -> str:
-    """The page's style sheet: the house colours as variables, light, and dark where the reader asks for it."""
+    """Return the page's style sheet, with the house colours as variables, light and dark."""
     light = "".join(f"{variable(color)}: {color};" for color in DARK)
     dark = "".join(f"{variable(color)}: {other};" for color, other in DARK.items())
     layout = _LAYOUT + TOOLTIP_STYLE
@@ -121,7 +121,7 @@ def stylesheet() -> str:
         layout = layout.replace(f"var({word})", f"var({variable(color)})")
     return (
         f":root {{ {light} {_PAGE_LIGHT} }}\n"
-        # Paper is white: dark colours are for screens only.
+        # Dark colours are for screens only.
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} {_PAGE_DARK} }} }}"
         f"{layout}"
     )

@@ -1,4 +1,4 @@
-"""The report's last section: what the runs were, which code made them, of what, on what, and what that cost."""
+"""Build the report's last section: the runs, their code, software, machines, data and costs."""
 
 import platform
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -18,19 +18,19 @@ K = TypeVar("K", bound=Hashable)
 
 PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
 SHORT = 12
-"""Digits of a commit that tell it from all others."""
+"""Digits of a commit's short name."""
 
 
 def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> Section:
-    """The section for the results whose Table 5.1 is `table`; without a manifest, what is known without one."""
+    """Return the section; `table` is Table 5.1. Without a manifest, the software is only that of this report."""
     blocks = [*_runs(table), *settings_table(results / "runs.parquet")]
     if manifest is None:
-        text = "The steps behind these results left no records: only this report's own software is known."
+        text = "These results have no provenance records; only the software of this report is known."
         return Section("provenance", "Provenance", text, (*blocks, _own_versions()))
     blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
     text = (
-        "`provenance.json` beside the tables has every step with its options, seeds, inputs and outputs by their "
-        "checksums; `python -m rankbound_study verify` checks a folder of results against it."
+        "`provenance.json` beside the tables lists every step with its options and seeds, and its inputs and outputs "
+        "with their checksums; `python -m rankbound_study verify` checks a folder of results against it."
     )
     return Section("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
 
@@ -57,11 +57,11 @@ def _runs(table: pl.DataFrame) -> Iterator[TableBlock]:
 
 def _own_versions() -> TableBlock:
     versions = [("python", platform.python_version()), *((name, _version(name)) for name in PACKAGES)]
-    return _block("Versions", "Software that made this report.", ("package", "version"), versions)
+    return _block("Versions", "Software that produced this report.", ("package", "version"), versions)
 
 
 def _made_by(manifest: Manifest) -> TableBlock:
-    """The code of the steps, and the configuration."""
+    """Return the table of the steps' code and the configuration."""
     steps = manifest.steps
     rows = [
         ("study", str(manifest.config.get("study", "–"))),
@@ -72,45 +72,47 @@ def _made_by(manifest: Manifest) -> TableBlock:
     ]
     for code, ran in _grouped(steps, lambda step: step.code):
         modified = f", {len(code.modified)} files modified since" if code.modified else ""
-        commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside of a git checkout"
+        commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
         rows.append((f"code of {_count(ran)}", f"rankbound {code.version}, {commit}"))
         rows.append(("its files, SHA-256", code.sha256))
-    return _block("Code and configuration", "What made these results.", ("what", "value"), rows)
+    return _block(
+        "Code and configuration", "Code and configuration that produced these results.", ("what", "value"), rows
+    )
 
 
 def _machines(manifest: Manifest) -> TableBlock:
     def key(step: Record) -> tuple[str, ...]:
-        one = step.machine
+        machine = step.machine
         return (
-            one.processor,
-            ", ".join(sorted(set(one.gpus))) or "–",
-            one.system,
-            f"{one.cores}",
-            f"{one.memory_gib:.0f} GiB",
+            machine.processor,
+            ", ".join(sorted(set(machine.gpus))) or "–",
+            machine.system,
+            f"{machine.cores}",
+            f"{machine.memory_gib:.0f} GiB",
         )
 
     rows = [(*machine, f"{len(ran)}", _duration(ran)) for machine, ran in _grouped(manifest.steps, key)]
     header = ("processor", "GPUs used", "system", "cores", "memory", "steps", "time")
     tried = sum(bool(step.attempts) for step in manifest.steps)
-    retried = f" {tried} of the steps ended in a later attempt than their first." if tried else ""
+    retried = f" {tried} of the steps needed more than one attempt." if tried else ""
     instructions = sorted({step.machine.instructions for step in manifest.steps} - {""})
     vectors = f" Vector instructions of the numerical steps: {', '.join(instructions)}." if instructions else ""
     return _block("Machines", f"Where the steps ran.{vectors}{retried}", header, rows, labels=3)
 
 
 def _versions(manifest: Manifest) -> TableBlock:
-    found: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = {}
     for step in manifest.steps:
         for name, number in step.versions.items():
-            found.setdefault(name, set()).add(number)
+            versions.setdefault(name, set()).add(number)
     switches = sorted({f"{name}={value}" for step in manifest.steps for name, value in step.switches.items()})
-    caption = "Software that made these results." + (f" Set: {', '.join(switches)}." if switches else "")
-    rows = [(name, ", ".join(sorted(numbers))) for name, numbers in sorted(found.items())]
+    caption = "Software that produced these results." + (f" Set: {', '.join(switches)}." if switches else "")
+    rows = [(name, ", ".join(sorted(numbers))) for name, numbers in sorted(versions.items())]
     return _block("Versions", caption, ("package", "version"), rows)
 
 
 def _costs(manifest: Manifest) -> TableBlock:
-    """What the steps cost, by subcommand."""
+    """Return the table of the steps' time and memory, by subcommand."""
     rows = [
         (
             name,
@@ -121,19 +123,19 @@ def _costs(manifest: Manifest) -> TableBlock:
         )
         for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
     ]
-    header = ("step", "jobs", "time", "longest", "most memory")
-    return _block("Costs", "Time and memory of the steps, as they measured it.", header, rows, labels=1)
+    header = ("step", "jobs", "time", "longest", "peak memory")
+    return _block("Costs", "Time and memory of the steps, as recorded by them.", header, rows, labels=1)
 
 
 def _data(manifest: Manifest) -> TableBlock:
-    """The files outside the results that steps made or read: raw archives, and what became of them."""
+    """Return the table of files outside the results that steps made or read: raw archives and derived data."""
     files = {path: checksum for step in manifest.steps for path, checksum in step.inputs.items()} | manifest.files()
     rows = [
-        (path.replace("../", ""), one.sha256, f"{one.bytes:,}")
-        for path, one in sorted(files.items())
+        (path.replace("../", ""), file.sha256, f"{file.bytes:,}")
+        for path, file in sorted(files.items())
         if path.startswith("../")
     ]
-    return _block("Data", "Files that the results were made from.", ("file", "SHA-256", "bytes"), rows, labels=2)
+    return _block("Data", "Data files behind the results.", ("file", "SHA-256", "bytes"), rows, labels=2)
 
 
 def _block(
@@ -143,7 +145,7 @@ def _block(
 
 
 def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[K, list[Record]]]:
-    """Steps with equal keys together, the largest group first."""
+    """Group steps by key, the largest group first."""
     groups: dict[K, list[Record]] = {}
     for step in steps:
         groups.setdefault(key(step), []).append(step)

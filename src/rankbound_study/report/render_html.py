@@ -1,4 +1,4 @@
-"""The report as one web page that needs nothing else: inlined figures, a light and a dark look, sortable tables."""
+"""Render the report as one self-contained web page: inlined figures, light and dark colours, sortable tables."""
 
 import re
 from html import escape
@@ -18,7 +18,7 @@ def write(document: Document, figures: Path, path: Path) -> None:
 
 
 def render(document: Document, figures: Path) -> str:
-    """The page as text: the same content gives the same bytes."""
+    """Return the page; the same content gives the same bytes."""
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
     )
@@ -55,7 +55,7 @@ def render(document: Document, figures: Path) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, with what stands between backticks as code."""
+    """Escape a text, and set what is between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(typeset(text)))
 
 
@@ -152,7 +152,7 @@ def _cell(cell: Cell, column: int, block: TableBlock) -> str:
         note = f"<small>{escape(cell.note)}</small>" if cell.note else ""
         return f'<td class="prose">{text}{note}</td>'
     if block.notes and column >= block.labels:
-        # An empty note keeps its room, so that the numbers of a column stand below each other.
+        # An empty note takes the same width, which aligns the numbers of a column.
         text += f" <small>{escape(cell.note)}</small>"
     kind = ("name" if block.prose else "label") if column < block.labels else "number"
     return f'<td class="{kind}">{text}</td>'

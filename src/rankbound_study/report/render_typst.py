@@ -1,4 +1,4 @@
-"""The report as a PDF, set by Typst from PyPI: offline, with its own fonts, the same bytes for the same content."""
+"""Render the report as a PDF with Typst from PyPI: offline, with its own fonts; equal content gives equal bytes."""
 
 import json
 import shutil
@@ -92,11 +92,11 @@ _TEMPLATE = r"""
 #block(below: 1.2em, text(11pt, fill: muted, content.subtitle))
 #if content.synthetic {
   rect(stroke: 1.2pt + warn, radius: 3pt, inset: 8pt, width: 100%)[#notice These lists and labels were generated to try
-    out the workflow. Nothing here says anything about MovieLens, MQ2008 or the thesis.]
+    out the workflow. They say nothing about MovieLens, MQ2008 or the thesis.]
 }
 
 #for section in content.sections {
-  // Columns that begin low on a page would be balanced into its last lines.
+  // Columns that began low on a page would be balanced into its last lines.
   if section.columns > 1 { pagebreak(weak: true) }
   heading(level: 1, section.title)
   if section.text != "" { par(section.text) }
@@ -136,9 +136,9 @@ _TEMPLATE = r"""
 
 
 def write(document: Document, figures: Path, path: Path) -> None:
-    """Write the PDF; figures are read from `figures`/NAME.pdf, or NAME.svg where there is none.
+    """Write the PDF; figures are read from `figures`/NAME.pdf or, failing that, NAME.svg.
 
-    The file's date is the fixed beginning of Unix time, so that its bytes depend on the content alone.
+    The file's date is the start of Unix time, so its bytes depend only on the content.
     """
     import typst
 
@@ -197,7 +197,7 @@ def _numbers(block: TableBlock) -> list[int]:
 
 
 def _widths(block: TableBlock) -> list[float]:
-    """Shares of the room that the columns of prose divide among them; 0 where a column is as wide as its text."""
+    """Return the columns' relative widths: shares of the free width for prose, 0 for a column as wide as its text."""
     lengths = {
         column: max(1.0, sum(len(row[column].text) for row in block.rows) / max(1, len(block.rows)))
         for column in block.prose
@@ -207,4 +207,4 @@ def _widths(block: TableBlock) -> list[float]:
 
 
 _WIDEST = 1.8
-"""A column of prose has at most so many times the room of the one with the shortest texts."""
+"""Largest width of a column of prose, relative to the one with the shortest texts."""

@@ -1,7 +1,7 @@
-"""How much the choices matter that the thesis does not state: every variant of the experiments beside the study's own.
+"""Measure the sensitivity to choices that the thesis does not state: each variant against the study's own setting.
 
-One row per variant and data set: what it changes of the mean scores of the losses (each on the metric that judges it),
-how many of these changes are beyond chance, and how far the order of the losses stays what it was.
+The table has one row per variant and data set: the changes in the mean scores of the losses (each by the metric that
+judges it), the number of significant changes, and the agreement between the orders of the losses.
 """
 
 import json
@@ -26,14 +26,13 @@ from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import JUDGED_BY
 
 NAME = "table_sensitivity"
-TITLE = "How much unstated choices matter"
+TITLE = "Sensitivity to unstated choices"
 CAPTION = (
-    "Other settings minus the study's own, in the same folds and under the same seeds: the mean "
-    "change of the scores of the losses and boundings, the least and the largest, how many are significantly above and "
-    "below zero (Holm), and Kendall's tau between the two orders of the losses by nDCG, beside the least one between "
-    "two seeds."
+    "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
+    "the scores of the losses and boundings, the number of changes significantly above and below zero (Holm), and "
+    "Kendall's tau between the two orders of the losses by nDCG, with the smallest one between two seeds."
 )
-HEADER = ("setting", "data set", "losses", "mean change", "least", "largest", "up", "down", "order", "seeds")
+HEADER = ("setting", "data set", "losses", "mean change", "smallest", "largest", "up", "down", "tau", "tau of seeds")
 LABELS = 2
 
 COLUMNS: dict[str, pl.DataType] = {
@@ -46,21 +45,21 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 
 LAST_EPOCH = "last epoch"
-"""A variant that needs no training: the last epoch in the place of the one that validation picked."""
+"""A variant that needs no training: the last epoch instead of the one picked by validation."""
 
 READINGS = ("-label1", "-label2")
-"""Ends of the names of judged lists in which labels from 1, or from 2 on are relevant."""
+"""Suffixes of the names of judged lists whose labels from 1, or from 2, count as relevant."""
 
 _OTHER_DISTRIBUTION = "distribution("
-"""Starts the name of a distribution bounding that has parameters."""
+"""Prefix of the name of a distribution bounding with parameters."""
 
 AS_USUAL = "as in the study"
-"""A variant that sets nothing else."""
+"""Setting of a variant with the options of the study."""
 
 
 @dataclass(frozen=True)
 class _Variant:
-    """What a row is about: the experiment, its variant, and what is set in it, in words."""
+    """A row's experiment, its variant, and the variant's setting in words."""
 
     choice: str
     name: str
@@ -68,7 +67,7 @@ class _Variant:
 
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Column]]) -> pl.DataFrame:
-    """A row per variant and column; experiments that did not run are left out."""
+    """Return a row per variant and column; experiments that did not run are left out."""
     rows = [
         row
         for name, columns in experiments.items()
@@ -83,31 +82,31 @@ def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Col
 
 def _of_experiment(evidence: Evidence, name: str, column: Column) -> Iterator[dict[str, object]]:
     try:
-        found = variants(evidence, name, column, with_usual=False)
-        for variant, rows in found.items():
+        runs_of_variants = variants(evidence, name, column, with_usual=False)
+        for variant, rows in runs_of_variants.items():
             for bounding, own in _by_bounding(rows).items():
                 usual = usual_beside(evidence, column, own)
-                called = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
-                yield _row(_Variant(name, called, _setting(own, usual, bounding)), column, own, usual)
+                label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
+                yield _row(_Variant(name, label, _setting(own, usual, bounding)), column, own, usual)
     except MissingEvidence:
         return
 
 
 def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Rows of every distribution with parameters, as rows of the usual one; all others, as they are, by no name."""
+    """Split rows by distribution bounding with parameters, renamed to the usual one; all other rows have the key ''."""
     others = [name for name in rows["bounding"].unique().sort() if name.startswith(_OTHER_DISTRIBUTION)]
     plain = rows.filter(~pl.col("bounding").is_in(others))
     usual = pl.lit("distribution").alias("bounding")
-    found = {name: rows.filter(pl.col("bounding") == name).with_columns(usual) for name in others}
-    return found | ({"": plain} if len(plain) else {})
+    with_parameters = {name: rows.filter(pl.col("bounding") == name).with_columns(usual) for name in others}
+    return with_parameters | ({"": plain} if len(plain) else {})
 
 
 def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
-    """The options that are other ones than in the study's own runs, and the bounding if it is another one."""
+    """Return the options that differ from the study's own runs, and the bounding if it differs."""
     of_bounding = [option_text("bounding", bounding)] if bounding else []
     texts = {
         ", ".join([*differing(json.loads(own), json.loads(other)), *of_bounding]) or AS_USUAL
-        for own, other in product(*(one["options"].unique() for one in (rows, usual)))
+        for own, other in product(*(runs["options"].unique() for runs in (rows, usual)))
     }
     return " or ".join(sorted(texts))
 
@@ -122,7 +121,7 @@ def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, obj
 
 
 def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
-    """Of the queries that have relevant documents by both readings."""
+    """Compare the readings on the queries that have relevant documents by both."""
     usual, other = READINGS
     if not column.dataset.endswith(usual):
         return

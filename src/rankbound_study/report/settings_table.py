@@ -1,4 +1,4 @@
-"""The report's table of training options: what a group of methods shares once, then a line for what differs."""
+"""Build the report's table of training options: shared options once per group, then a row per difference."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +18,8 @@ from rankbound_study.results.scores import DataSet
 _GROUP = ("protocol", "study", "dataset")
 _NAME = "Settings"
 _CAPTION = (
-    "Training options of every method: in bold what all of a study's methods on a data set share, below what differs, "
-    "with the epochs that were picked. “RankNet of 30” is RankNet on 30 of the features."
+    "Training options of every method, with the picked epochs. Options shared by all methods of a study on a data set "
+    "are in bold; the rows below list the others. “RankNet of 30” is RankNet on 30 of the features."
 )
 _HEADER = ("method", "options", "epochs")
 _LABELS = 2
@@ -28,7 +28,7 @@ _OPTIONS = 1
 
 @dataclass
 class _Line:
-    """Methods with equal options, and the least and the last of the epochs that were picked for them."""
+    """Methods with equal options, and the range of their picked epochs."""
 
     methods: list[str]
     options: dict[str, Any]
@@ -37,7 +37,7 @@ class _Line:
 
 
 def settings_table(runs: Path) -> Iterator[TableBlock]:
-    """One table; none without runs."""
+    """Yield the table; nothing if there are no runs."""
     if not runs.exists():
         return
     key = [*_GROUP, "model", "options"]
@@ -53,7 +53,7 @@ def settings_table(runs: Path) -> Iterator[TableBlock]:
 
 
 def _lines(methods: Iterable[Mapping[str, Any]]) -> list[_Line]:
-    """Methods that differ in the number of their features alone, together."""
+    """Group methods that differ only in their number of features."""
     lines: dict[tuple[str, str], _Line] = {}
     for row in methods:
         options = json.loads(row["options"])
@@ -79,11 +79,11 @@ def _rows(group: tuple[object, ...], lines: list[_Line]) -> Iterator[tuple[Cell,
     for line in lines:
         own = [text for item in line.options.items() if (text := option_text(*item)) not in shared]
         epochs = str(line.low) if line.low == line.high else f"{line.low}–{line.high}"
-        yield Cell(about + _called(line.methods)), Cell(", ".join(own)), Cell(epochs)
+        yield Cell(about + _group_name(line.methods)), Cell(", ".join(own)), Cell(epochs)
 
 
-def _called(methods: list[str]) -> str:
-    """`RankNet`; with those that see some of the features `RankNet; of 30, 300, 3000`."""
+def _group_name(methods: list[str]) -> str:
+    """Return a group's name: `RankNet`, or `RankNet; of 30, 300, 3000` with its variants on fewer features."""
     stem = methods[0].partition(OF_FEATURES)[0]
     counts = sorted(int(method.removeprefix(stem + OF_FEATURES)) for method in methods if method != stem)
     if not counts:

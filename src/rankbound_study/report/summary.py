@@ -1,4 +1,4 @@
-"""What Table 5.1 says in numbers: cells reproduced, the reading of MQ2008 that fits, the spread of equal losses."""
+"""Summarise Table 5.1: cells reproduced, the reading of MQ2008 that fits, the spread of equal losses."""
 
 from typing import Any
 
@@ -8,18 +8,16 @@ from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.tables import TOLERANCE
 from rankbound_study.vocabulary import AFFINE
 
-"""Boundings that weigh every list by one factor over P(N - P) for the nRBP loss: the same training up to noise."""
-
 _DIGITS = 6
 
 
 def summarise(table: pl.DataFrame) -> dict[str, Any]:
-    """The findings of Table 5.1 as nested numbers, ready for JSON.
+    """Return the summary of Table 5.1 as nested numbers, ready for JSON.
 
-    Keys: protocol, tolerance, synthetic, cells (data set -> within, total), mq2008 (which reading of the labels fits,
-    per metric and cell; null unless both were run), nrbp_spread (data set -> largest minus smallest mean of the three
-    equal losses), controls (data set -> metric -> best trained model, popularity, random, oracle), distribution_on_ndcg
-    (data set -> change against unbounded), skipped (data set -> lists without a defined value).
+    Keys: protocol, tolerance, synthetic, cells (data set -> within, total), mq2008 (the reading of the labels that
+    fits, per metric and cell; null unless both were run), nrbp_spread (data set -> largest minus smallest mean of the
+    three equal losses), controls (data set -> metric -> best trained model, popularity, random, oracle),
+    distribution_on_ndcg (data set -> change against unbounded), skipped (data set -> lists without a defined value).
     """
     trained = table.filter(pl.col("loss") != "none", pl.col("as_printed"))
     return {
@@ -36,7 +34,7 @@ def summarise(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def metrics(table: pl.DataFrame) -> dict[str, Any]:
-    """Every trained mean as nested numbers: data set -> loss -> metric -> bounding -> score (for `dvc metrics`)."""
+    """Return every mean as nested numbers, for `dvc metrics`: data set -> loss -> metric -> bounding -> score."""
     nested: dict[str, Any] = {}
     for row in table.filter(pl.col("loss") != "none").iter_rows(named=True):
         of_metric = nested.setdefault(cell_name(row), {}).setdefault(row["loss"], {}).setdefault(row["metric"], {})
@@ -49,7 +47,7 @@ def metrics(table: pl.DataFrame) -> dict[str, Any]:
 
 
 def cell_name(row: dict[str, Any]) -> str:
-    """A data set's name with its NSR, as the instances files have it: movielens-nsr1, mq2008-label2."""
+    """Return a data set's name with its NSR, as in the names of instances files: movielens-nsr1, mq2008-label2."""
     return row["dataset"] if row["nsr"] is None else f"{row['dataset']}-nsr{row['nsr']}"
 
 
@@ -64,16 +62,16 @@ def _cells(trained: pl.DataFrame) -> dict[str, dict[str, int]]:
 
 
 def _readings(trained: pl.DataFrame) -> dict[str, Any]:
-    """Mean |difference| to the printed numbers per metric and reading, the nearer reading, and the same per cell."""
+    """Return the mean absolute difference to print by metric and reading, the nearer reading, and the same per cell."""
     compared = trained.filter(pl.col("dataset").str.starts_with("mq2008-"), pl.col("difference").is_not_null())
-    found: dict[str, Any] = {"mean_absolute_difference": {}, "fits": {}, "cells": []}
+    readings: dict[str, Any] = {"mean_absolute_difference": {}, "fits": {}, "cells": []}
     for (metric,), of_metric in compared.group_by("metric", maintain_order=True):
         means = of_metric.group_by("dataset").agg(pl.col("difference").abs().mean()).sort("dataset").rows()
-        found["mean_absolute_difference"][metric] = {name: _rounded(value) for name, value in means}
-        found["fits"][metric] = min(means, key=lambda pair: pair[1])[0] if len(means) > 1 else None
+        readings["mean_absolute_difference"][metric] = {name: _rounded(value) for name, value in means}
+        readings["fits"][metric] = min(means, key=lambda pair: pair[1])[0] if len(means) > 1 else None
     for (loss, bounding, metric), cell in compared.group_by("loss", "bounding", "metric", maintain_order=True):
         sizes = dict(cell.select("dataset", pl.col("difference").abs()).rows())
-        found["cells"].append(
+        readings["cells"].append(
             {
                 "loss": loss,
                 "bounding": bounding,
@@ -82,7 +80,7 @@ def _readings(trained: pl.DataFrame) -> dict[str, Any]:
                 "absolute_difference": {name: _rounded(value) for name, value in sorted(sizes.items())},
             }
         )
-    return found
+    return readings
 
 
 def _spreads(trained: pl.DataFrame) -> dict[str, float | None]:
@@ -96,8 +94,8 @@ def _spreads(trained: pl.DataFrame) -> dict[str, float | None]:
 
 
 def _controls(table: pl.DataFrame, trained: pl.DataFrame) -> dict[str, Any]:
-    """Per data set and printed metric: the unbounded and the best trained model beside the controls."""
-    found: dict[str, Any] = {}
+    """Return the unbounded and the best trained model and the controls, by data set and printed metric."""
+    by_data_set: dict[str, Any] = {}
     for (_, _, _), cell in trained.group_by("dataset", "nsr", "loss", maintain_order=True):
         row = cell.row(0, named=True)
         best = cell.sort("ours", descending=True, nulls_last=True).row(0, named=True)
@@ -108,13 +106,13 @@ def _controls(table: pl.DataFrame, trained: pl.DataFrame) -> dict[str, Any]:
             pl.col("metric") == row["metric"],
         )
         unbounded = cell.filter(pl.col("bounding") == "none")["ours"].to_list()
-        found.setdefault(cell_name(row), {})[row["metric"]] = {
+        by_data_set.setdefault(cell_name(row), {})[row["metric"]] = {
             "unbounded": _rounded(unbounded[0]) if unbounded else None,
             "best": _rounded(best["ours"]),
             "best_bounding": best["bounding"],
             **{model: _rounded(value) for model, value in controls.select("model", "ours").sort("model").rows()},
         }
-    return found
+    return by_data_set
 
 
 def _changes(trained: pl.DataFrame) -> dict[str, float | None]:

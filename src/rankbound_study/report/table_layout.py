@@ -1,6 +1,6 @@
-"""Table 5.1 as the thesis lays it out (a row per loss and bounding, a column per data set), as Markdown and LaTeX.
+"""Lay out Table 5.1 as in the thesis: a row per loss and bounding, a column per data set.
 
-Beside each mean stands the printed one, which the published protocol is compared with, or (honest protocol) its margin.
+Each mean has a note: the printed mean (published protocol) or its margin (honest protocol).
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,32 +19,32 @@ from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import HONEST
 
 DIGITS = 4
-"""As many decimals as the thesis prints."""
+"""Decimals of a score, as in the thesis."""
 
 
 UP, DOWN = "▲", "▼"
 BESIDE = {
     False: "(printed)",
-    True: f"±half of the 95 % interval, {UP} significantly better and {DOWN} worse than unbounded",
+    True: f"± half of the 95 % interval, {UP} significantly better and {DOWN} significantly worse than unbounded",
 }
 
 
 def is_honest(table: pl.DataFrame) -> bool:
-    """Whether margins stand beside the means, in the place of printed scores that were made otherwise."""
+    """Return True if the table is of the honest protocol, whose means have margins instead of printed scores."""
     return bool(len(table)) and table["protocol"][0] == HONEST
 
 
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
-    """Return the table for the report; marks (bold, italic) are computed from our numbers."""
+    """Return the table for the report; bold and italic type are computed from our numbers."""
     sets = scores.data_sets(table.rename({"nsr": "nsr_test"}))
     rows = [
         row for loss in tables.METRICS for metric in tables.METRICS[loss] for row in _rows(table, sets, loss, metric)
     ]
-    beside = "Ours, and the thesis' score beside it in small type. " if table["published"].count() else ""
+    beside = "The thesis' score is in small type. " if table["published"].count() else ""
     if is_honest(table):
         beside = (
-            "In small type half of its 95 % interval, over topics and trainings, with an arrow where a bounded loss "
-            f"ranks significantly better or worse than the unbounded one ({SIGNIFICANT}). "
+            "In small type: half of the 95 % interval over topics and trainings, with an arrow if a bounded loss ranks "
+            f"significantly better or worse than the unbounded one ({SIGNIFICANT}). "
         )
     return TableBlock(
         "Table 5.1",
@@ -59,7 +59,7 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
-    """Return the table's files; each cell is ours, with the printed score in brackets or a margin."""
+    """Return the table's files."""
     protocol = table["protocol"][0] if len(table) else None
     beside = BESIDE[is_honest(table)]
     report = block(table, "")
@@ -99,7 +99,7 @@ def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> I
 
 
 def _best(scores_of_loss: Iterable[float | None]) -> float | None:
-    """The highest score, if there are several."""
+    """Return the highest score; None if there are fewer than two."""
     known = [score for score in scores_of_loss if score is not None]
     return max(known) if len(known) > 1 else None
 
@@ -117,7 +117,7 @@ def _cell(found: dict[str, object] | None, base: object, best: float | None) -> 
 
 
 def _note(row: dict[str, object]) -> str:
-    """Return the printed mean, or (honest protocol) the margin, with an arrow where the change is significant."""
+    """Return the printed mean or (honest protocol) the margin, with an arrow if the change is significant."""
     published, margin = row["published"], row["margin"]
     if row["protocol"] != HONEST:
         return f"{published:.{DIGITS}f}" if isinstance(published, float) and row["as_printed"] else ""

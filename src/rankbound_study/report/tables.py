@@ -1,11 +1,11 @@
-"""Table 5.1: mean score by loss and bounding on every data set, ours beside the printed one.
+"""Compute Table 5.1: mean scores by loss, bounding and data set, with the printed scores.
 
-Long form, one row per data set, loss, bounding and metric. A test list counts once per fold (its seeds are averaged
-first); lists on which a metric is undefined are skipped and counted. `ours` is the mean of the folds' means,
-`ours_pooled` the mean over all lists at once. Both readings of MQ2008 stand beside the same printed number, and nRBP
-stands there at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed
-number beside them. `margin` is half of the 95 % interval of a mean, `change` what a bounded loss differs from the
-unbounded one by, with half of its interval and the p-value of no change, corrected over the cells that are printed.
+The table is in long form, with one row per data set, loss, bounding and metric. A test list counts once per fold (its
+seeds are averaged first); lists on which a metric is undefined are skipped and counted. `ours` is the mean of the
+folds' means, `ours_pooled` the mean over all lists. Both readings of MQ2008 have the same printed score, and nRBP is
+scored at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed scores.
+`margin` is half of the 95 % interval of a mean; `change` is a bounded loss minus the unbounded one, with half of its
+interval and the p-value of no change, adjusted over the printed cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from rankbound_study.results.scores import RunsChoice
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY
 
 TOLERANCE = 0.015
-"""A cell counts as reproduced when ours and the printed score differ by no more than this."""
+"""Largest difference between our score and the printed one for a cell to count as reproduced."""
 
 METRICS = {
     "nDCG": ("nDCG",),
@@ -59,7 +59,7 @@ _LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
 
 
 def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
-    """The table in long form: trained cells first, then the controls; columns as in `COLUMNS`."""
+    """Return the table in long form: trained cells first, then the controls; columns as in `COLUMNS`."""
     trained = [_cells(runs, choice, loss) for loss in METRICS]
     table = pl.concat([*trained, *(_control_cells(runs, choice, loss) for loss in METRICS)])
     table = table.join(printed_scores(), on=["dataset", "nsr", "loss", "bounding"], how="left", nulls_equal=True)
@@ -67,7 +67,7 @@ def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
     table = table.with_columns(
         pl.lit(choice.protocol).alias("protocol"),
         difference.alias("difference"),
-        # A hair of slack: 0.955 - 0.940 must count as 0.015.
+        # Slack for rounding errors: 0.955 - 0.940 counts as 0.015.
         (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
         pl.col("metric").is_in(list(JUDGED_BY.values())).alias("as_printed"),
     )
@@ -76,7 +76,7 @@ def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
 
 
 def printed_scores() -> pl.DataFrame:
-    """The 60 printed cells of Table 5.1; those of MQ2008 twice, once for each reading of its labels."""
+    """Return the 60 printed cells of Table 5.1; those of MQ2008 twice, once per reading of its labels."""
     resource = files("rankbound_study.reference").joinpath("thesis_table_5_1.csv")
     printed = pl.read_csv(resource.read_bytes(), schema_overrides={"nsr": pl.Int8, "score": pl.Float64})
     return (
@@ -106,7 +106,7 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
         variable_name="metric",
         value_name="score",
     )
-    sure = pl.concat([certainty(frame, metric) for metric in metrics])
+    margins = pl.concat([certainty(frame, metric) for metric in metrics])
     lists = long.group_by(*cell, "fold", "topic", maintain_order=True).agg(pl.col("score").mean())
     folds = lists.group_by(*cell, "fold", maintain_order=True).agg(pl.col("score").mean())
     return (
@@ -128,12 +128,12 @@ def _means(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
             on=cell,
             nulls_equal=True,
         )
-        .join(sure, on=cell, how="left", nulls_equal=True)
+        .join(margins, on=cell, how="left", nulls_equal=True)
     )
 
 
 def _in_order(table: pl.DataFrame) -> pl.DataFrame:
-    """Trained cells, then controls; by data set, loss, metric and bounding in the order of the thesis."""
+    """Sort trained cells before controls, then by data set, loss, metric and bounding in the order of the thesis."""
     metrics = [metric for names in METRICS.values() for metric in names]
     boundings = [*BOUNDINGS, *sorted(set(table["bounding"].unique()) - set(BOUNDINGS))]
     sets = [(data_set.name, data_set.nsr) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]

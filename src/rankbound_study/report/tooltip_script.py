@@ -1,6 +1,6 @@
-"""What the page tells of the part of a drawing under the pointer: its words and, on a curve, the nearest values.
+"""The script of the page's tooltips: the title of the part under the pointer and, on a curve, the nearest values.
 
-Without the script browsers show the drawings' own titles.
+Without the script, browsers show the drawings' own titles.
 """
 
 TOOLTIP_SCRIPT = r"""
@@ -12,7 +12,7 @@ ring.classList.add("ring"); ring.setAttribute("r", 3);
 
 const hide = () => { tip.hidden = true; ring.remove(); };
 
-// The lines of a path as lists of [x, y]; of a curved one some points along it.
+// The lines of a path as lists of [x, y]; for a curved path, points along it.
 const strokes = path => {
   const text = path.getAttribute("d") || "", found = [];
   if (/[CQ]/.test(text)) {
@@ -49,7 +49,7 @@ const undone = {
     ? value / stretch : Math.sign(value) * within * 10 ** (Math.abs(value) / within - stretch),
 };
 
-// The value at a position: four digits, or as many as a hundredth of a point, the lattice of the drawing, can tell.
+// The value at a position: four digits, or as many as the drawing resolves (a hundredth of a point).
 const valueAt = (scale, at) => {
   const [from, to, first, last, kind, ...parameters] = scale.split(" ").map(word => isNaN(word) ? word : Number(word));
   const value = place => {
@@ -74,25 +74,25 @@ const described = element => {
   let shape = null;
   const shaped = () => {
     const lines = mark ? [[place]] : paths.flatMap(strokes);
-    // Of two places with one x, the corners of a step, the last is where the curve is.
+    // At the corners of a step, which have the same x, the last one is on the curve.
     return {lines, points: lines.flatMap(line => line.filter(([x], at) => line[at + 1]?.[0] !== x))};
   };
-  // A point or an interval is easier to hit than the line that leads through it.
+  // Points and intervals have a larger target than the line through them.
   const reach = mark || !group && !element.parentNode.querySelector("use") ? 4 : 0;
-  // Long paths are read when the pointer first comes to their panel.
+  // Long paths are parsed when the pointer first enters their panel.
   return {element, name, words, shape: () => shape ??= shaped(), reach, panel,
     colour: colour((paths[0] || element).style), area: paths.some(path => path.style.fill !== "none"),
     curve: element.classList.contains("curve") && "xScale" in panel && "yScale" in panel};
 };
 
-// Panels clip what they hold.
+// Panels clip their parts.
 const inside = ({panel}, x, y) => {
   if (!("xScale" in panel && "yScale" in panel)) return true;
   const [left, right] = panel.xScale.split(" ").map(Number), [low, high] = panel.yScale.split(" ").map(Number);
   return x > left - 3 && x < right + 3 && y > high - 3 && y < low + 3;
 };
 
-// The parts that pass within so many points, nearest first, as far as they are not clearly farther than the nearest.
+// The parts within a distance, nearest first, without those clearly farther than the nearest.
 const passing = (parts, x, y, within) => {
   const near = parts.filter(part => !part.area && inside(part, x, y)).map(part => {
     const distance = toPart(x, y, part.shape().lines);
@@ -128,7 +128,7 @@ const rows = (parts, x, y) => {
   for (const [at, part] of parts.entries()) {
     if (at && !part.words && !part.curve) continue;
     const words = wordsAt(part, x, y), known = told.get(part.name);
-    // A point says more than the line that leads through it.
+    // Prefer a point to the line through it.
     if (!known) told.set(part.name, [part, new Set([words])]);
     else if (words) known[1].add(words);
   }
@@ -159,7 +159,7 @@ const show = (drawing, parts, event) => {
 for (const drawing of document.querySelectorAll("svg.figure")) {
   const titles = [...drawing.querySelectorAll("title")];
   if (titles.length < 2) continue;
-  // The browser's own tip would stand beside this one: the words become labels.
+  // Titles become labels, which keeps the browser from showing its own tooltip as well.
   for (const title of titles) {
     title.parentNode.setAttribute("aria-label", title.textContent);
     title.remove();
@@ -169,7 +169,7 @@ for (const drawing of document.querySelectorAll("svg.figure")) {
   const follow = event => show(drawing, parts ??= [...drawing.querySelectorAll("[aria-label]")].map(described), event);
   drawing.addEventListener("pointermove", follow);
   drawing.addEventListener("pointerdown", follow);
-  // A finger leaves as soon as it has tapped: what it asked for stays until the next tap or scroll.
+  // A touch ends at once: its tooltip stays until the next tap or scroll.
   drawing.addEventListener("pointerleave", event => event.pointerType === "touch" || hide());
 }
 addEventListener("pointerdown", event => event.target.closest("svg.figure") || hide());
