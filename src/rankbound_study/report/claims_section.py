@@ -65,7 +65,10 @@ class Claims:
             f"Of {len(self.table)} claims of the sources, {', '.join(parts)}.",
             f"Counts by source; the section Claims has the deciding numbers of each.{f' {GENERATED}' * synthetic}",
             ("source", *verdicts),
-            tuple((title, *(str(of_source.get(one, 0)) for one in verdicts)) for title, of_source in by_source.items()),
+            tuple(
+                (title, *(str(of_source.get(verdict, 0)) for verdict in verdicts))
+                for title, of_source in by_source.items()
+            ),
         )
 
     def sections(self) -> Iterator[Section]:

@@ -82,7 +82,7 @@ def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
     comparisons = config.get("comparisons", {})
     # Without the key, all comparisons run.
     run = config.get("compare", comparisons)
-    compared = [name for one in run for name in comparisons.get(one, {}).get("datasets", ())]
+    compared = [name for comparison in run for name in comparisons.get(comparison, {}).get("datasets", ())]
     ratings, lists, images = (config.get(kind, {}) for kind in ("interactions", "lists", "images"))
     paragraphs = [
         *(_of_ratings(name, ratings[name]) for name in ratings if name in trained),
@@ -95,7 +95,7 @@ def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
 
 def _read_by(compared: list[str], name: str) -> bool:
     """Return True if a comparison reads the data set or one derived from it: `mq2008-label1`, `aaf-vgg16`."""
-    return any(one == name or one.startswith(f"{name}-") for one in compared)
+    return any(dataset == name or dataset.startswith(f"{name}-") for dataset in compared)
 
 
 def _controls(names: list[str]) -> Iterator[Paragraph]:

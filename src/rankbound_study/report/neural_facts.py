@@ -95,12 +95,12 @@ def _known(faces: Results, name: str, metric: str | None) -> float:
 
 def _same_models(table: Results) -> Iterator[Finding]:
     """Compare the differences between tasks, ours and printed."""
-    rows = [(pair, found) for pair in SAME_MODELS if (found := table.compared(*pair)) is not None]
+    rows = [(pair, comparison) for pair in SAME_MODELS if (comparison := table.compared(*pair)) is not None]
     if not rows:
         return
     printed = [_printed_difference(table, *pair) for pair, _ in rows]
-    known = [(found, value) for (_, found), value in zip(rows, printed, strict=True) if value is not None]
-    outside = sum(not found["low"] <= value <= found["high"] for found, value in known)
+    known = [(comparison, value) for (_, comparison), value in zip(rows, printed, strict=True) if value is not None]
+    outside = sum(not comparison["low"] <= value <= comparison["high"] for comparison, value in known)
     yield Finding(
         f"{outside} of {len(known)} printed differences between one model's scores for two tasks lie outside our 95 % "
         f"interval on {table.data}.",
@@ -110,11 +110,11 @@ def _same_models(table: Results) -> Iterator[Finding]:
         tuple(
             (
                 f"{method} − {other}",
-                signed(found["difference"]),
-                f"{signed(found['low'])} to {signed(found['high'])}",
+                signed(comparison["difference"]),
+                f"{signed(comparison['low'])} to {signed(comparison['high'])}",
                 signed(value),
             )
-            for ((method, other), found), value in zip(rows, printed, strict=True)
+            for ((method, other), comparison), value in zip(rows, printed, strict=True)
         ),
     )
 
@@ -128,10 +128,14 @@ def _as_printed(table: Results) -> Iterator[Finding]:
     """Compare the paper's optimiser, learning rate and batches with ours."""
     methods = [name for family in FAMILIES for name in table.of_family(family) if name.endswith(AS_PRINTED)]
     bases = {name: name.removesuffix(AS_PRINTED) for name in methods}
-    rows = [(name, base, found) for name, base in bases.items() if (found := table.compared(name, base)) is not None]
+    rows = [
+        (name, base, comparison)
+        for name, base in bases.items()
+        if (comparison := table.compared(name, base)) is not None
+    ]
     if not rows:
         return
-    changes = [found["difference"] for *_, found in rows]
+    changes = [comparison["difference"] for *_, comparison in rows]
     span = signed(changes[0]) if len(changes) == 1 else f"{signed(min(changes))} to {signed(max(changes))}"
     random = 0.5 if table.about.of_faces else table.mean("random")
     yield Finding(
@@ -143,10 +147,10 @@ def _as_printed(table: Results) -> Iterator[Finding]:
                 base,
                 four(table.mean(name)),
                 four(table.mean(base)),
-                signed(found["difference"]),
-                f"{signed(found['low'])} to {signed(found['high'])}",
+                signed(comparison["difference"]),
+                f"{signed(comparison['low'])} to {signed(comparison['high'])}",
             )
-            for name, base, found in rows
+            for name, base, comparison in rows
         ),
     )
 

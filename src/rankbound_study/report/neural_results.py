@@ -35,10 +35,10 @@ class Results:
 
     def mean(self, method: str, metric: str | None = None) -> float | None:
         """Return a method's mean; None if it has not run."""
-        found = self.scores.filter(
+        rows = self.scores.filter(
             pl.col("method") == method, pl.col("metric") == (metric or self.about.metric), pl.col("ours").is_not_null()
         )
-        return found["ours"][0] if len(found) else None
+        return rows["ours"][0] if len(rows) else None
 
     def printed(self, method: str) -> float | None:
         """Return the score that the paper prints for a method, on any data set."""
@@ -53,9 +53,9 @@ class Results:
     def compared(self, method: str, other: str) -> dict[str, Any] | None:
         """Return the difference of two methods and its interval (difference, low, high); None unless both have run."""
         for first, second, sign in ((method, other, 1), (other, method, -1)):
-            found = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
-            if len(found):
-                row = found.row(0, named=True)
+            rows = self.comparisons.filter(pl.col("method") == first, pl.col("other") == second)
+            if len(rows):
+                row = rows.row(0, named=True)
                 low, high = sorted((sign * row["low"], sign * row["high"]))
                 return {"difference": sign * row["difference"], "low": low, "high": high}
         return None

@@ -124,7 +124,7 @@ def _best(epochs: Path, dataset: str, metric: str, frame: pl.DataFrame) -> str:
     trained = frame.filter(pl.col("family") != CONTROL)["method"].unique().sort().to_list()
     best = best_of(trained, scores_of_methods(epochs, dataset, metric))
     if best is None:
-        raise DataError(f"{epochs}: no validation scores of methods on {dataset}, which say which one is the best")
+        raise DataError(f"{epochs}: no validation scores of methods on {dataset}; they are needed to pick the best one")
     return best
 
 

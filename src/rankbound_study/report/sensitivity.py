@@ -146,7 +146,7 @@ def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFr
     changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
     family = Family.of(changes)
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
-    compared = [one.join(some, on=["loss", "bounding"], how="semi") for one in (rows, usual)]
+    compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
     orders = agreement(compared, compared, "nDCG") if len(both) > 1 else None
     return {
         "choice": variant.choice,

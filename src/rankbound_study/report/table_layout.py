@@ -88,9 +88,9 @@ def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> I
     for name in names:
         row = []
         for data_set in sets:
-            found = cells.get((*data_set.key, name))
+            own = cells.get((*data_set.key, name))
             base = cells.get((*data_set.key, "none"))
-            row.append(_cell(found, None if base is None else base["ours"], best[data_set]))
+            row.append(_cell(own, None if base is None else base["ours"], best[data_set]))
         yield Cell(loss), Cell(bounding_title(name)), Cell(metric), *row
     values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
     for model in sorted(controls["model"].unique()):
@@ -104,13 +104,13 @@ def _best(scores_of_loss: Iterable[float | None]) -> float | None:
     return max(known) if len(known) > 1 else None
 
 
-def _cell(found: dict[str, object] | None, base: object, best: float | None) -> Cell:
-    if found is None or not isinstance(found["ours"], float):
+def _cell(row: dict[str, object] | None, base: object, best: float | None) -> Cell:
+    if row is None or not isinstance(row["ours"], float):
         return Cell(DASH)
-    ours = found["ours"]
+    ours = row["ours"]
     return Cell(
         f"{ours:.{DIGITS}f}",
-        _note(found),
+        _note(row),
         strong=best is not None and round(ours, DIGITS) == round(best, DIGITS),
         emphasis=isinstance(base, float) and round(ours, DIGITS) > round(base, DIGITS),
     )

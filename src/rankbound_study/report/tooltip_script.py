@@ -14,7 +14,7 @@ const hide = () => { tip.hidden = true; ring.remove(); };
 
 // The lines of a path as lists of [x, y]; for a curved path, points along it.
 const strokes = path => {
-  const text = path.getAttribute("d") || "", found = [];
+  const text = path.getAttribute("d") || "", lines = [];
   if (/[CQ]/.test(text)) {
     const length = path.getTotalLength(), steps = [...Array(33).keys()].map(step => step / 32 * length);
     return [steps.map(at => path.getPointAtLength(at)).map(({x, y}) => [x, y])];
@@ -22,15 +22,15 @@ const strokes = path => {
   let x = 0, y = 0;
   for (const [, move, rest] of text.matchAll(/([MLlhvz])([^MLlhvz]*)/g)) {
     const numbers = rest.trim().split(/[\s,]+/).map(Number);
-    if (move === "z") [x, y] = found.at(-1)[0];
+    if (move === "z") [x, y] = lines.at(-1)[0];
     else if (move === "M" || move === "L") [x, y] = numbers;
     else if (move === "h") x += numbers[0];
     else if (move === "v") y += numbers[0];
     else { x += numbers[0]; y += numbers[1]; }
-    if (move === "M") found.push([]);
-    found.at(-1).push([x, y]);
+    if (move === "M") lines.push([]);
+    lines.at(-1).push([x, y]);
   }
-  return found;
+  return lines;
 };
 
 const toSegment = (x, y, [a, b], [c, d]) => {
@@ -124,15 +124,15 @@ const row = (part, words) => {
 };
 
 const rows = (parts, x, y) => {
-  const told = new Map();
+  const byName = new Map();
   for (const [at, part] of parts.entries()) {
     if (at && !part.words && !part.curve) continue;
-    const words = wordsAt(part, x, y), known = told.get(part.name);
+    const words = wordsAt(part, x, y), known = byName.get(part.name);
     // Prefer a point to the line through it.
-    if (!known) told.set(part.name, [part, new Set([words])]);
+    if (!known) byName.set(part.name, [part, new Set([words])]);
     else if (words) known[1].add(words);
   }
-  return [...told.values()].flatMap(([part, all]) => [...all].filter((words, _, {length}) => words || length < 2)
+  return [...byName.values()].flatMap(([part, all]) => [...all].filter((words, _, {length}) => words || length < 2)
     .map(words => row(part, words))).slice(0, 6);
 };
 
