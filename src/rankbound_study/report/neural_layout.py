@@ -149,8 +149,9 @@ def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
 
 _AS_PRINTED = f"Methods marked “{AS_PRINTED.strip('-')}” use the optimiser, learning rate and batches of the paper."
 _ELSEWHERE = (
-    "For orientation, published NDCG@10 on MQ2008 with binary labels and without such queries is about 0.70 to 0.72 "
-    "(Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, arXiv:1909.02768, Table 2)."
+    "For orientation, published NDCG@10 on MQ2008 with binary labels and without queries that lack a relevant document "
+    "is about 0.70 to 0.72 (Köppel et al. 2019, Pairwise Learning to Rank by Neural Networks Revisited, "
+    "arXiv:1909.02768, Table 2)."
 )
 _TESTS = (
     "Intervals are bootstrap intervals over {unit}; “p to best” is the p-value of a paired sign-flip test against the "
