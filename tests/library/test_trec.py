@@ -245,7 +245,9 @@ def test_written_qrels_are_read_back_whatever_their_name(tmp_path: Path, name: s
 
 
 def test_packed_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"run\.parquet\.gz: parquet is packed as it is; expected a name that ends in"):
+    with pytest.raises(
+        DataError, match=r"run\.parquet\.gz: parquet is already compressed; expected a name that ends in"
+    ):
         write_run(tmp_path / "run.parquet.gz", run_of({"q": {"a": 1.0}}))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,1 +1,1 @@
-"""One's own files in and out: judged lists, TREC runs and qrels, models; whole or not at all."""
+"""Read and write judged lists, TREC runs and qrels, and models; every file is written atomically."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and the traces of writers that were killed."""
+"""Write files atomically, and remove the temporary files that killed writers left behind."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 FAILED = frozenset({errno.EIO, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG})
 
-# Libraries that are not written in Python leave the error's number in its text alone.
+# Libraries not written in Python report the error's number only in its text.
 _NUMBER_IN_TEXT = re.compile(r"\b(?:errno|os error) (\d+)\b")
 
 _written: ContextVar[list[Path] | None] = ContextVar("written", default=None)
@@ -29,12 +29,12 @@ _written: ContextVar[list[Path] | None] = ContextVar("written", default=None)
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path beside `path`, and rename it to `path` if the block ends without an error.
 
-    The data reach the disk before the rename, so that a crash leaves either the old file or the new one. The
-    temporary file keeps the suffix of `path` (writers choose their format by it) and is removed on any error; what a
-    killed process left of it, the next writer of the same path removes.
+    The data are flushed to disk before the rename: a crash leaves either the old file or the new one. The temporary
+    file keeps the suffix of `path`, by which writers choose their format. It is removed on any error; if the process
+    is killed, the next writer of the same path removes it.
 
     Raises:
-        OutputError: the file cannot be written; the text says why, and what to do.
+        OutputError: the file cannot be written; the message gives the reason and the remedy.
     """
     target = Path(path)
     with temporary_beside(target, target.suffix) as temporary, _explained(target, temporary):
@@ -47,7 +47,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def written() -> Iterator[list[Path]]:
-    """Collect the files that `atomic_path` writes inside the block, in their order."""
+    """Collect the paths that `atomic_path` writes inside the block, in the order of writing."""
     files: list[Path] = []
     token = _written.set(files)
     try:
@@ -58,25 +58,25 @@ def written() -> Iterator[list[Path]]:
 
 @contextmanager
 def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
-    """Yield the path of an empty file in the folder of `target` that is gone when the block ends.
+    """Yield the path of an empty file in the folder of `target`, which is removed when the block ends.
 
-    Its process holds a lock on it: a file of the same target that nobody has locked was left by a process that was
-    killed, and is removed first.
+    The writing process holds a lock on the file. An unlocked temporary file of the same target was left behind by a
+    killed process, and is removed first.
     """
-    # Named before it exists, so that a signal at any moment finds what has to be removed.
+    # The name is chosen before the file exists: a signal at any moment still removes it.
     temporary, handle = _temporary_name(target, suffix), -1
     try:
         with _explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_left_behind(target, suffix)
             handle = _made_and_locked(temporary)
-            # Between the two, another writer may have taken it for a dead one's.
+            # Between creation and lock, another writer may have removed it as left behind.
             while not is_at(handle, temporary):
                 os.close(handle)
                 handle = _made_and_locked(temporary)
         yield temporary
     finally:
-        # Where even this fails, the error on its way says why.
+        # If this fails too, the original error is the informative one.
         with suppress(OSError):
             temporary.unlink()
         with suppress(OSError):
@@ -84,9 +84,9 @@ def temporary_beside(target: Path, suffix: str) -> Iterator[Path]:
 
 
 def lock(handle: int, *, wait: bool) -> bool:
-    """Lock an open file for this process, until it is closed or the process ends, however it ends.
+    """Lock an open file until it is closed or the process ends.
 
-    Returns False where another process has it, or neither the system nor the file system knows locks.
+    Returns False if another process holds the lock, or if the platform or the file system does not support locks.
     """
     if sys.platform == "win32":
         return False
@@ -98,7 +98,7 @@ def lock(handle: int, *, wait: bool) -> bool:
 
 
 def is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is the one that lies at `path`: another process may have removed or replaced it."""
+    """Return True if the open file is still the one at `path`; another process may have removed or replaced it."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
@@ -129,15 +129,15 @@ def _remove_left_behind(target: Path, suffix: str) -> None:
 
 @contextmanager
 def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
-    """Errors of writing as one that names the file, the reason and what to do; all others as they are."""
+    """Turn errors of writing into an OutputError with file, reason and remedy; pass all others on."""
     try:
         yield
     except OutputError:
         raise
     except Exception as error:
-        for one in _chain(error):
-            code = _errno_of(one)
-            ours = temporary is None or str(getattr(one, "filename", None)) == str(temporary)
+        for cause in _chain(error):
+            code = _errno_of(cause)
+            ours = temporary is None or str(getattr(cause, "filename", None)) == str(temporary)
             if code in FULL or (ours and code in FORBIDDEN | FAILED):
                 reason = f"{os.strerror(code)}; {_what_to_do(code)}"
                 raise OutputError(f"{target}: could not be written: {reason}") from error
@@ -145,7 +145,7 @@ def _explained(target: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those before it: a library that closes a file after a failed write may stumble over that in turn."""
+    """Yield an error and its causes: closing a file after a failed write may raise a second error."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -153,8 +153,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _errno_of(error: BaseException) -> int:
     code = error.errno if isinstance(error, OSError) else None
-    found = None if code else _NUMBER_IN_TEXT.search(str(error))
-    return code or (int(found[1]) if found else 0)
+    match = None if code else _NUMBER_IN_TEXT.search(str(error))
+    return code or (int(match[1]) if match else 0)
 
 
 def _what_to_do(code: int) -> str:

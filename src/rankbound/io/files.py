@@ -1,4 +1,4 @@
-"""Reading and writing one's own files: the format follows from the file's name and content.
+"""Read and write judged lists, runs and qrels; the format follows from the file's name and content.
 
 | | `.csv`, `.tsv` | `.parquet` | anything else (text; `.gz` too) |
 |---|---|---|---|
@@ -28,22 +28,22 @@ def read_lists(
     features: Sequence[str] | None = None,
     labelled: bool = True,
 ) -> JudgedLists:
-    """Judged lists with features, from a file or from a data frame (polars, pandas or Arrow) with a row per item.
+    """Read judged lists with features from a file, or from a data frame (polars, pandas or Arrow) with a row per item.
 
-    Rows of a topic need not stand together (in LETOR files they must): topics come in the order in which they first
-    appear, their items in the order of the rows.
+    The rows of a topic need not be adjacent, except in LETOR files. Topics keep the order in which they first appear,
+    items the order of their rows.
 
     Args:
         source: a path, or a data frame.
         topic: the column of the topic's name.
-        item: the column of the item's name; without it, the column `item` if there is one, else topic and row make one.
-        relevance: the column of the grades, numbers from 0.
-        features: the columns of the features, by default all others with numbers in them (text is left out).
-        labelled: False accepts a table without relevance, which is then 0.
+        item: the column of the item's name. Default: the column `item` if there is one, else topic and row number.
+        relevance: the column of the relevance labels, numbers from 0.
+        features: the columns of the features. Default: all other numeric columns; text columns are skipped.
+        labelled: False accepts a table without relevance labels, which are then 0.
 
     Raises:
-        DataError: for a file that cannot be read, a column that is not there, and any value that is no finite number;
-            it names file, line, column and what stood there.
+        DataError: the file cannot be read, a column is missing, or a value is not a finite number; the message names
+            file, line, column and value.
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables
@@ -56,14 +56,22 @@ def read_lists(
 
 
 def read_run(path: File) -> Run:
-    """A run: TREC text, or a table with the columns topic, item and score. The order within topics is the file's."""
+    """Read a run: TREC text, or a table with the columns topic, item and score; items keep the order of the file.
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed; the message names the line.
+    """
     with needs_extra("data"):
         from rankbound.io import tables, trec
     return tables.read_scores(path) if _is_table(path) else trec.read_run(path)
 
 
 def read_qrels(path: File, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
-    """Judgements: TREC qrels, where negative relevance counts as 0, or any file that `read_lists` reads."""
+    """Read judgements: TREC qrels, where negative relevance counts as 0, or any file that `read_lists` reads.
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed; the message names the line.
+    """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables, trec
     if not _is_table(path) and not letor_files.is_letor(path):
@@ -76,13 +84,13 @@ def read_qrels(path: File, *, topic: str = "topic", item: str | None = None, rel
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
-    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, else TREC text; text is packed for `.gz`.
+    """Write a run: a table for `.csv`, `.tsv` and `.parquet`, else TREC text; `.gz` compresses text.
 
-    A score is written with as many digits as tell it from its neighbours in its own precision; trec_eval reads single
-    precision, where float64 scores may become ties. The file appears whole or not at all.
+    Scores are written with the digits that identify them in their own precision. trec_eval reads single precision, in
+    which float64 scores may become ties. The file is written atomically.
 
     Raises:
-        DataError: in TREC text, for a name that is empty or has white space, or a score that is not finite.
+        DataError: in TREC text, a name is empty or contains white space, or a score is not finite.
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
@@ -93,10 +101,10 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 
 
 def write_qrels(path: File, qrels: Qrels) -> None:
-    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; text is packed for `.gz`.
+    """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; `.gz` compresses text.
 
     Raises:
-        DataError: in TREC qrels, for relevance that is no whole number, and for names as in `write_run`.
+        DataError: in TREC qrels, a relevance label is not a whole number, or a name is empty or contains white space.
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
@@ -108,11 +116,11 @@ def write_qrels(path: File, qrels: Qrels) -> None:
 
 @contextmanager
 def needs_extra(name: str) -> Iterator[None]:
-    """Say which extra to install where a library is missing."""
+    """Turn a missing library into an error that names the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise RankboundError(f"{error.name} is not installed: pip install 'rankbound[{name}]' has it") from error
+        raise RankboundError(f"{error.name} is not installed: run pip install 'rankbound[{name}]'") from error
 
 
 def _is_table(path: File) -> bool:

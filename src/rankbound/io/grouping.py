@@ -1,4 +1,4 @@
-"""Rows of a table as lists: the rows of a topic come together, in the order in which topics and rows appear."""
+"""Group the rows of a table into lists, one per topic; topics and rows keep their order."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from rankbound.io.judged import Names
 
 
 def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-    """Names of the topics, offsets of their lists, and the order that brings rows together (None: they stand so)."""
+    """Return the topics' names, the offsets of their lists, and the order that groups the rows (None if grouped)."""
     names = topic.unique(maintain_order=True)
     if len(names) == 0:
         return [], np.zeros(1, np.int64), None
@@ -23,18 +23,18 @@ def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.ND
 
 
 def name_column(names: Names) -> pl.Series:
-    """Names as a column of text, whatever they came as: numbers, too."""
+    """Return names, text or numbers, as a column of text."""
     column = names if isinstance(names, pl.Series) else pl.Series(names)
     return column.cast(pl.String)
 
 
 def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:
-    """The topic of every item."""
+    """Return the topic of every item."""
     return name_column(topics)[np.repeat(np.arange(len(topics)), np.diff(offsets))]
 
 
 def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str] | None = None) -> None:
-    """DataError if a topic has an item twice; `frame` has the columns item and topic, or its place in `topics`."""
+    """Raise DataError if a topic has an item twice; `frame` has the columns item and topic (its index in `topics`)."""
     twice = frame.filter(pl.struct("topic", "item").is_duplicated()) if _has_duplicates(frame) else frame.clear()
     if len(twice):
         topic, item = twice.select("topic", "item").row(0)
@@ -43,5 +43,5 @@ def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str
 
 
 def _has_duplicates(frame: pl.DataFrame) -> bool:
-    # Hashes first: they are much faster than to compare the pairs, and two of them are hardly ever equal by chance.
+    # Hashing is much faster than comparing the pairs, and collisions are rare.
     return bool(frame.select(pl.struct("topic", "item").hash().n_unique()).item() < len(frame))

@@ -1,4 +1,4 @@
-"""What files of rankings hold, in memory: flat columns plus offsets, one list for each topic."""
+"""Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,13 +22,14 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a ranker made of each topic: its items with their scores, in any order.
+    """A ranker's output: the scored items of each topic, in any order.
 
-    List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. `items` and `scores`
-    `(n_items,)`, `offsets` `(n_lists + 1,)`; arrays, tensors and columns of other libraries come out as NumPy arrays.
+    List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. Shapes: `items` and
+    `scores` `(n_items,)`, `offsets` `(n_lists + 1,)`. Arrays, tensors and columns of other libraries are converted to
+    NumPy arrays.
 
     Raises:
-        ValueError: for columns that don't fit each other.
+        ValueError: the columns' lengths do not match, or a topic occurs twice.
     """
 
     topics: Sequence[str]
@@ -42,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Qrels:
-    """What is known of each topic: its judged items with their relevance, laid out as in `Run`."""
+    """Judgements: the judged items of each topic with their relevance labels `(n_items,)`, laid out as in `Run`."""
 
     topics: Sequence[str]
     items: Names
@@ -55,7 +56,7 @@ class Qrels:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedLists(Qrels):
-    """Judged lists whose items have features, `(n_items, d)` float32; `left_out` names columns that are text."""
+    """Judged lists whose items have features `(n_items, d)`, float32; `left_out` names the skipped text columns."""
 
     features: npt.NDArray[np.float32]
     feature_names: Sequence[str]
@@ -72,7 +73,7 @@ class JudgedLists(Qrels):
 
 
 def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> JudgedLists:
-    """The same lists with the features of `names` alone, in that order."""
+    """Return the lists with only the features of `names`, in that order; DataError if one is missing."""
     place = {name: index for index, name in enumerate(lists.feature_names)}
     missing = [name for name in names if name not in place]
     if missing:
@@ -89,7 +90,7 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
 
 
 def _settle(lists: Any, column: str) -> None:
-    """Check that the columns fit, and keep them as NumPy arrays; topics that are numbers become text, as in files."""
+    """Check the columns' lengths and convert them to NumPy arrays; numeric topics become text, as in files."""
     n_items = len(lists.items)
     object.__setattr__(lists, "topics", [str(topic) for topic in lists.topics])
     values = as_tensor(getattr(lists, column), column, n_items).detach().cpu()

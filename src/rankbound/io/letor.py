@@ -1,9 +1,8 @@
-"""LETOR text (SVMlight with query ids) as judged lists, a chunk of lines at a time.
+"""Parse LETOR text (SVMlight with query ids) into judged lists, a chunk of lines at a time.
 
 A line is `label qid:ID index:value ... [# comment]`, for example `2 qid:10 1:0.03 2:0.5 #docid = GX000 inc = 1`.
-Whole chunks are parsed at once with Arrow and NumPy; a chunk that is not plainly regular goes through a careful
-parser of single lines, which gives the same numbers or says which token of which line is wrong. Memory is
-bounded by the chunk and the longest list, not by the file.
+Regular chunks are parsed at once with Arrow and NumPy. All others are parsed line by line, with the same numbers or
+an error that names line and token. Memory is bounded by the chunk and the longest list, not by the file.
 """
 
 import re
@@ -20,7 +19,7 @@ from rankbound.io import letor_lines
 from rankbound.io.letor_lines import LARGEST_EXACT, LARGEST_FLOAT, LARGEST_LABEL, Rows
 
 CHUNK_BYTES = 2**19
-"""Small enough for the arrays to stay in the processor's cache: larger chunks are slower."""
+"""Bytes read at once. The arrays of a chunk fit the processor's cache; larger chunks are slower."""
 _SPACE, _NEWLINE, _COLON, _HASH = ord(" "), ord("\n"), ord(":"), ord("#")
 _QUERY_KEY = b"qid:"
 _USUAL_COMMENT = b"#docid = "
@@ -29,7 +28,7 @@ _DOCUMENT_NAME = re.compile(rb"docid\s*=\s*(\S+)")
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of a chunk that hold data, without their comments; `numbers` counts from 1 in the file."""
+    """The non-blank lines of a chunk without their comments; `numbers` are line numbers of the file, from 1."""
 
     bodies: list[bytes]
     names: list[bytes | None]
@@ -46,11 +45,12 @@ def read_lists(
 ) -> Iterator[pa.Table]:
     """Yield tables of the judged-lists contract: topic, items, relevance, features (`width` float32 each).
 
-    Labels are whole numbers 0 .. `largest_label`, indices 1 .. `width` ascending; features not named are 0; values
-    are read as double and rounded to float32. An item's name is the comment's docid, else `<topic>-<line number>`. The
-    rows of a query must stand together: pass one `seen` to several files that share queries to have that checked
-    across them.
-    Raises DataError with `where`, line number and token for anything else.
+    Labels are whole numbers 0 .. `largest_label`, indices 1 .. `width` ascending. Missing features are 0. Values are
+    read as double and rounded to float32. An item's name is the comment's docid, else `<topic>-<line number>`. The
+    rows of a query must be adjacent; pass one `seen` for several files to check this across them.
+
+    Raises:
+        DataError: a line is malformed; the message has `where`, the line number and the token.
     """
     seen = set() if seen is None else seen
     rest: Rows | None = None
@@ -59,7 +59,7 @@ def read_lists(
             continue
         rows = _parse(lines, width, where, largest_label)
         rows = rows if rest is None else rest.followed_by(rows)
-        # The last query may go on in the next chunk.
+        # The last query may continue in the next chunk.
         cut = int(np.flatnonzero(rows.query != rows.query[-1])[-1]) + 1 if (rows.query != rows.query[-1]).any() else 0
         if cut:
             yield _lists(rows.part(0, cut), where, seen)
@@ -70,7 +70,7 @@ def read_lists(
 
 
 def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[_Lines]:
-    """Whole lines, about `chunk_bytes` at a time."""
+    """Yield whole lines, about `chunk_bytes` at a time."""
     held: list[bytes] = []
     first = 1
     while block := stream.read(chunk_bytes):
@@ -87,7 +87,7 @@ def _chunks(stream: BinaryIO, chunk_bytes: int) -> Iterator[_Lines]:
 
 
 def _split(text: bytes, first: int) -> tuple[_Lines, int]:
-    """The lines of `text`, the first of which has the number `first`; and how many there are, blank ones too."""
+    """Return the lines of `text`, numbered from `first`, and their count including blank lines."""
     data = np.frombuffer(text, dtype=np.uint8)
     ends = np.flatnonzero(data == _NEWLINE)
     starts = np.concatenate(([0], ends[:-1] + 1))
@@ -105,12 +105,12 @@ def _split(text: bytes, first: int) -> tuple[_Lines, int]:
 def _document_names(
     text: bytes, data: npt.NDArray[np.uint8], comments: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> list[bytes | None]:
-    """The docid of each line's comment, which goes from `comments` to `ends`; None where there is none."""
+    """Return the docid of each line's comment, which spans `comments` to `ends`; None without one."""
     usual = np.frombuffer(_USUAL_COMMENT, dtype=np.uint8)
     begins = comments + len(usual)
     is_usual = (data.take(comments[:, None] + np.arange(len(usual)), mode="clip") == usual).all(axis=1)
     if is_usual.all() and (begins < ends).all() and (data[begins] > _SPACE).all():
-        # What LETOR's files have; a pattern search takes thrice as long.
+        # The format of LETOR's own files; a pattern search takes three times as long.
         slices = zip(begins.tolist(), ends.tolist(), strict=True)
         return [text[begin:end].split(None, 1)[0] for begin, end in slices]
     slices = zip(comments.tolist(), ends.tolist(), strict=True)
@@ -134,7 +134,7 @@ def _parse(lines: _Lines, width: int, where: str, largest_label: int) -> Rows:
 
 
 def _parse_regular(text: bytes, width: int, largest_label: int) -> letor_lines.Parsed | None:
-    """All lines at once, or None where any of them is not plainly regular."""
+    """Parse all lines at once; None if any of them is irregular."""
     tokens = _tokens(text)
     if tokens is None:
         return None
@@ -154,9 +154,9 @@ def _parse_regular(text: bytes, width: int, largest_label: int) -> letor_lines.P
 def _tokens(
     text: bytes,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]] | None:
-    """Every token as a number (`qid` as 0), its length, and the place of each line's first token.
+    """Return every token as a number (`qid` as 0), its length, and the index of each line's first token.
 
-    Between the tokens of a line stand, in turn, a space and a colon: `0 qid:10 1:0.5 2:0.25`; else None.
+    The separators of a regular line alternate between space and colon, as in `0 qid:10 1:0.5 2:0.25`; None otherwise.
     """
     data = np.frombuffer(text, dtype=np.uint8)
     is_colon = data == _COLON
@@ -165,14 +165,14 @@ def _tokens(
     first = np.concatenate(([0], last[:-1] + 1))
     if ((last - first) < 2).any():
         return None
-    # Within a line the kinds alternate: the odd separators are the colons, and the last one ends the line.
+    # The odd separators of a line are colons, and the last one ends the line.
     if not np.array_equal(is_colon[separator], _odd_places(first, last, len(separator))):
         return None
     key_start = separator[first] + 1
     key = data.take(key_start[:, None] + np.arange(len(_QUERY_KEY)), mode="clip")
     if (key != np.frombuffer(_QUERY_KEY, dtype=np.uint8)).any():
         return None
-    # Without its separators the text is one Arrow array of strings; a null is not cast.
+    # The text without its separators is an Arrow array of strings; nulls are not cast.
     offsets = np.zeros(len(separator) + 1, dtype=np.int32)
     np.subtract(separator, np.arange(len(separator)), out=offsets[1:], casting="same_kind")
     is_number = np.ones(len(separator), dtype=bool)
@@ -185,18 +185,18 @@ def _tokens(
         numbers = array.cast(pa.float64()).fill_null(0).to_numpy()
     except pa.ArrowInvalid:
         return None
-    # What is no number, or none in single precision, is the careful parser's to tell.
+    # The line parser reports numbers that are not finite in single precision.
     return (numbers, np.diff(offsets), first) if (np.abs(numbers) <= LARGEST_FLOAT).all() else None
 
 
 def _odd_places(first: npt.NDArray[np.int64], last: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.bool_]:
-    """Which of `count` separators stand at an odd place of their line."""
+    """Return a mask of the `count` separators that have an odd index within their line."""
     parity: npt.NDArray[np.int64] = (np.arange(count) - np.repeat(first, last - first + 1)) & 1
     return parity.astype(bool)
 
 
 def _plain_whole(numbers: npt.NDArray[np.float64], lengths: npt.NDArray[np.int64], largest: int) -> bool:
-    """Whether the tokens are whole numbers 0 .. largest, written with no more than their digits."""
+    """Return True if the tokens are whole numbers 0 .. `largest` without sign, leading zeros or decimal point."""
     if numbers.min() < 0 or numbers.max() > largest or (numbers != np.floor(numbers)).any():
         return False
     digits = np.searchsorted(10.0 ** np.arange(1, 17), numbers, side="right") + 1
@@ -210,7 +210,7 @@ def _features(
     per_line: npt.NDArray[np.int64],
     width: int,
 ) -> npt.NDArray[np.float32] | None:
-    """The matrix (lines, width) of the pairs after label and query, 0 where no pair names the feature."""
+    """Return the feature matrix `(n_lines, width)`, 0 for missing features; None if a line is irregular."""
     rows = len(first)
     if (per_line == per_line[0]).all():
         table = numbers.reshape(rows, per_line[0])
@@ -235,14 +235,14 @@ def _features(
 
 
 def _lists(rows: Rows, where: str, seen: set[str]) -> pa.Table:
-    """Rows whose queries are complete, one list each."""
+    """Return rows of complete queries as a table with one row per query."""
     starts = np.concatenate(([0], np.flatnonzero(np.diff(rows.query)) + 1))
     topics = [str(query) for query in rows.query[starts].tolist()]
     for topic, start in zip(topics, starts.tolist(), strict=True):
         if topic in seen:
             raise DataError(
                 f"{where}, line {rows.number[start]}: query {topic} occurs again after other queries; the rows of "
-                "a query must stand together: sort the file by query first"
+                "a query must be adjacent: sort the file by query first"
             )
         seen.add(topic)
     offsets = pa.array(np.append(starts, len(rows.query)).astype(np.int32))

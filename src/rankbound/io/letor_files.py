@@ -1,4 +1,4 @@
-"""LETOR text files, whole in memory."""
+"""Read whole LETOR text files into memory."""
 
 import gzip
 import os
@@ -14,15 +14,18 @@ from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.packed import joined
 
 LARGEST_INDEX = 2**16
-"""A row of features is kept whole, zeros too: an index beyond this is more likely a mistake than a feature."""
+"""Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""
 
 _QUERY_KEY = b"qid:"
 
 
 def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
-    """A LETOR file; its features are called 1, 2, ... up to the largest index, or up to the last one of `features`.
+    """Read a LETOR file, a chunk at a time; its features are named 1, 2, ... up to the largest index.
 
-    The file is parsed a chunk at a time. DataError names the line and the token.
+    `features` selects some of them; selected features that no line has are 0.
+
+    Raises:
+        DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
     with _opened(path) as stream:
         largest = _largest_index(stream, str(path))
@@ -37,7 +40,7 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
 
 
 def is_letor(path: str | os.PathLike[str]) -> bool:
-    """Whether the first line with anything in it has a query id as its second token."""
+    """Return True if the second token of the first non-blank line is a query id."""
     with _opened(path) as stream:
         for line in stream:
             tokens = line.partition(b"#")[0].split()
@@ -60,7 +63,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _largest_index(lines: Iterable[bytes], where: str) -> int:
-    """The largest feature index: that of some line's last pair. What is malformed is left to the parser."""
+    """Return the largest feature index, from the last pair of every line; malformed lines are left to the parser."""
     largest = 0
     for number, line in enumerate(lines, start=1):
         tokens = line.partition(b"#")[0].rsplit(None, 1)

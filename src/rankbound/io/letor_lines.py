@@ -1,4 +1,4 @@
-"""The careful parser of single LETOR lines: slow, accepts whatever is unambiguous, and names what is not."""
+"""Parse LETOR lines one by one: slow, accepts whatever is unambiguous, and names the token that is not."""
 
 import math
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from rankbound.errors import DataError
 
 LARGEST_LABEL = 127
 LARGEST_EXACT = 2**53
-"""Query ids up to here are exact as doubles, through which the fast parser takes them."""
+"""The largest query id: the fast parser reads ids as doubles, which are exact up to here."""
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
-"""Features are float32: what is larger would become infinite."""
+"""The largest feature value: anything larger is infinite in float32."""
 
 _SHOWN_CHARACTERS = 40
 
@@ -32,7 +32,7 @@ class Rows:
     number: npt.NDArray[np.int64]
 
     def part(self, start: int, stop: int) -> "Rows":
-        """Rows start .. stop - 1."""
+        """Return the rows start .. stop - 1."""
         chosen = slice(start, stop)
         return Rows(
             self.label[chosen],
@@ -43,7 +43,7 @@ class Rows:
         )
 
     def followed_by(self, other: "Rows") -> "Rows":
-        """Both, one after the other."""
+        """Return these rows followed by those of `other`."""
         return Rows(
             np.concatenate((self.label, other.label)),
             np.concatenate((self.query, other.query)),
@@ -56,7 +56,7 @@ class Rows:
 def parse(
     bodies: list[bytes], numbers: list[int], width: int, where: str, largest_label: int = LARGEST_LABEL
 ) -> Parsed:
-    """Parse lines (without comments) one by one; DataError with line number and token for what is malformed."""
+    """Parse lines without comments one by one; DataError names line number and token of a malformed line."""
     label = np.zeros(len(bodies), dtype=np.int8)
     query = np.zeros(len(bodies), dtype=np.int64)
     features = np.zeros((len(bodies), width), dtype=np.float32)
@@ -111,10 +111,10 @@ def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
 
 def _number(token: bytes, pair: bytes) -> float:
     try:
-        # `1_000` is a number to Python, and to nobody else.
+        # Only Python reads `1_000` as a number.
         value = math.nan if b"_" in token else float(token)
     except ValueError:
         value = math.nan
     if not abs(value) <= LARGEST_FLOAT:
-        raise _Malformed(pair, f"a finite number after the colon, at most {LARGEST_FLOAT:.4g} large")
+        raise _Malformed(pair, f"a finite number after the colon, at most {LARGEST_FLOAT:.4g} in magnitude")
     return value

@@ -1,13 +1,13 @@
-"""Packed parquet files: a row for each topic, whose items stand in list columns, as Arrow lays them out.
+"""Read packed parquet files: a row per topic, with the topic's items in list columns.
 
 | column | type |
 |---|---|
 | `topic` | text |
 | `items` | list of text |
 | `relevance` | list of whole numbers from 0 |
-| `features` | list of fixed-size lists of float32, one for each item |
+| `features` | list of fixed-size lists of float32, one per item |
 
-Such a file is read without a copy of its features. A file that carries a seal (`rankbound.io.seals`) is checked by it.
+The features of such a file are read without copying. If the file carries a seal (`rankbound.io.seals`), it is checked.
 """
 
 import os
@@ -26,7 +26,7 @@ from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet
 
 
 def is_packed(path: str | os.PathLike[str]) -> bool:
-    """Whether a parquet file has a row for each topic: lists of items with lists of features.
+    """Return True if a parquet file has a row per topic: lists of items and lists of features.
 
     Raises:
         DataError: the file cannot be read.
@@ -39,11 +39,11 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
 
 
 def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
-    """The lists of a packed file; its features are called 1, 2, ...
+    """Read the lists of a packed file; its features are named 1, 2, ...
 
     Raises:
-        DataError: for a file that is damaged, lacks a column, or holds nulls or values that are no finite numbers; it
-            names the column, and the item.
+        DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
+            message names the column and the item.
     """
     table = _read(path)
     width = table.schema.field("features").type.value_type.list_size
@@ -59,7 +59,7 @@ def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = N
 
 
 def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
-    """Packed tables as one batch of lists."""
+    """Join packed tables into one batch of lists."""
     chunks = [batch for table in tables for batch in table.to_batches()]
     items, features, relevance, sizes = [], [np.empty((0, len(feature_names)), np.float32)], [], []
     for chunk in chunks:
@@ -105,7 +105,7 @@ def _check_lengths(table: pa.Table, path: str | os.PathLike[str]) -> None:
         if len(rows):
             raise DataError(
                 f"{path}: topic {table.column('topic')[rows[0]].as_py()!r} has {items[1][rows[0]]} items, but "
-                f"{lengths[rows[0]]} entries in the column {name!r}; expected one for each item"
+                f"{lengths[rows[0]]} entries in the column {name!r}; expected one per item"
             )
 
 

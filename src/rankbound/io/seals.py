@@ -1,8 +1,8 @@
-"""Files that carry the SHA-256 of their own bytes, so that damage is found before anything is computed from it.
+"""Seal files with the SHA-256 of their own bytes, to detect damage before anything is computed from them.
 
-A seal is a text in a file's own metadata: a mark and 64 digits, of the file's bytes with zeros in the digits' place.
-Neither the checksums of pages that parquet offers nor safetensors' lengths cover a file's header; a seal covers all.
-A file without one, which another program wrote, is taken as it is.
+A seal is a text in the file's metadata: a mark and the 64 hexadecimal digits of the checksum, computed with zeros in
+place of the digits. A seal covers the whole file; parquet's page checksums and safetensors' lengths leave out the
+header. Files without a seal, written by other programs, are not checked.
 """
 
 import hashlib
@@ -15,58 +15,58 @@ from typing import BinaryIO
 from rankbound.errors import DataError
 
 KEY = "rankbound.seal"
-"""The key of the metadata that holds it."""
+"""The metadata key of the seal."""
 
 _MARK = "rankbound-sha256:"
 _DIGITS = 64
 UNSEALED = _MARK + "0" * _DIGITS
-"""What a writer puts into the metadata; `seal` fills it in."""
+"""The placeholder that a writer puts into the metadata; `seal` fills it in."""
 
 _PARQUET = b"PAR1"
 _BLOCK_BYTES = 2**20
 _LENGTH_BYTES = 8
-# Of the headers that are searched; those of our files have some kilobytes, with the names of all documents megabytes.
+# Longest header searched, in bytes; headers are usually kilobytes, and megabytes with the names of all documents.
 _LONGEST_HEADER = 2**28
 
 
 def seal(path: str | os.PathLike[str]) -> None:
-    """Fill in the seal of a file that was written with `UNSEALED` in its metadata; ValueError if it is not there."""
+    """Fill in the seal of a file written with `UNSEALED` in its metadata; ValueError without that placeholder."""
     with Path(path).open("rb+") as file:
         place = _find(file)
         if place is None:
-            raise ValueError(f"{path}: there is no seal to fill in: write it with {KEY}: {UNSEALED[:20]}...")
+            raise ValueError(f"{path}: there is no seal to fill in; write the file with {KEY}: {UNSEALED[:20]}...")
         digest = _digest(file, place)
         file.seek(place)
         file.write(digest)
 
 
 def check_seal(path: str | os.PathLike[str], remedy: str = "delete it and run the step that makes it again") -> None:
-    """Raise DataError if a file's bytes are not those that were sealed. A file that is not there has no seal."""
+    """Raise DataError if a file does not match its seal; missing and unsealed files pass."""
     try:
         state = Path(path).stat()
     except OSError:
         return
-    found = _check(os.fspath(path), state.st_ino, state.st_size, state.st_mtime_ns)
-    if found:
-        raise DataError(f"{path}: damaged: {found}; {remedy} (if the disk is failing, this will not be the only file)")
+    damage = _damage(os.fspath(path), state.st_ino, state.st_size, state.st_mtime_ns)
+    if damage:
+        raise DataError(f"{path}: damaged: {damage}; {remedy} (if the disk is failing, check your other files, too)")
 
 
 @lru_cache(maxsize=1024)
-def _check(path: str, inode: int, size: int, time: int) -> str:
-    """What is wrong with the bytes of a file; of one that stays as it is, once in a process."""
+def _damage(path: str, inode: int, size: int, time: int) -> str:
+    """Describe a file's corruption, if any; cached for unchanged files."""
     with Path(path).open("rb") as file:
         place = _find(file)
         if place is None:
             return ""
         file.seek(place)
-        written, found = file.read(_DIGITS), _digest(file, place)
-    if written == found:
+        written, actual = file.read(_DIGITS), _digest(file, place)
+    if written == actual:
         return ""
-    return f"its bytes have the SHA-256 {found.decode()[:16]}..., not {written.decode(errors='replace')[:16]}..."
+    return f"its bytes have the SHA-256 {actual.decode()[:16]}..., not {written.decode(errors='replace')[:16]}..."
 
 
 def _find(file: BinaryIO) -> int | None:
-    """Where the digits of the seal are: in the last bytes of a parquet file, in the first of a safetensors file."""
+    """Return the position of the seal's digits: near the end of a parquet file, at the start of a safetensors file."""
     start, header = _header(file)
     place = header.rfind(_MARK.encode())
     return None if place < 0 or place + len(UNSEALED) > len(header) else start + place + len(_MARK)

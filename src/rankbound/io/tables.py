@@ -1,4 +1,4 @@
-"""Tables with a row for each item of each topic: CSV, parquet, or a data frame in memory."""
+"""Read and write tables with a row per item of each topic: CSV, parquet, or a data frame in memory."""
 
 import gzip
 import os
@@ -24,7 +24,7 @@ _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.Po
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table's columns are called. Without `item`, and without a column `item`, topic and row name an item."""
+    """The names of a table's columns; without a column of item names, topic and row number identify an item."""
 
     topic: str = "topic"
     item: str | None = None
@@ -37,7 +37,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table, and how messages say where in it something stands."""
+    """A table, with the words by which messages name it and its rows."""
 
     frame: pl.DataFrame
     where: str
@@ -51,9 +51,9 @@ class _Table:
 def read_judged(
     source: Any, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
 ) -> JudgedLists:
-    """The table's rows as judged lists. `features`: their columns, else all that hold numbers and have no other part.
+    """Read a table's rows as judged lists; by default, all numeric columns without another role are features.
 
-    Without `labelled`, a table that has no relevance is one of relevance 0. DataError names line and column.
+    Unless `labelled`, a table may lack relevance labels, which are then 0. DataError names line and column.
     """
     table = _read(source, columns)
     topics, offsets, order = by_topic(_text(table, columns.topic))
@@ -75,7 +75,7 @@ def read_judged(
 
 
 def read_scores(path: str | os.PathLike[str]) -> Run:
-    """A run from a table with the columns topic, item and score."""
+    """Read a run from a table with the columns topic, item and score."""
     table = _read(path, Columns())
     topics, offsets, order = by_topic(_text(table, "topic"))
     items, scores = _text(table, "item"), _numbers(table, "score")
@@ -86,12 +86,12 @@ def read_scores(path: str | os.PathLike[str]) -> Run:
 
 
 def write_scores(path: str | os.PathLike[str], run: Run) -> None:
-    """Write a run as a table with the columns topic, item and score, rows in the run's order."""
+    """Write a run as a table with the columns topic, item and score, in the run's order."""
     _write(path, run, {"score": run.scores})
 
 
 def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
-    """Write judgements as a table with the columns topic, item and relevance, rows in their order."""
+    """Write judgements as a table with the columns topic, item and relevance, in their order."""
     _write(path, qrels, {"relevance": qrels.relevance})
 
 
@@ -100,7 +100,7 @@ def _write(
 ) -> None:
     suffix = Path(path).suffix
     if Path(path).name.endswith(".parquet.gz"):
-        raise DataError(f"{path}: parquet is packed as it is; expected a name that ends in .parquet")
+        raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
     topic = topic_column(lists.topics, lists.offsets)
     frame = pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})
     with atomic_path(path) as temporary:
@@ -120,25 +120,25 @@ def _read(source: Any, columns: Columns) -> _Table:
     try:
         if is_parquet:
             return _Table(_read_parquet(Path(source)), str(source), "row", 1)
-        # The whole file decides the types: a word in the last line shall not be a surprise.
+        # Types are inferred from the whole file: a word may first occur in the last line.
         frame = pl.read_csv(
             Path(source), separator=_separator(source), infer_schema_length=None, schema_overrides=text, glob=False
         )
     except (*_DAMAGE, pl.exceptions.PanicException) as error:
         reason = str(error).split("\n")[0]
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
-    # The first row stands in line 2, below the names.
+    # The first row is line 2, below the names.
     return _Table(frame, str(source), "line", 2)
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
-    # By Arrow, whose reader answers a damaged file with an error where that of polars ends the process' thread.
+    # Damaged files raise an error in Arrow's reader, but a panic in that of polars.
     with pq.ParquetFile(path) as file:
         table = file.read()
-    # Names and texts that are not UTF-8 would end it as well.
+    # Text that is not UTF-8 would panic as well.
     table.validate(full=True)
     if len(set(table.column_names)) < table.num_columns:
-        raise ValueError("a column's name stands there twice")
+        raise ValueError("a column's name occurs twice")
     return cast("pl.DataFrame", pl.from_arrow(table))
 
 
@@ -191,12 +191,12 @@ def _relevance(table: _Table, columns: Columns, labelled: bool) -> npt.NDArray[A
 
 
 def _numbers(table: _Table, name: str) -> npt.NDArray[Any]:
-    """A column of finite numbers; whole ones as int64, others as float32 or float64."""
+    """Return a column of finite numbers: whole numbers as int64, others as float32 or float64."""
     column = _numeric(table, name)
-    wanted = column.dtype if column.dtype in (pl.Float32, pl.Float64) else pl.Int64
+    target = column.dtype if column.dtype in (pl.Float32, pl.Float64) else pl.Int64
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
         _refuse(table, name)
-    values = column.cast(wanted, strict=False)
+    values = column.cast(target, strict=False)
     if values.null_count():
         row = _first(values.is_null())
         raise DataError(f"{table.row(row)}: column {name!r} holds {column[row]}, too large a number")
@@ -204,7 +204,7 @@ def _numbers(table: _Table, name: str) -> npt.NDArray[Any]:
 
 
 def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str]]:
-    """The columns that are features, and those left out because they hold no number at all."""
+    """Return the feature columns, and the text columns that are left out."""
     names = [name for name in table.frame.columns if name not in (columns.topic, columns.items, columns.relevance)]
     text = [name for name in names if _is_text(table.frame[name])]
     chosen = [name for name in names if name not in text]
@@ -214,7 +214,7 @@ def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str
 
 
 def _is_text(column: pl.Series) -> bool:
-    """Whether there is no number in a column; one with words and numbers is one of numbers, with a mistake in it."""
+    """Return True if a column holds no number; one with words and numbers is numeric, with a mistake in it."""
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return False
     return column.dtype != pl.String or bool(column.cast(pl.Float64, strict=False).is_null().all())
@@ -222,7 +222,7 @@ def _is_text(column: pl.Series) -> bool:
 
 def _matrix(table: _Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
     columns = [_numeric(table, name).cast(pl.Float32) for name in names]
-    # Row by row in memory, as a model reads it; a null comes as NaN.
+    # Row-major, as a model reads it; nulls become NaN.
     matrix: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c").reshape(len(table.frame), len(names))
     if not np.isfinite(matrix).all():
         _refuse(table, names[int(np.argwhere(~np.isfinite(matrix))[0, 1])])
@@ -241,7 +241,7 @@ def _numeric(table: _Table, name: str) -> pl.Series:
 
 
 def _refuse(table: _Table, name: str) -> None:
-    """DataError for the first row of a column that is no finite number."""
+    """Raise DataError for the first value of a column that is not a finite number."""
     column = table.frame[name]
     if not len(column):
         raise DataError(f"{table.where}: there are no rows in it")

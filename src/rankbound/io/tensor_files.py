@@ -1,4 +1,4 @@
-"""The only functions that write and read the safetensors files that the steps hand on: sealed, whole or not at all."""
+"""Write and read sealed safetensors files, atomically."""
 
 import os
 from collections.abc import Mapping
@@ -14,16 +14,15 @@ from rankbound.io.seals import KEY, UNSEALED, check_seal, seal
 
 
 def write_tensors(tensors: Mapping[str, Tensor], path: Path, note: str = "") -> None:
-    """Write tensors by name, and a note on where they come from."""
+    """Write named tensors, with a note on their origin."""
     write_sealed(tensors, path, {KEY: f"{UNSEALED} {note}".strip()})
 
 
 def write_sealed(tensors: Mapping[str, Tensor], path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
-    """Write tensors by name; `metadata` has one key, whose text holds `UNSEALED`.
+    """Write named tensors; `metadata` has one key, whose text contains `UNSEALED`.
 
-    One key, since safetensors writes several in an order that changes from file to file. And its bytes are written
-    here, since `save_file` puts a file of its own in the place of the one it is given, and with that the lock goes that
-    tells another writer of the same path to leave it alone.
+    safetensors writes several keys in varying order, so there is only one. The bytes are written here because
+    `save_file` replaces the temporary file, which would release its lock.
     """
     with atomic_path(path) as temporary:
         temporary.write_bytes(save(dict(tensors), metadata))
@@ -31,7 +30,7 @@ def write_sealed(tensors: Mapping[str, Tensor], path: str | os.PathLike[str], me
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file, on the CPU; DataError if it is missing, damaged, or something else."""
+    """Read the tensors of a file, on the CPU; DataError if it is missing, damaged, or of another format."""
     check_seal(path)
     try:
         return load_file(path)

@@ -1,7 +1,7 @@
-"""TREC's text files: runs (`topic Q0 item rank score tag`) and qrels (`topic iteration item relevance`).
+"""Read and write TREC runs (`topic Q0 item rank score tag`) and qrels (`topic iteration item relevance`).
 
-Regular files are parsed at once by polars; a file that is not plainly regular goes through a careful parser of single
-lines, which gives the same columns or says which token of which line is wrong.
+Regular files are parsed at once by polars. All others are parsed line by line, with the same columns or an error that
+names line and token.
 """
 
 import gzip
@@ -24,12 +24,12 @@ from rankbound.io.judged import Names, Qrels, Run
 
 _GZIP = b"\x1f\x8b"
 _LARGEST_GRADE = 2**53
-"""Up to here whole numbers are exact as doubles."""
+"""Whole numbers are exact as doubles up to here."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The fields of a line, and what reads the one of them that is a number."""
+    """The fields of a line, and the conversion of its numeric field."""
 
     fields: Mapping[str, type[pl.DataType]]
     number: str
@@ -69,20 +69,20 @@ _QRELS = _Layout(
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
-    """Read a run; as in trec_eval, its scores count and its ranks don't. DataError says what is wrong with a line."""
+    """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _RUN)
     return Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
-    """Read qrels. Negative relevance (TREC's spam and the like) comes as 0. DataError says what is wrong."""
+    """Read qrels; negative relevance (such as TREC's spam) becomes 0. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _QRELS)
     relevance = frame["relevance"].clip(lower_bound=0).to_numpy()
     return Qrels(topics=topics, items=frame["item"], relevance=relevance, offsets=offsets)
 
 
 def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
-    """Write a run, each topic from its best item down, scores with as many digits as tell them apart."""
+    """Write a run, each topic in descending order of scores; scores keep all their digits."""
     if not np.isfinite(run.scores).all():
         raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
     sizes = np.diff(run.offsets)
@@ -101,11 +101,11 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") ->
 
 
 def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
-    """Write qrels; relevance must be whole numbers, as trec_eval reads no others."""
+    """Write qrels; relevance labels must be whole numbers, as in trec_eval."""
     whole = qrels.relevance.astype(np.int64)
     if (whole != qrels.relevance).any():
         found = qrels.relevance[int((whole != qrels.relevance).argmax())]
-        raise DataError(f"{path}: found relevance {found}, expected whole numbers: qrels hold no others")
+        raise DataError(f"{path}: found relevance {found}, expected whole numbers")
     topic = np.repeat(np.arange(len(qrels.topics)), np.diff(qrels.offsets))
     columns = {
         "topic": _names(qrels.topics, "topics", path)[topic],
@@ -117,7 +117,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file, unpacked if it is gzip; DataError if there is none to be read."""
+    """Return the content of a file, decompressed if it is gzip; DataError if it cannot be read."""
     try:
         data = Path(path).read_bytes()
         return gzip.decompress(data) if data.startswith(_GZIP) else data
@@ -144,13 +144,13 @@ def _parse(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
 
 
 def _parse_regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame | None:
-    """All lines at once, or None where any of them is not plainly regular."""
+    """Parse all lines at once; None if any of them is irregular."""
     if not data or b"\r" in data:
         return None
     try:
         frame = pl.read_csv(data, has_header=False, separator=separator, quote_char=None, schema=dict(layout.fields))
     except (pl.exceptions.PolarsError, OSError):
-        # OSError: text that begins as packed data does, which polars would unpack.
+        # OSError: text that begins like compressed data, which polars tries to decompress.
         return None
     regular = all(frame[name].null_count() == 0 for name in frame.columns) and frame[layout.number].is_finite().all()
     return frame if regular else None
@@ -177,7 +177,7 @@ def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
 
 
 def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
-    """Names as a column of text, without the white space that would end a field."""
+    """Return names as a column of text; DataError for an empty name or one with white space, which ends a field."""
     column = name_column(names)
     bad = column.filter(column.str.contains(r"\s") | (column == ""))
     if len(bad):
