@@ -101,11 +101,11 @@ class TestRuns:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["a.txt", "b.txt", "--qrels", "qrels.txt"], "which metrics"),
+            (["a.txt", "b.txt", "--qrels", "qrels.txt"], "metrics: found none"),
             (["a.txt", "b.txt"], "A TREC run needs its --qrels"),
             (["a.txt", "--qrels", "qrels.txt", "-m", "AP"], "found one file, expected two"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "MAP"], "Did you mean AP"),
-            (["."], "results of the study are compared by `python -m rankbound_study compare`"),
+            (["."], "compare results folders of the study with `python -m rankbound_study compare`"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "x"], "found 'x', expected a number"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--margin", "-1"], "expected a number above 0"),
             (["a.txt", "b.txt", "--qrels", "qrels.txt", "-m", "AP", "--confidence", "95"], "a share such as 0.95"),
@@ -135,7 +135,7 @@ class TestScoresByTopic:
         assert (row["n_units"], row["trainings"]["n_folds"], row["trainings"]["n_seeds"]) == (12, 2, 3)
         assert row["trainings"]["deviation_a"] > 0
         text = compare(*files, "--margin", "noise")
-        assert "left out of a.csv: tag, which are no numbers" in text
+        assert "left out of a.csv: tag (not numeric)" in text
         assert "Between seeds" in text
         assert "topics and trainings" in text
 
@@ -167,10 +167,10 @@ class TestScoresByTopic:
             ("topic,AP\nx,1\n", "query,AP\nx,1\n", "there is no column 'topic'; it has query, AP"),
             ("topic,AP\nx,1\n", "topic,AP\nx,inf\n", "holds inf"),
             ("topic,AP\nx,1\n", "topic,AP\n,1\n", "row 1 has no topic"),
-            ("topic,AP\nx,1\n", "topic,tag\nx,y\n", "no column of numbers"),
+            ("topic,AP\nx,1\n", "topic,tag\nx,y\n", "there is no numeric column besides 'topic'"),
             ("topic,AP\nx,1\nx,0\n", "topic,AP\nx,1\n", "topic x: found 2 scores"),
             ("topic,seed,AP\nx,0,1\n", "topic,AP\nx,1\n", "the column 'seed'"),
-            ("topic,AP\nx,1\n", "", "cannot be read as scores by topic"),
+            ("topic,AP\nx,1\n", "", "cannot be read as per-topic scores"),
         ],
     )
     def test_messages(self, tmp_path: Path, compare: Compare, a: str, b: str, message: str) -> None:
@@ -183,7 +183,7 @@ class TestScoresByTopic:
     def test_json_of_something_else(self, tmp_path: Path, compare: Compare, text: str) -> None:
         file = tmp_path / "a.json"
         file.write_text(text)
-        assert f"{file}: cannot be read as scores by topic" in compare(file, file, status=2)
+        assert f"{file}: cannot be read as per-topic scores" in compare(file, file, status=2)
 
     def test_topics_that_only_one_has_leave_nothing(self, tmp_path: Path, compare: Compare) -> None:
         files = [tmp_path / "a.csv", tmp_path / "b.csv"]

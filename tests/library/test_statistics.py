@@ -232,7 +232,7 @@ class TestDesigns:
         a[:4, 0] = b[1:4, 0] = a[4, 1] = 0.5
         a[0, 0] = math.nan
         b[0, 0], a[0, 1], b[4, 1] = 0.4, 0.5, 0.5
-        assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic that the two have in no common training")
+        assert compare(pair_of(a, b), QUICK).notes[0] == ("left out: 1 topic with no common training of A and B")
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -325,7 +325,7 @@ class TestWhatIsNotTested:
     def test_one_topic(self) -> None:
         found = compared([0.5], [0.4])
         assert found.difference == pytest.approx(0.1)
-        assert found.notes[0] == "not tested: one topic says nothing about others"
+        assert found.notes[0] == "not tested: a test takes more than one topic"
         assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
         assert found.margin is None
 

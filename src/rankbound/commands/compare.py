@@ -1,4 +1,4 @@
-"""`rankbound compare`: how sure one can be that two runs differ, or that they don't."""
+"""`rankbound compare`: test two runs for a difference, or for equivalence."""
 
 import argparse
 from pathlib import Path
@@ -16,28 +16,31 @@ EXAMPLES = """\
   rankbound compare a.txt b.txt --qrels qrels.txt -m nDCG@10 -m AP
   rankbound compare a.csv b.csv --margin 0.01
 
-A and B are two runs that QRELS judge (any files that `rankbound evaluate` takes), or two files of scores by topic
-(`rankbound evaluate --per-topic --json`, or a table with the columns topic, maybe fold and seed, and one for each
-metric). What both have is compared, and what one of them lacks is named. Positive differences are A's.
-docs/statistics.md says what the numbers mean."""
+A and B are two runs (any files that `rankbound evaluate` reads) with their QRELS, or two files of per-topic scores
+(`rankbound evaluate --per-topic --json`, or a table with the columns topic, optionally fold and seed, and one per
+metric). The comparison covers the topics that both have, and lists what is left out. Differences are A minus B.
+docs/statistics.md explains the numbers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("a_file", type=Path, metavar="A", help="a run, or scores by topic")
-    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="what A is compared with")
-    parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, where A and B are runs")
+    parser.add_argument("a_file", type=Path, metavar="A", help="a run, or per-topic scores")
+    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="the file to compare A with")
+    parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, if A and B are runs")
     parser.add_argument(
         "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
     )
     parser.add_argument(
-        "--names", default="rankbound", metavar="LIBRARY", help="whose names the metrics have: rankbound, ir_measures"
+        "--names",
+        default="rankbound",
+        metavar="LIBRARY",
+        help="library whose metric names are used: rankbound (default), ir_measures",
     )
     parser.add_argument(
         "--missing",
         default="skip",
         choices=("skip", "zero"),
-        help="topics of QRELS that a run does not have: left out (default), or counted as nothing retrieved",
+        help="topics of QRELS that a run lacks: left out (default), or evaluated as empty results",
     )
     add_test_flags(parser)
     add_column_flags(parser)
@@ -54,7 +57,7 @@ def _report(arguments: argparse.Namespace) -> "Report":
     settings = settings_of(arguments)
     if arguments.a_file.is_dir():
         raise ConfigError(
-            f"{arguments.a_file}: found a folder, expected a file; results of the study are compared by "
+            f"{arguments.a_file}: found a folder, expected a file; compare results folders of the study with "
             "`python -m rankbound_study compare`"
         )
     files = _both(arguments.a_file, arguments.b_file)

@@ -1,4 +1,4 @@
-"""Flags of a comparison: its test, its margin, and how it is printed."""
+"""Flags of a comparison: tests, margin and output."""
 
 import argparse
 from collections.abc import Callable
@@ -13,23 +13,25 @@ if TYPE_CHECKING:
 
 
 def add_test_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the flags."""
     parser.add_argument(
         "--margin",
         nargs="?",
         const="default",
         metavar="MARGIN",
         help="test whether A is no worse than B, and whether they are alike, by this margin in units of the metric "
-        "(0.01 without a number), or by `noise`: what a change of seed does",
+        "(0.01 without a number), or by `noise`, the repeatability limit between seeds",
     )
-    parser.add_argument("--confidence", type=float, default=0.95, metavar="SHARE", help="of intervals (default: 0.95)")
     parser.add_argument(
-        "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="which interval (default: BCa)"
+        "--confidence", type=float, default=0.95, metavar="SHARE", help="level of the intervals (default: 0.95)"
     )
-    parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="of the bootstrap (default: 9999)")
-    parser.add_argument("--flips", type=int, default=9999, metavar="N", help="of signs, for p (default: 9999)")
     parser.add_argument(
-        "--random-seed", type=int, default=0, metavar="SEED", help="of resamples and flips (default: 0)"
+        "--interval", default="BCa", choices=("BCa", "percentile", "t"), help="kind of interval (default: BCa)"
+    )
+    parser.add_argument("--resamples", type=int, default=9999, metavar="N", help="bootstrap resamples (default: 9999)")
+    parser.add_argument("--flips", type=int, default=9999, metavar="N", help="sign flips for p (default: 9999)")
+    parser.add_argument(
+        "--random-seed", type=int, default=0, metavar="SEED", help="seed of resamples and flips (default: 0)"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -37,7 +39,7 @@ def add_test_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(arguments: argparse.Namespace) -> "Settings":
-    """The settings of the comparison that the flags ask for."""
+    """Return the settings of the comparison from the flags; ConfigError for a margin that is not a number."""
     from rankbound.compare.comparison import NOISE, Settings
     from rankbound.compare.margins import MARGIN
 
@@ -48,7 +50,7 @@ def settings_of(arguments: argparse.Namespace) -> "Settings":
         try:
             margin = float(margin)
         except ValueError:
-            raise ConfigError(f"--margin: found {margin!r}, expected a number, or {NOISE}") from None
+            raise ConfigError(f"--margin: found {margin!r}, expected a number or `{NOISE}`") from None
     return Settings(
         confidence=arguments.confidence,
         interval=arguments.interval,
@@ -60,7 +62,7 @@ def settings_of(arguments: argparse.Namespace) -> "Settings":
 
 
 def print_report(arguments: argparse.Namespace, report_of: Callable[[argparse.Namespace], "Report"]) -> None:
-    """Print a comparison as the flags ask for it.
+    """Print a comparison in the format of the flags.
 
     Raises:
         RankboundError: a library of the extra `statistics` is missing.

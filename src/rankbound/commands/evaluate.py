@@ -1,4 +1,4 @@
-"""`rankbound evaluate`: metrics of a run."""
+"""`rankbound evaluate`: compute the metrics of a run."""
 
 import argparse
 import json
@@ -18,9 +18,9 @@ EXAMPLES = """\
   rankbound evaluate run.txt lists.csv -m P@5 --per-topic
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
 
-RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists themselves.
-Items without a judgement count as not relevant; relevant items that the run does not have count in what was possible.
-Ties count by the mean over their orders. A topic without relevant items has no nDCG or AP: the mean leaves it out."""
+RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
+items count as not relevant. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have
+the mean value over their orders. A topic without relevant items has no nDCG and no AP; means leave it out."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,15 +31,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "-m", "--metric", dest="metrics", action="append", required=True, metavar="METRIC", help="may be repeated"
     )
     parser.add_argument(
-        "--names", default="rankbound", metavar="LIBRARY", help="whose names the metrics have: rankbound, ir_measures"
+        "--names",
+        default="rankbound",
+        metavar="LIBRARY",
+        help="library whose metric names are used: rankbound (default), ir_measures",
     )
     parser.add_argument(
         "--missing",
         default="skip",
         choices=("skip", "zero"),
-        help="topics of QRELS that RUN does not have: left out (default), or counted as nothing retrieved",
+        help="topics of QRELS that RUN lacks: left out (default), or evaluated as empty results",
     )
-    parser.add_argument("--per-topic", action="store_true", help="show every topic's values, too")
+    parser.add_argument("--per-topic", action="store_true", help="also show the values of every topic")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_column_flags(parser)
 
@@ -63,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _as_json(evaluation: "Evaluation", per_topic: bool) -> str:
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "topics": {
             "evaluated": len(evaluation.topics),
             "missing_in_run": len(evaluation.missing),
@@ -75,10 +78,10 @@ def _as_json(evaluation: "Evaluation", per_topic: bool) -> str:
     if per_topic:
         columns = {name: [_or_null(value) for value in values.tolist()] for name, values in evaluation.values.items()}
         rows = zip(*columns.values(), strict=True)
-        found["per_topic"] = {
+        content["per_topic"] = {
             topic: dict(zip(columns, row, strict=True)) for topic, row in zip(evaluation.topics, rows, strict=True)
         }
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(content, indent=2, ensure_ascii=False)
 
 
 def _or_null(value: float) -> float | None:
@@ -93,7 +96,7 @@ def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
     if per_topic:
         values = [evaluation.values[name].tolist() for name in means]
         each = zip(evaluation.topics, *values, strict=True)
-        lines = [[topic, *map(_shown, found)] for topic, *found in each]
+        lines = [[topic, *map(_shown, topic_values)] for topic, *topic_values in each]
         text = _aligned([["topic", *means], *lines]) + "\n\n" + text
     notes = [
         f"{len(evaluation.missing)} topics of the qrels are not in the run" if evaluation.missing else "",

@@ -1,4 +1,4 @@
-"""`rankbound score`: a trained ranker's scores of one's own lists."""
+"""`rankbound score`: score lists with a trained ranker."""
 
 import argparse
 from pathlib import Path
@@ -6,22 +6,24 @@ from pathlib import Path
 from rankbound.commands._columns import add_column_flags, read_named
 from rankbound.flags import plain_errors
 
-SUMMARY = "Score your own lists with a trained ranker: a TREC run, or a table"
+SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
 EXAMPLES = """\
   rankbound score model.safetensors lists.csv --out run.txt
   rankbound score model.safetensors test.letor --out scores.parquet
 
-The ranker's features are found by their names; the file needs no relevance. `rankbound evaluate` reads the result."""
+Features are matched by name; the file needs no relevance labels. `rankbound evaluate` reads the result."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", type=Path, metavar="MODEL", help="what `rankbound train` wrote")
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a model that `rankbound train` wrote")
     parser.add_argument("lists", type=Path, metavar="FILE", help="lists: LETOR text, .csv, .tsv or .parquet")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", required=True, help="a table for .csv, .tsv and .parquet, else a TREC run"
     )
-    parser.add_argument("--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run")
+    parser.add_argument(
+        "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
+    )
     add_column_flags(parser)
 
 

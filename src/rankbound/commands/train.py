@@ -1,4 +1,4 @@
-"""`rankbound train`: a ranker from one's own judged lists."""
+"""`rankbound train`: train a ranker on judged lists."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ EXAMPLES = """\
   rankbound train train.letor --validation vali.letor --model mlp --hidden 64,32 --out model.safetensors
   rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
 
-A CSV or parquet file has a row per item with the columns topic and relevance, perhaps item, and features: all other
-columns that hold numbers. Rows of a topic need not stand together. `rankbound score` reads the model, and so does
+A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item; all other numeric
+columns are features. The rows of a topic need not be adjacent. `rankbound score` reads the model, as does
 `rankbound.load` in Python."""
 
-# What is not given keeps the default of `rankbound.training.ranker.Recipe`, which the help repeats.
+# Omitted flags keep the defaults of `rankbound.training.ranker.Recipe`, which the help repeats.
 _NUMBERS = {
-    "temperature": (float, "T", "of smooth ranks, in units of the scores (default: 1.0)"),
+    "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
     "epochs": (int, "N", "passes over the training topics (default: 100)"),
-    "learning_rate": (float, "RATE", "of Adam (default: 0.01)"),
-    "batch_size": (int, "N", "topics in a step (default: 16)"),
-    "seed": (int, "N", "of initial weights, order of topics and validation topics (default: 0)"),
+    "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
+    "batch_size": (int, "N", "topics per step (default: 16)"),
+    "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
 }
 
 
@@ -38,22 +38,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
     parser.add_argument("--model", help="linear (default) or mlp")
-    parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="of the mlp's layers (default: 64,32)")
-    parser.add_argument("--scale", help="of features: standard (default), query (within each list) or none")
-    parser.add_argument("--features", type=names, metavar="NAMES", help="their columns, as in a,b (default: all)")
-    parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists that pick the epoch")
+    parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
+    parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")
+    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")
     parser.add_argument(
-        "--validation-share", type=float, metavar="SHARE", help="of the topics, without such a file (default: 0.2)"
+        "--validation-share",
+        type=float,
+        metavar="SHARE",
+        help="share of topics held out for validation without such a file (default: 0.2)",
     )
-    parser.add_argument("--metric", metavar="METRIC", help="that picks the epoch (default: nDCG@10)")
+    parser.add_argument("--metric", metavar="METRIC", help="metric that selects the epoch (default: nDCG@10)")
     for name, (kind, shown, meaning) in _NUMBERS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="auto (default) takes a GPU if there is one"
+    )
     add_column_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train, save, and say what came of it."""
+    """Train and save a ranker, and print a summary."""
     from dataclasses import fields
 
     from rankbound.io.files import needs_extra
@@ -63,13 +68,13 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    given = {one.name: getattr(arguments, one.name, None) for one in fields(Recipe)}
-    recipe = {name: value for name, value in given.items() if value is not None}
+    flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
+    recipe = {name: value for name, value in flags.items() if value is not None}
     with plain_errors():
         epochs = Recipe(**recipe).epochs
     lists = read_named(arguments.lists, arguments, arguments.features)
-    others = arguments.validation
-    validation = None if others is None else read_named(others, arguments, lists.feature_names)
+    held_out = arguments.validation
+    validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names)
     with plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe

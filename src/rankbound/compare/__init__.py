@@ -1,7 +1,8 @@
-"""How sure one can be of a difference between two rankers: designs, tests, intervals, margins. Needs scipy.
+"""Statistics of the difference between two rankers: designs, tests, intervals, margins. Needs scipy.
 
-`PairedScores` holds the scores of systems on the same units (topics, users, pairs of faces), `compare` says what two of
-them differ by, `adjust` corrects a family of such comparisons. docs/statistics.md says which test, and why.
+`PairedScores` holds the scores of systems on the same units (topics, users, pairs of faces). `compare` estimates and
+tests the difference between two of them. `adjust` corrects a family of comparisons. docs/statistics.md explains the
+choice of tests.
 """
 
 from rankbound.compare.comparison import Comparison, Settings, adjust, compare

@@ -1,4 +1,4 @@
-"""Two files compared: runs judged by qrels, or scores by topic."""
+"""Compare two files: runs with qrels, or per-topic scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ Files = tuple[Path, Path]
 
 @dataclass(frozen=True)
 class Judged:
-    """Judgements: a file, what its columns are called, and what becomes of topics that a run does not have."""
+    """Judgements: a file, the names of its columns, and the treatment of topics that a run lacks."""
 
     path: Path
     columns: Mapping[str, Any]
@@ -29,9 +29,9 @@ class Judged:
 
 
 def compare_trec(files: Files, judged: Judged, metrics: Sequence[str], names: str, settings: Settings) -> Report:
-    """Two runs on the topics that both have."""
+    """Compare two runs on the topics that both have; ConfigError without metrics."""
     if not metrics:
-        raise ConfigError("which metrics should the runs be compared by? Name them, as in -m nDCG@10 -m AP")
+        raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
     chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
     qrels = read_qrels(judged.path, **judged.columns)
     a, b = (
@@ -41,7 +41,7 @@ def compare_trec(files: Files, judged: Judged, metrics: Sequence[str], names: st
 
 
 def compare_scores(files: Files, metrics: Sequence[str], settings: Settings) -> Report:
-    """Two files of scores by topic, on the metrics named, or all that both have."""
+    """Compare two files of per-topic scores, on the metrics named, or on all that both have."""
     a, b = (sources.of_file(path) for path in files)
     return _of_sources(files, a, b, sources.common_metrics(a, b, metrics, files), settings)
 
@@ -52,7 +52,7 @@ def _of_sources(
     key = [{name for name in TRAINING if name in source.frame.columns} for source in (a, b)]
     if key[0] != key[1]:
         only = sorted(key[0] ^ key[1])[0]
-        raise DataError(f"{files[0]} and {files[1]}: one of them alone has the column {only!r}; expected it in both")
+        raise DataError(f"{files[0]} and {files[1]}: only one of them has the column {only!r}; expected it in both")
     frame = side_by_side(a.frame, b.frame, metrics)
     rows = rows_of(frame, metrics, settings)
     notes = [*a.notes, *b.notes, *notes_on_flips(rows, settings)]
@@ -60,7 +60,7 @@ def _of_sources(
 
 
 def side_by_side(a: pl.DataFrame, b: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-    """The rows of both sides, with a column that says which; topics, folds and seeds pair them."""
+    """Concatenate the rows of both sides, with a column that names the side; topics, folds and seeds pair them."""
     keys = [name for name in ("topic", *TRAINING, "loss") if name in a.columns and name in b.columns]
     parts = [
         frame.select(pl.lit(name).alias(SYSTEM), *keys, pl.col(list(metrics)).cast(pl.Float64))
@@ -70,7 +70,7 @@ def side_by_side(a: pl.DataFrame, b: pl.DataFrame, metrics: Sequence[str]) -> pl
 
 
 def rows_of(frame: pl.DataFrame, metrics: Sequence[str], settings: Settings, members: bool = False) -> list[Row]:
-    """A comparison of A and B on each metric; p-values are not adjusted yet."""
+    """Compare A and B on each metric, with unadjusted p-values."""
     rows = []
     for name in metrics:
         scores = scores_of_frame(frame, name, members=members)
@@ -80,21 +80,21 @@ def rows_of(frame: pl.DataFrame, metrics: Sequence[str], settings: Settings, mem
 
 
 def adjusted(rows: Sequence[Row]) -> list[Row]:
-    """The rows with p-values adjusted over all of them."""
-    found = adjust([row.found for row in rows])
-    return [replace(row, found=one) for row, one in zip(rows, found, strict=True)]
+    """Return the rows with p-values adjusted over all of them."""
+    comparisons = adjust([row.found for row in rows])
+    return [replace(row, found=comparison) for row, comparison in zip(rows, comparisons, strict=True)]
 
 
 def notes_on_flips(rows: Sequence[Row], settings: Settings) -> list[str]:
-    """A note where the family is so large that no p-value of so few flips could be significant in it."""
+    """Return a note if the family is too large for any p-value of this many flips to be significant."""
     least = len(rows) / (settings.flips + 1)
     return [f"no p (Holm) of {len(rows)} tests can be below {least:.2g}: raise --flips"] if least > LEVEL else []
 
 
 def _higher_is_better(name: str) -> bool:
-    """Of a metric that we know; files may hold any other, whose larger values are taken to be better."""
+    """Return the direction of a known metric; higher is assumed to be better for others, which files may hold."""
     try:
-        one: Metric = metric(name)
+        known: Metric = metric(name)
     except ValueError:
         return True
-    return one.higher_is_better
+    return known.higher_is_better

@@ -1,4 +1,4 @@
-"""Two systems compared on one metric: everything that a row of a table of comparisons says."""
+"""Compare two systems on one metric: estimates, intervals and tests of the difference."""
 
 import math
 from collections.abc import Sequence
@@ -14,15 +14,23 @@ from rankbound.compare.randomisation import FLIPS, holm_within
 from rankbound.compare.scores import Floats, Pair, per_unit
 
 NOISE = "noise"
-"""The margin that the spread between seeds gives, instead of a number."""
+"""The margin derived from the variance between seeds, instead of a number."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compare. `margin` is a number in units of the metric, `noise` (the repeatability limit), or None.
+    """Settings of a comparison.
+
+    Attributes:
+        confidence: level of the intervals.
+        interval: `BCa`, `percentile` or `t`.
+        resamples, flips: number of bootstrap resamples and of sign flips.
+        seed: of the resamples and the flips.
+        margin: a number in units of the metric, `noise` (the repeatability limit), or None.
+        higher_is_better: the direction of the metric.
 
     Raises:
-        ValueError: for a confidence or number that makes no sense.
+        ValueError: a setting is out of range.
     """
 
     confidence: float = CONFIDENCE
@@ -47,13 +55,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trainings:
-    """What several seeds say; NaN where a fold has one seed only.
+    """Statistics over several seeds; NaN if a fold has only one seed.
 
     Attributes:
-        n_folds, n_seeds: of the trainings that both systems have (the largest number of seeds of a fold).
+        n_folds, n_seeds: number of folds, and largest number of seeds in a fold, of the trainings both systems have.
         deviation_a, deviation_b: the noise floor, the standard deviation of a mean score between single seeds.
-        deviation: that of the mean difference.
-        low, high, p_value: of the mean difference over units and trainings, by the t distribution.
+        deviation: the same for the mean difference.
+        low, high, p_value: t interval and p-value of the mean difference over units and trainings.
     """
 
     n_folds: int
@@ -68,16 +76,17 @@ class Trainings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A minus B. Numbers that could not be computed are NaN, and `notes` say why.
+    """Comparison of A with B, as A minus B. Numbers that cannot be computed are NaN, and `notes` give the reason.
 
     Attributes:
-        n_units, n_undefined: units with a score of both, and those where neither has one.
-        mean_a, mean_b, difference, low, high: over the units with both; the interval is of the difference.
-        p_value: two-sided, by sign flips (of the normal distribution for pairs that share members).
-        p_adjusted: by Holm over the family, which `adjust` fills in.
-        effect: sizes of the difference; None without units.
-        detectable: the minimal detectable difference, at 80 % power and 5 %.
-        trainings, margin: what several seeds and a margin say.
+        n_units, n_undefined: number of units with a score of both systems, and of neither.
+        mean_a, mean_b, difference: means over the units with both scores, and their difference.
+        low, high: interval of the difference.
+        p_value: two-sided, by sign flips (by the normal distribution for pairs that share members).
+        p_adjusted: adjusted by Holm's method over the family; `adjust` fills it in.
+        effect: effect sizes; None without units.
+        detectable: the minimal detectable difference at 80 % power and level 5 %.
+        trainings, margin: statistics over several seeds, and tests against a margin.
     """
 
     n_units: int
@@ -97,7 +106,10 @@ class Comparison:
 
 
 def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
-    """Compare two systems. One unit, equal differences and constant scores are not tested, and `notes` say so."""
+    """Compare two systems.
+
+    A single unit, constant differences and constant scores are not tested; `notes` give the reason.
+    """
     settings = settings or Settings()
     a, b = per_unit(pair.a), per_unit(pair.b)
     differences, gaps = a - b, pair.gaps
@@ -117,14 +129,14 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
 
 
 def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = None) -> list[Comparison]:
-    """The comparisons with `p_adjusted`: by Holm over each family of tests (all are one family if none are named)."""
+    """Return the comparisons with `p_adjusted`, by Holm's method within each family (by default all are one)."""
     names = [""] * len(comparisons) if families is None else list(families)
-    adjusted = holm_within([one.p_value for one in comparisons], names)
-    return [replace(one, p_adjusted=p_value) for one, p_value in zip(comparisons, adjusted, strict=True)]
+    adjusted = holm_within([comparison.p_value for comparison in comparisons], names)
+    return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
 
 
 def _tested(found: Comparison, pair: Pair, differences: Floats, settings: Settings) -> Comparison:
-    """With intervals, and with tests where there is anything to test."""
+    """Add intervals, and tests if the scores vary."""
     estimate = over_units(differences) if pair.members is None else over_members(differences, pair.members)
     wider = over_trainings(pair.a - pair.b) if pair.members is None else None
     testable = notes.is_testable(per_unit(pair.a), per_unit(pair.b))

@@ -1,4 +1,4 @@
-"""How large a difference is: in spreads of the differences, in topics won, and beside what could have been found."""
+"""Effect sizes of a difference, and the minimal detectable difference."""
 
 import math
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ from rankbound.compare.scores import Floats
 
 POWER = 0.8
 LEVEL = 0.05
-"""The level of every test, after correction where there are several."""
+"""The significance level of every test, after correction for multiple tests."""
 
 TIE = 1e-9
-"""Scores that differ by less are equal: means over seeds differ by rounding."""
+"""Scores that differ by less count as equal: means over seeds differ by rounding."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Sizes of a difference.
+    """Effect sizes of a difference.
 
     Attributes:
-        standardised: mean difference over the standard deviation of the differences (Cohen's d_z); NaN without spread.
-        superiority: the probability that A is better on a unit, a tie being half of either.
-        wins, ties, losses: units where A is better, equal (within 1e-9) and worse.
+        standardised: mean over standard deviation of the differences (Cohen's d_z); NaN if they are constant.
+        superiority: the probability that A is better on a unit; a tie counts half.
+        wins, ties, losses: number of units on which A is better, equal (within 1e-9) and worse.
     """
 
     standardised: float
@@ -35,7 +35,7 @@ class Effect:
 
     @classmethod
     def of(cls, differences: Floats, higher_is_better: bool = True) -> "Effect":
-        """Of the differences A - B of each unit, at least one."""
+        """Return the effect sizes of the differences A - B `(n_units,)`, of at least one unit."""
         gains = differences if higher_is_better else -differences
         wins, losses = int((gains > TIE).sum()), int((gains < -TIE).sum())
         ties = len(gains) - wins - losses
@@ -44,17 +44,18 @@ class Effect:
 
 
 def detectable(estimate: Estimate, power: float = POWER, level: float = LEVEL) -> float:
-    """The minimal detectable difference: the smallest true one that a test of this spread finds with `power`.
+    """Return the minimal detectable difference: the smallest true difference that a test finds with `power`.
 
-    Of the two-sided t test at `level`, whose power the randomisation test shares (noncentral t; normal where there are
-    no degrees of freedom to count). Divide `level` by the number of tests for the first step of Holm's correction.
+    It is computed for the two-sided t test at `level`, by the noncentral t distribution (normal for infinite degrees
+    of freedom); the randomisation test has the same power. For the first step of Holm's correction, divide `level` by
+    the number of tests.
     """
     return _in_errors(estimate.degrees_of_freedom, power, level) * estimate.standard_error
 
 
 @lru_cache(maxsize=1024)
 def _in_errors(freedom: float, power: float, level: float) -> float:
-    """In standard errors of the mean."""
+    """Return the minimal detectable difference in standard errors of the mean."""
     from scipy import optimize, stats
 
     critical = float(stats.t.isf(level / 2, freedom))
@@ -64,5 +65,5 @@ def _in_errors(freedom: float, power: float, level: float) -> float:
             return float(stats.norm.sf(critical - shift)) - power
         return float(stats.nct.sf(critical, freedom, shift)) - power
 
-    # Any shift that is found this often lies between nothing and far beyond the critical value.
+    # The root lies between 0 and a shift far beyond the critical value.
     return float(optimize.brentq(missing, 0.0, 10.0 + 3.0 * critical))

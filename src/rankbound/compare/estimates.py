@@ -1,14 +1,14 @@
 r"""Mean differences with their standard errors: over units, over units and trainings, over pairs that share members.
 
-Bootstrap and sign flips ask what other topics would have given, with these trained models. What other trainings would
-have given takes several seeds. With $d_{ufs}$ the difference of unit $u$ in fold $f$ under seed $s$ the mean is
-$m = \sum_{ufs} w_{uf} d_{ufs} / S_f$, where $w_{uf} = 1 / (n F_u)$ (a unit counts once, however many folds it is in). A
-seed's part $c_{fs} = \sum_u w_{uf} d_{ufs}$ varies as the trainings of a fold do, and
+Bootstrap and sign flips cover the sampling of topics, for fixed trained models. Covering new trainings takes several
+seeds. With $d_{ufs}$ the difference of unit $u$ in fold $f$ under seed $s$, the mean is
+$m = \sum_{ufs} w_{uf} d_{ufs} / S_f$, where $w_{uf} = 1 / (n F_u)$ (a unit counts once, however many folds it is in).
+With the contribution $c_{fs} = \sum_u w_{uf} d_{ufs}$ of a training,
 
 $$\operatorname{Var} m \approx \frac{s^2(\bar d_u)}{n} + \sum_f \frac{s^2_s(c_{fs})}{S_f} - E$$
 
-where $E$, the variance of what remains of $d_{ufs}$ without the effects of unit and training, stands in both of the
-other parts and is taken out once. Degrees of freedom by Satterthwaite.
+where $E$ is the residual variance, after the effects of unit and training. It is part of both other terms and is
+subtracted once. Degrees of freedom follow Satterthwaite.
 """
 
 import math
@@ -22,25 +22,25 @@ from rankbound.compare.scores import Floats, Integers, Mask, any_over, mean_of_k
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, its standard error, and the degrees of freedom of the t distribution that goes with them."""
+    """A mean, its standard error, and the degrees of freedom of its t distribution."""
 
     mean: float
     standard_error: float
     degrees_of_freedom: float
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Mean plus or minus so many standard errors as hold `confidence`."""
+        """Return the t interval of level `confidence`."""
         from scipy import stats
 
         reach = float(stats.t.ppf((1 + confidence) / 2, self.degrees_of_freedom)) * self.standard_error
         return self.mean - reach, self.mean + reach
 
     def p_value(self) -> float:
-        """Two-sided, that the true mean is 0."""
+        """Return the two-sided p-value of the hypothesis that the true mean is 0."""
         return min(1.0, 2 * min(self.p_above(0.0), self.p_below(0.0)))
 
     def p_above(self, limit: float) -> float:
-        """One-sided: small where the true mean lies above `limit`."""
+        """Return the one-sided p-value against a true mean of at most `limit`."""
         from scipy import stats
 
         if self.standard_error == 0:
@@ -48,23 +48,23 @@ class Estimate:
         return float(stats.t.sf((self.mean - limit) / self.standard_error, self.degrees_of_freedom))
 
     def p_below(self, limit: float) -> float:
-        """One-sided: small where the true mean lies below `limit`."""
+        """Return the one-sided p-value against a true mean of at least `limit`."""
         return Estimate(-self.mean, self.standard_error, self.degrees_of_freedom).p_above(-limit)
 
 
 def over_units(differences: Floats) -> Estimate:
-    """Independent units, at least two."""
+    """Estimate the mean over independent units `(n_units,)`, at least two."""
     n = len(differences)
     return Estimate(_mean(differences), _deviation(differences) / math.sqrt(n), n - 1)
 
 
 def over_members(differences: Floats, members: Integers) -> Estimate:
-    """Pairs that share members, `(n_pairs, 2)`: the dyadic standard error, of the normal distribution."""
+    """Estimate the mean over pairs that share `members` `(n_pairs, 2)`: dyadic standard error, normal distribution."""
     return Estimate(_mean(differences), standard_error(differences, members), math.inf)
 
 
 def over_trainings(cells: Floats) -> Estimate | None:
-    """Units and trainings, from differences `(n_units, n_folds, n_seeds)`; None where a fold has one seed only."""
+    """Estimate the mean over units and trainings, `(n_units, n_folds, n_seeds)`; None if a fold has only one seed."""
     seeds, variances = _of_trainings(cells)
     if not len(seeds) or seeds.min() < 2:
         return None
@@ -80,17 +80,17 @@ def over_trainings(cells: Floats) -> Estimate | None:
 
 
 def seed_deviation(cells: Floats) -> float:
-    """The noise floor: the standard deviation of a mean between single seeds; NaN where a fold has one seed only.
+    """Return the noise floor: the standard deviation of a mean between single seeds; NaN if a fold has only one seed.
 
-    Of a system's scores or of two systems' differences, `(n_units, n_folds, n_seeds)`. Each fold's trainings vary by
-    themselves: seeds of one number are no more alike in two folds than others.
+    `cells` `(n_units, n_folds, n_seeds)` are a system's scores or two systems' differences. Trainings of different
+    folds are independent, even with the same seed.
     """
     seeds, variances = _of_trainings(cells)
     return math.sqrt(float(variances.sum())) if len(seeds) and seeds.min() > 1 else math.nan
 
 
 def _of_trainings(cells: Floats) -> tuple[Integers, Floats]:
-    """Of each fold with scores: the number of seeds, and the variance between seeds of its part of the mean."""
+    """Return, for each fold with scores, the number of seeds and the variance of its contribution between seeds."""
     filled, weights, trained = _balanced(cells)
     used = any_over(trained, 1)
     parts = (weights[:, :, None] * filled).sum(0)[used]
@@ -101,7 +101,7 @@ def _of_trainings(cells: Floats) -> tuple[Integers, Floats]:
 
 
 def _interaction(cells: Floats) -> float:
-    """The part of the mean's variance that neither unit nor training explains."""
+    """Return the part of the mean's variance that neither unit nor training explains."""
     filled, weights, trained = _balanced(cells)
     listed = weights > 0
     counts, seeds = listed.sum(0), trained.sum(1)
@@ -114,16 +114,16 @@ def _interaction(cells: Floats) -> float:
 
 
 def _balanced(cells: Floats) -> tuple[Floats, Floats, Mask]:
-    """Scores without gaps between seeds, the weight of each list `(n_units, n_folds)`, and which trainings there are.
+    """Return scores without gaps, the weight of each list `(n_units, n_folds)`, and a mask of the trainings.
 
-    A list that is undefined under some of its fold's seeds stands there with its mean over the others.
+    A score that is undefined under some seeds of a fold is replaced by its mean over the others.
     """
-    found = np.isfinite(cells)
-    lists = any_over(found, 2)
+    defined = np.isfinite(cells)
+    lists = any_over(defined, 2)
     weights = lists / np.maximum(lists.sum(1, keepdims=True), 1) / max(1, int(any_over(lists, 1).sum()))
     mean = np.nan_to_num(mean_of_known(cells))[:, :, None]
-    filled: Floats = np.where(found, cells, mean)
-    return filled, weights, any_over(found, 0)
+    filled: Floats = np.where(defined, cells, mean)
+    return filled, weights, any_over(defined, 0)
 
 
 def _mean(values: Floats) -> float:
@@ -131,6 +131,6 @@ def _mean(values: Floats) -> float:
 
 
 def _deviation(values: Floats) -> float:
-    """With n - 1; exact summation, so that the order of the units changes nothing."""
+    """Return the sample standard deviation; exact summation makes it independent of the order of units."""
     mean = _mean(values)
     return math.sqrt(math.fsum(((values - mean) ** 2).tolist()) / (len(values) - 1))

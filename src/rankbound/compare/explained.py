@@ -1,4 +1,4 @@
-"""How much of a quantity's variance predictions explain, with the interval of the bootstrap."""
+"""The share of variance that predictions explain, with its bootstrap interval."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from rankbound.compare.intervals import CONFIDENCE, METHODS, RESAMPLES, of_resam
 from rankbound.compare.scores import Floats
 
 _ROUNDING = 1e-12
-"""Of the mean square: a smaller variance is that of one value, drawn again and again."""
+"""A variance below this share of the mean square is that of a constant."""
 
 
 def r_squared(
@@ -21,12 +21,12 @@ def r_squared(
     method: str = METHODS[0],
     seed: int = 0,
 ) -> tuple[float, float, float]:
-    r"""The coefficient of determination of predictions, and its interval over units; both arrays are `(n_units,)`.
+    r"""Return the coefficient of determination of predictions, and the limits of its bootstrap interval over units.
 
     $$R^2 = 1 - \frac{\sum_u (t_u - p_u)^2}{\sum_u (t_u - \bar t)^2}$$
 
-    is 1 for the truth, 0 for its mean $\bar t$ (in each resample that of the resample), and below 0 for what is worse.
-    NaN where the truth is one value.
+    is 1 for perfect predictions, 0 for the mean $\bar t$ (recomputed in each resample), and negative for worse ones.
+    Both arrays are `(n_units,)`. NaN if the true values are constant.
     """
     if not len(true) or np.ptp(true) == 0:
         return math.nan, math.nan, math.nan
@@ -42,7 +42,7 @@ def _of_units(missed: Any, centred: Any, squares: Any, axis: int = -1) -> Any:
 
 
 def _explained(missed: Any, centred: Any, squares: Any) -> Any:
-    """From means over units; NaN where they have one value."""
+    """Return R^2 from means over units; NaN for constant true values."""
     variance = squares - centred**2
     varies = variance > _ROUNDING * squares
     return 1 - np.divide(missed, variance, out=np.full(np.shape(variance), np.nan), where=varies)

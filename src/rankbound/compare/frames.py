@@ -1,4 +1,4 @@
-"""Scores from tables: a row per system, topic, fold and seed, such as the runs table, becomes `PairedScores`."""
+"""Convert tables with a row per system, topic, fold and seed, such as the runs table, to `PairedScores`."""
 
 from collections.abc import Sequence
 
@@ -16,14 +16,14 @@ _UNTRAINED = "none"
 def scores_of_runs(
     runs: pl.DataFrame, metric: str, by: Sequence[str] = ("model", "loss", "bounding"), *, members: bool = False
 ) -> PairedScores:
-    """The systems of rows of the runs table, named by the columns `by` (joined by " / "), on one metric.
+    """Return the scores of systems in the runs table on one metric; the columns `by`, joined by " / ", name a system.
 
-    The rows should be of one data set and protocol, one selection of epochs and one set of options per system. Controls
-    (loss `none`) are not trained: their one run stands beside every seed of the others. With `members`, topics name the
-    two members of a pair (`face1 face2`).
+    The rows should have one data set and protocol, one selection of epochs and one set of options per system. Controls
+    (loss `none`) are not trained: their single run is paired with every seed of the others. With `members`, topics name
+    the two members of a pair (`face1 face2`).
 
     Raises:
-        DataError: a system has a topic twice in one training: the rows are of several runs; it names what differs.
+        DataError: a system has a topic twice in one training; the message names the columns in which the rows differ.
     """
     named = runs.with_columns(
         pl.concat_str([pl.col(name).cast(pl.String) for name in by], separator=" / ").alias(SYSTEM)
@@ -32,9 +32,9 @@ def scores_of_runs(
 
 
 def scores_of_frame(frame: pl.DataFrame, metric: str, *, members: bool = False) -> PairedScores:
-    """Scores from rows with the columns `system`, `topic`, the metric and, where known, `fold` and `seed`.
+    """Return the scores of rows with the columns `system`, `topic`, the metric and, if known, `fold` and `seed`.
 
-    Null and NaN are undefined scores. Raises as `scores_of_runs`.
+    Null and NaN are undefined scores. Errors are those of `scores_of_runs`.
     """
     key = [SYSTEM, "topic", *(name for name in TRAINING if name in frame.columns)]
     _refuse_doubles(frame, key)
@@ -52,7 +52,7 @@ def scores_of_frame(frame: pl.DataFrame, metric: str, *, members: bool = False) 
 
 
 def names_pairs(frame: pl.DataFrame) -> bool:
-    """Whether every row of the runs table is a pair whose topic names both members."""
+    """Return True if every row of the runs table is a pair whose topic names both members."""
     if "n" not in frame.columns or frame.is_empty():
         return False
     return bool((frame["n"] == 2).all()) and bool((frame["topic"].str.count_matches(" ") == 1).all())
@@ -69,21 +69,21 @@ def _refuse_doubles(frame: pl.DataFrame, key: Sequence[str]) -> None:
     what = "; ".join(f"{name}: {', '.join(map(str, values))}" for name, values in differing.items())
     raise DataError(
         f"{', '.join(f'{name} {value}' for name, value in first.items())}: found {len(same)} scores, expected one; "
-        + (f"the rows differ in {what}: choose one" if what else "the rows are the same but for their scores")
+        + (f"the rows differ in {what}: choose one" if what else "the rows differ only in their scores")
     )
 
 
 def _coded(column: pl.Series) -> tuple[list[str], Integers]:
-    """The distinct values as text, in their order, and the place of each row's."""
+    """Return the sorted distinct values as text, and the index of each row's value."""
     names = column.unique().sort()
     places = column.replace_strict(names, pl.Series(np.arange(len(names))), return_dtype=pl.Int64)
     return names.cast(pl.String).to_list(), places.to_numpy()
 
 
 def _beside_every_seed(values: Floats) -> Floats:
-    """The scores of the only seed that has any, for all seeds; unchanged if there are several."""
-    found = np.flatnonzero(np.isfinite(values).any((0, 1)))
-    return np.repeat(values[:, :, found], values.shape[2], 2) if len(found) == 1 else values
+    """Repeat the scores of the only seed that has any for all seeds; unchanged if several have scores."""
+    scored = np.flatnonzero(np.isfinite(values).any((0, 1)))
+    return np.repeat(values[:, :, scored], values.shape[2], 2) if len(scored) == 1 else values
 
 
 def _members(units: Sequence[str]) -> Integers:

@@ -1,4 +1,4 @@
-"""Intervals over units, of the bootstrap by scipy: units are drawn with replacement, all their scores together."""
+"""Bootstrap intervals over units, by scipy: each unit is resampled with all its scores."""
 
 import math
 import warnings
@@ -15,7 +15,7 @@ from rankbound.compare.scores import Floats
 CONFIDENCE = 0.95
 RESAMPLES = 9999
 METHODS = ("BCa", "percentile", "t")
-"""Two of the bootstrap; `t` is mean and standard error, the best of the three for fewer than about 20 units."""
+"""Two bootstrap intervals, and the t interval, the best of the three for fewer than about 20 units."""
 BOOTSTRAP = METHODS[:2]
 
 _NUMBERS_AT_ONCE = 2**22
@@ -24,9 +24,9 @@ _NUMBERS_AT_ONCE = 2**22
 def mean_interval(
     values: Floats, confidence: float = CONFIDENCE, resamples: int = RESAMPLES, method: str = "BCa", seed: int = 0
 ) -> tuple[float, float]:
-    """The interval of the mean over units, NaNs left out; NaN for fewer than two units.
+    """Return the interval of the mean over units `(n_units,)`, ignoring NaNs; NaN for fewer than two units.
 
-    The order of the units changes nothing, and swapping all signs mirrors the interval.
+    The interval does not depend on the order of units, and changing all signs mirrors it.
     """
     known = np.sort(values[np.isfinite(values)])
     if len(known) < 2:
@@ -35,7 +35,7 @@ def mean_interval(
         return float(known[0]), float(known[0])
     if method == "t":
         return over_units(known).interval(confidence)
-    # Of a sample and its mirror image one is drawn from, so that both see the same draws.
+    # A sample and its mirror image use the same draws.
     mirrored = -known[::-1]
     unequal = known != mirrored
     swapped = bool(unequal.any()) and bool((known < mirrored)[unequal][0])
@@ -52,18 +52,17 @@ def bootstrap(
     method: str = "BCa",
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The interval of any statistic of units, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
+    """Return the bootstrap interval of a statistic, `statistic(column, ..., axis)` of `values` `(n_columns, n_units)`.
 
-    Rows of `values` are columns of the same units, which are resampled together: two systems' scores for a correlation
-    or a difference of quantiles, a score and the number of relevant items, and so on. Small and even samples have an
-    interval, too, without a warning:
+    The columns of a unit are resampled together, such as two systems' scores for a correlation or a difference of
+    quantiles. Degenerate samples raise no warning:
 
-    - resamples for which the statistic is undefined (NaN or infinite) are left out;
-    - where the correction of BCa is undefined, as where hardly any resample differs, it is the percentile interval;
-    - fewer than two units, and a statistic that no resample defines, have the interval NaN.
+    - resamples with an undefined statistic (NaN or infinite) are ignored;
+    - if the BCa correction is undefined, as when hardly any resamples differ, the percentile interval is returned;
+    - the interval is NaN for fewer than two units, or if no resample defines the statistic.
 
     Raises:
-        ValueError: for a method that is none of the bootstrap.
+        ValueError: `method` is not a bootstrap method.
     """
     columns = np.atleast_2d(values)
     if columns.shape[1] < 2:
@@ -79,13 +78,13 @@ def of_resamples(
     confidence: float = CONFIDENCE,
     method: str = "BCa",
 ) -> tuple[float, float]:
-    """As `bootstrap`, where the statistic of every resample, `(resamples,)`, is there already."""
+    """Return the interval of `bootstrap`, given the statistic of every resample `(resamples,)`."""
     how = {"n_resamples": 0, "bootstrap_result": SimpleNamespace(bootstrap_distribution=resampled)}
     return _interval(statistic, np.atleast_2d(values), confidence, method, how)
 
 
 def percentiles(resampled: Floats, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Between which the middle `confidence` of the resamples lie, undefined ones left out; NaN if all are."""
+    """Return the percentile interval of the defined resamples; NaN if there is none."""
     known = resampled[np.isfinite(resampled)]
     if not len(known):
         return math.nan, math.nan
@@ -101,9 +100,9 @@ def _interval(
     if method not in BOOTSTRAP:
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(BOOTSTRAP)}")
     with warnings.catch_warnings():
-        # Whether the interval is defined is asked below.
+        # Undefined intervals are handled below.
         warnings.simplefilter("ignore")
-        found: Any = stats.bootstrap(
+        result: Any = stats.bootstrap(
             tuple(columns),
             statistic,
             paired=True,
@@ -113,9 +112,9 @@ def _interval(
             method=method,
             **how,
         )
-    low, high = map(float, found.confidence_interval)
+    low, high = map(float, result.confidence_interval)
     defined = math.isfinite(low) and math.isfinite(high)
-    return (low, high) if defined else percentiles(found.bootstrap_distribution, confidence)
+    return (low, high) if defined else percentiles(result.bootstrap_distribution, confidence)
 
 
 def _mean(values: Any, axis: int) -> Any:

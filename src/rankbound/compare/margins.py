@@ -1,4 +1,4 @@
-r"""Tests against a margin: "no worse" and "alike" are claims of their own, not what is left when a test finds nothing.
+r"""Tests against a margin: a difference that is not significant shows neither "no worse" nor "alike".
 
 With the margin $\Delta$, in units of the metric, and the mean gain $g$ of A over B (the difference, negated where lower
 is better):
@@ -7,8 +7,10 @@ is better):
 - *alike* (equivalence, two one-sided tests): both $g \le -\Delta$ and $g \ge \Delta$ are rejected at 5 %, that is, the
   90 % interval lies inside the margin.
 
-The tests are of the t distribution: a sign flip assumes that the two systems could be exchanged, which is not what a
-hypothesis with a margin says.
+Both are t tests: sign flips assume exchangeable systems, which contradicts a hypothesis with a margin.
+
+Source: Schuirmann 1987, "A comparison of the two one-sided tests procedure and the power approach for assessing the
+equivalence of average bioavailability".
 """
 
 import math
@@ -19,24 +21,23 @@ from rankbound.compare.estimates import Estimate, seed_deviation
 from rankbound.compare.scores import Pair
 
 MARGIN = 0.01
-"""The default margin, for metrics from 0 to 1: one point of a hundred, a change in the second digit.
-A margin is a judgement of what matters, to be made before anything is measured; who knows better says so."""
+"""The default margin, for metrics from 0 to 1. A margin is a judgement of what matters, made before measuring."""
 
 REPEATABILITY = 1.959963984540054 * math.sqrt(2)
-"""95 % of the differences between two results that only chance tells apart lie within so many of their standard
-deviations (the repeatability limit of ISO 5725)."""
+"""The repeatability limit of ISO 5725 in standard deviations: 95 % of the differences between two results that differ
+by chance alone lie within it."""
 
 
 @dataclass(frozen=True)
 class MarginTest:
-    """What a margin says of a difference.
+    """Tests of a difference against a margin.
 
     Attributes:
         margin: in units of the metric.
-        low, high: the 90 % interval of the difference A - B, which decides both at 5 %.
-        p_not_worse, p_alike: small where A is no worse than B by the margin, or alike within it.
-        covers: what the interval speaks of: "topics", or "topics and trainings" where there are several seeds.
-        verdict: what A is, at 5 %: "alike", "no worse", "worse" (by more than the margin) or "undecided".
+        low, high: the 90 % interval of the difference A - B, which decides both tests at 5 %.
+        p_not_worse, p_alike: p-values of the non-inferiority and the equivalence test.
+        covers: the sources of variance: "topics", or "topics and trainings" with several seeds.
+        verdict: A compared with B at 5 %: "alike", "no worse", "worse" (by more than the margin) or "undecided".
     """
 
     margin: float
@@ -49,10 +50,10 @@ class MarginTest:
 
 
 def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_better: bool = True) -> MarginTest:
-    """Both tests of an estimated difference.
+    """Test an estimated difference for non-inferiority and equivalence.
 
     Raises:
-        ValueError: for a margin that is not above 0.
+        ValueError: the margin is not a finite number above 0.
     """
     if not (margin > 0 and math.isfinite(margin)):
         raise ValueError(f"margin: found {margin}, expected a number above 0, in units of the metric")
@@ -66,10 +67,12 @@ def against_margin(estimate: Estimate, margin: float, covers: str, higher_is_bet
 
 
 def noise_margin(pair: Pair) -> float:
-    """What two trainings of one system may differ by, by the seed alone: their repeatability limit; NaN for one seed.
+    r"""Return the repeatability limit of two trainings of one system, in units of the metric; NaN for one seed.
 
-    The seeds' variance is the mean of both systems'. A margin that comes from the data it is used on has an error of
-    its own, large for few seeds.
+    $$\Delta = 1.96 \sqrt 2 \sqrt{(s_A^2 + s_B^2) / 2}$$
+
+    with the standard deviations $s_A$ and $s_B$ of the systems' means between seeds. The margin is estimated from the
+    data that it is applied to, with a large error for few seeds.
     """
     squares = [seed_deviation(values) ** 2 for values in (pair.a, pair.b)]
     return REPEATABILITY * math.sqrt(sum(squares) / 2)

@@ -1,4 +1,4 @@
-"""The interval and the test of a mean over units: bootstrap and sign flips, or what knows that pairs share members."""
+"""The interval and test of a mean: bootstrap and sign flips for units, dyadic error for pairs that share members."""
 
 import math
 
@@ -18,9 +18,9 @@ def interval_of_mean(
     method: str = METHODS[0],
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Of a value per unit `(n_units,)`: `mean_interval`; of pairs with `members` `(n_units, 2)` by the dyadic error.
+    """Return the interval of the mean of values `(n_units,)`, ignoring NaNs; NaN for fewer than two units.
 
-    NaNs are left out; NaN for fewer than two units.
+    It is `mean_interval`, or by the dyadic standard error for pairs with `members` `(n_units, 2)`.
     """
     if members is None:
         return mean_interval(values, confidence, resamples, method, seed)
@@ -31,9 +31,9 @@ def interval_of_mean(
 
 
 def p_value_of_mean(values: Floats, members: Integers | None = None, flips: int = FLIPS, seed: int = 0) -> float:
-    """Two-sided, that the true mean is 0: `sign_flip`; of pairs with `members` `(n_units, 2)` by the dyadic error.
+    """Return the two-sided p-value of a true mean of 0, from values `(n_units,)`; NaNs are ignored, NaN without units.
 
-    NaNs are left out; NaN where nothing remains.
+    It is `sign_flip`, or by the dyadic standard error for pairs with `members` `(n_units, 2)`.
     """
     if members is None:
         return sign_flip(values, flips, seed)

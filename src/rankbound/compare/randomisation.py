@@ -1,4 +1,4 @@
-"""Randomisation tests of a mean difference, and Holm's correction of a family of p-values."""
+"""The randomisation test of a mean difference, and Holm's correction of a family of p-values."""
 
 import math
 from collections.abc import Sequence
@@ -8,32 +8,36 @@ import numpy as np
 from rankbound.compare.scores import Floats
 
 FLIPS = 9999
-"""Random signs: p-values come in steps of 1 / (FLIPS + 1)."""
+"""Number of random sign vectors: p-values are multiples of 1 / (FLIPS + 1)."""
 
 _EXACT_UNITS = 13
-"""Up to so many units that differ, all signs are tried: 2^13 is fewer than FLIPS."""
+"""All signs are enumerated for up to this many nonzero differences: 2^13 is less than FLIPS."""
 
 _SIGNS_AT_ONCE = 2**22
 
 _ROUNDING = 1e-9
-"""Sums of equal terms in another order differ by less, relative to the sum of their sizes."""
+"""Sums of the same terms in another order differ by less than this share of the sum of their absolute values."""
 
 
 def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
-    r"""Two-sided p-value of a mean difference: how often random signs give as large a mean.
+    r"""Return the two-sided p-value of a mean difference, by random sign flips of the differences `(n_units,)`.
 
-    If it does not matter which system a unit's two scores came from, each $d_u$ could as well have been $-d_u$:
+    If the two systems are exchangeable, each $d_u$ could as well have been $-d_u$:
 
     $$p = \frac{1 + \#\{f : |\sum_u s_{fu} d_u| \ge |\sum_u d_u|\}}{1 + F}, \qquad s_{fu} = \pm 1$$
 
-    over `flips` random signs and the observed ones; where at most 13 differences are not zero, the exact share over all
-    signs. (`scipy.stats.permutation_test` of one sample gives the same, slower.) The order of the units and the sign of
-    all differences change nothing, not even the last digit. NaN for no differences at all; NaNs are left out.
+    over $F$ = `flips` random sign vectors and the observed one. With at most 13 nonzero differences, it is the exact
+    share over all sign vectors. `scipy.stats.permutation_test` gives the same, more slowly. The p-value does not
+    depend on the order of units or on the sign of all differences, to the last digit. NaNs are ignored; NaN without
+    differences.
+
+    Source: Smucker, Allan and Carterette 2007, "A comparison of statistical significance tests for information
+    retrieval evaluation".
     """
     known = differences[np.isfinite(differences)]
     if not len(known):
         return math.nan
-    # What signs can make of the differences depends on their sizes alone; sorted, it depends on no order either.
+    # The null distribution depends on the absolute values alone; sorting makes it independent of their order.
     sizes = np.sort(np.abs(known))
     sizes = sizes[sizes > 0]
     least = abs(math.fsum(known.tolist())) - _ROUNDING * sizes.sum()
@@ -50,9 +54,13 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given: the chance of any false claim in the family stays at the level.
+    r"""Return Holm's adjusted p-values, in the order of the input; they control the family-wise error rate.
 
-    NaNs, which stand for tests that were not made, stay NaN and don't count in the family.
+    $$\tilde p_{(i)} = \max_{j \le i} \min(1, (m - j + 1) p_{(j)})$$
+
+    NaNs, of tests that were not made, stay NaN and do not count in the number $m$ of tests.
+
+    Source: Holm 1979, "A simple sequentially rejective multiple test procedure".
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -66,7 +74,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_within(p_values: Sequence[float], families: Sequence[str]) -> list[float]:
-    """Holm's adjusted p-values, each family of tests (they are named, one name per test) by itself."""
+    """Return Holm's adjusted p-values within each family; `families` has the family's name of each test."""
     adjusted = [math.nan] * len(p_values)
     for family in sorted(set(families)):
         places = [place for place, name in enumerate(families) if name == family]

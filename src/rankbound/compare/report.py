@@ -1,4 +1,4 @@
-"""Comparisons as a table for people, as JSON and as CSV."""
+"""Render comparisons as text tables, JSON and CSV."""
 
 import csv
 import io
@@ -12,14 +12,14 @@ from rankbound.compare.comparison import Comparison, Settings
 from rankbound.compare.margins import MarginTest
 
 _WIDTH = 200
-"""Of a table that goes to no terminal: as wide as it needs."""
+"""Width of the tables in characters, enough for all columns."""
 
 Column = tuple[str, Callable[["Row"], str]]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A comparison, and what it is of: the cell of the runs tables that it compares, if any, and the metric."""
+    """A comparison, with its metric and, for runs tables, its cell."""
 
     cell: str
     metric: str
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """All comparisons of two sides, and notes on what is in none of them."""
+    """All comparisons of two sides, and notes that concern none of them in particular."""
 
     a: str
     b: str
@@ -39,16 +39,16 @@ class Report:
 
 
 def as_json(report: Report) -> str:
-    """Every number with all its digits; null where there is none."""
+    """Render a report as JSON: numbers with all their digits, null if undefined."""
     rows = [{"cell": row.cell, "metric": row.metric, **row.key, **_plain(asdict(row.found))} for row in report.rows]
     settings = {**asdict(report.settings), "family": f"the {_tests(report)} of this report"}
     del settings["higher_is_better"]
-    found = {"a": report.a, "b": report.b, "settings": settings, "comparisons": rows, "notes": list(report.notes)}
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    content = {"a": report.a, "b": report.b, "settings": settings, "comparisons": rows, "notes": list(report.notes)}
+    return json.dumps(content, indent=2, ensure_ascii=False)
 
 
 def as_csv(report: Report) -> str:
-    """A row per comparison, its parts in columns such as `effect.wins`."""
+    """Render a report as CSV: a row per comparison, nested fields in columns such as `effect.wins`."""
     rows = [{"cell": row.cell, "metric": row.metric, **_flat(_plain(asdict(row.found)))} for row in report.rows]
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
@@ -59,7 +59,7 @@ def as_csv(report: Report) -> str:
 
 
 def as_text(report: Report) -> str:
-    """Tables: the differences, what several seeds say, what a margin says; then notes."""
+    """Render a report as text: tables of differences, of seeds and of margin tests, then notes."""
     several = any(row.cell for row in report.rows)
     what: list[Column] = [("", lambda row: row.cell)] if several else []
     what.append(("metric", lambda row: row.metric))
@@ -124,7 +124,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
         of_text = name in ("", "metric", "over", "A is")
         table.add_column(name, justify="left" if of_text else "right", no_wrap=not of_text)
     for row in rows:
-        # Square brackets are an interval here, not rich's markup.
+        # Escape the brackets of intervals, which rich reads as markup.
         table.add_row(*(show(row).replace("[", r"\[") for _, show in columns))
     console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
     console.print(table)
@@ -133,7 +133,7 @@ def _table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
 
 
 def _noted(report: Report) -> list[str]:
-    """Each note once, with the rows that it is about unless it is about all."""
+    """Return each note once, prefixed by its rows unless it applies to all."""
     about: dict[str, list[str]] = {}
     for row in report.rows:
         for note in row.found.notes:
@@ -149,8 +149,8 @@ def _how(report: Report) -> str:
     interval = "mean and standard error" if settings.interval == "t" else f"{settings.interval} bootstrap"
     return (
         f"Interval: {interval} over topics. p: {settings.flips} sign flips; Holm over {_tests(report)}. "
-        "Effect: mean over sd of the differences.\nDetectable: the least true difference that is found in 80 % of such "
-        "samples at 5 %."
+        "Effect: mean over sd of the differences.\nDetectable: the smallest true difference that such a sample detects "
+        "with 80 % power at level 5 %."
     )
 
 
@@ -181,7 +181,7 @@ def _p(value: float) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NaN and inf as null."""
+    """Replace NaN and inf by None."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -190,10 +190,10 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{name}.")
+            flat |= _flat(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = " | ".join(value) if isinstance(value, list) else value
-    return found
+            flat[prefix + name] = " | ".join(value) if isinstance(value, list) else value
+    return flat

@@ -1,12 +1,12 @@
 r"""Designs: the scores of several systems on the same units, over folds and seeds.
 
-A *unit* is what could have been drawn otherwise, independently of the others: a topic, a user, a query. A *training* is
-a seed in a fold. Whatever the design, a unit ends as one number per system, so that no unit counts twice:
+A *unit* is an independent draw from the population: a topic, a user, a query. A *training* is a seed in a fold. Every
+design reduces a unit to one number per system:
 
 - seeds are averaged within each test list first, then the lists of a unit over its folds;
-- topics nested in folds (MQ2008) stand in the test part of one fold, users crossed with folds (MovieLens) in those of
-  all: either way the unit is resampled whole, with all its lists;
-- pairs that share members (faces) are units that are not independent: `members` says who is in each.
+- topics nested in folds (MQ2008) are in the test split of one fold, users crossed with folds (MovieLens) in those of
+  all; in both designs a unit is resampled with all its lists;
+- pairs that share members (faces) are not independent; `members` identifies the members of each pair.
 """
 
 from collections.abc import Sequence
@@ -22,17 +22,20 @@ Mask = npt.NDArray[np.bool_]
 
 
 NO_TRAININGS = ("",)
-"""The folds, or seeds, of scores that know of none."""
+"""The folds, or seeds, of scores without folds, or seeds."""
 
 
 @dataclass(frozen=True)
 class PairedScores:
-    """Scores of systems on the same units: `values` `(n_systems, n_units, n_folds, n_seeds)`, NaN where there is none.
+    """Scores of systems on the same units.
 
-    `members` `(n_units, 2)`: numbers of the two things that each unit is a pair of, if units are pairs.
+    Attributes:
+        systems, units, folds, seeds: distinct names.
+        values: `(n_systems, n_units, n_folds, n_seeds)`, NaN where there is no score.
+        members: `(n_units, 2)`, numbers that identify the two members of each unit, if units are pairs.
 
     Raises:
-        ValueError: for names that don't fit the values, or stand twice.
+        ValueError: the shapes do not match the names, a name occurs twice, or a score is infinite.
     """
 
     systems: Sequence[str]
@@ -50,7 +53,7 @@ class PairedScores:
             names = list(getattr(self, what))
             if len(set(names)) < len(names):
                 twice = next(name for place, name in enumerate(names) if name in names[:place])
-                raise ValueError(f"{what}: found {twice!r} twice, expected names")
+                raise ValueError(f"{what}: found {twice!r} twice, expected distinct names")
         if np.isinf(self.values).any():
             raise ValueError("values: found inf, expected numbers, or NaN where a score is undefined")
         if self.members is not None and self.members.shape != (len(self.units), 2):
@@ -64,23 +67,23 @@ class PairedScores:
         units: Sequence[str] | None = None,
         members: Integers | None = None,
     ) -> "PairedScores":
-        """Scores `(n_units, n_systems)` of one run each, without folds and seeds."""
+        """Return the scores of a matrix `(n_units, n_systems)`: one run per system, without folds and seeds."""
         values = np.asarray(matrix, dtype=np.float64)
         names = [str(place) for place in range(len(values))] if units is None else units
         return cls(systems, names, values.T[:, :, None, None], members=members)
 
     @property
     def matrix(self) -> Floats:
-        """A score per unit and system `(n_units, n_systems)`, seeds and folds averaged; NaN where undefined."""
+        """Scores `(n_units, n_systems)` averaged over seeds and folds; NaN if undefined."""
         return per_unit(self.values).T
 
     @property
     def is_crossed(self) -> bool:
-        """Whether any unit has test lists in several folds."""
+        """True if any unit has test lists in several folds."""
         return bool((any_over(np.isfinite(self.values), (0, 3)).sum(1) > 1).any())
 
     def pair(self, system: str, other: str) -> "Pair":
-        """Two of the systems side by side, on what both have."""
+        """Return two systems' scores on the units and trainings that both have; ValueError for an unknown system."""
         for name in (system, other):
             if name not in self.systems:
                 raise ValueError(f"system {name!r} is not one of {', '.join(self.systems)}")
@@ -90,13 +93,13 @@ class PairedScores:
 
 @dataclass(frozen=True)
 class Pair:
-    """Scores of two systems, `(n_units, n_folds, n_seeds)` each, where both have one and NaN elsewhere.
+    """Scores of two systems, `(n_units, n_folds, n_seeds)` each; NaN unless both have a score.
 
     Attributes:
-        units: their names.
-        gaps: what was left out to get there.
+        units: the units' names.
+        gaps: the scores left out because one system lacks them.
         members: as in `PairedScores`.
-        has_seeds: whether the scores know the seeds that they come from.
+        has_seeds: False if the scores come without seeds.
     """
 
     a: Floats
@@ -108,7 +111,7 @@ class Pair:
 
     @classmethod
     def of(cls, a: Floats, b: Floats, scores: PairedScores) -> "Pair":
-        """Keep what both have, and note what that leaves out."""
+        """Keep the scores that both systems have, and record the gaps."""
         gaps = Gaps.of(np.isfinite(np.stack([a, b])), scores)
         both = np.isfinite(a) & np.isfinite(b)
         defined = any_over(both, (1, 2))
@@ -119,21 +122,21 @@ class Pair:
 
     @property
     def differences(self) -> Floats:
-        """A minus B of each unit `(n_units,)`."""
-        found: Floats = per_unit(self.a) - per_unit(self.b)
-        return found
+        """A minus B for each unit `(n_units,)`."""
+        differences: Floats = per_unit(self.a) - per_unit(self.b)
+        return differences
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What a comparison leaves out.
+    """The scores that a comparison leaves out.
 
     Attributes:
-        trainings: those (fold, seed) that one system alone has: (0 or 1: who lacks it, fold, seed).
-        units: for either system those that only the other one has a score for, in trainings that both have.
-        n_apart: units that both have, but in no training together.
-        n_lists: further test lists, of units that stay, that one system alone has a score for.
-        n_undefined: units for which neither has a score.
+        trainings: trainings that only one system has, as (index of the system that lacks it, fold, seed).
+        units: for each system, the units that only the other one has a score for, in trainings that both have.
+        n_apart: number of units with scores of both systems, but in no common training.
+        n_lists: number of other test lists, of units that are kept, with a score of only one system.
+        n_undefined: number of units without a score of either system.
     """
 
     trainings: Sequence[tuple[int, str, str]] = ()
@@ -143,14 +146,14 @@ class Gaps:
     n_undefined: int = 0
 
     @classmethod
-    def of(cls, found: Mask, scores: PairedScores) -> "Gaps":
-        """The gaps between two systems, `found` `(2, n_units, n_folds, n_seeds)`: where they have scores."""
-        trained = any_over(found, 1)
+    def of(cls, scored: Mask, scores: PairedScores) -> "Gaps":
+        """Return the gaps between two systems; `scored` `(2, n_units, n_folds, n_seeds)` masks their scores."""
+        trained = any_over(scored, 1)
         # A training that one side lacks altogether is one gap, not one per unit.
-        shared: Mask = found & trained.all(0)
+        shared: Mask = scored & trained.all(0)
         both: Mask = shared[0] & shared[1]
         defined = any_over(both, (1, 2))
-        has_any = any_over(found, (0, 2, 3))
+        has_any = any_over(scored, (0, 2, 3))
         lacks = ~any_over(shared, (2, 3)) & any_over(shared, (0, 2, 3))
         without = [[scores.units[unit] for unit in np.flatnonzero(row).tolist()] for row in lacks]
         return cls(
@@ -166,19 +169,19 @@ class Gaps:
 
 
 def per_unit(values: Floats) -> Floats:
-    """Mean over seeds (last axis), then over folds (the one before), of what is there; NaN where nothing is."""
+    """Return the mean over seeds (last axis), then over folds (the axis before), ignoring NaNs; NaN without scores."""
     return mean_of_known(mean_of_known(values))
 
 
 def any_over(mask: Mask, axes: int | tuple[int, ...]) -> Mask:
-    """Whether any value along the axes is true."""
-    found: Mask = np.any(mask, axis=axes)
-    return found
+    """Return True where any value along the axes is true."""
+    reduced: Mask = np.any(mask, axis=axes)
+    return reduced
 
 
 def mean_of_known(values: Floats) -> Floats:
-    """Mean over the last axis without the NaNs."""
+    """Return the mean over the last axis, ignoring NaNs; NaN without values."""
     known = np.isfinite(values)
     sums, counts = np.where(known, values, 0.0).sum(-1), known.sum(-1)
-    found: Floats = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    return found
+    means: Floats = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    return means

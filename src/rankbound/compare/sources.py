@@ -1,4 +1,4 @@
-"""Per-topic scores of one run each: a run judged by qrels, or a file of scores such as `rankbound evaluate` prints."""
+"""Read the per-topic scores of one run: a run evaluated with qrels, or a file of scores by `rankbound evaluate`."""
 
 import json
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _SHOWN = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Rows with the columns topic, maybe fold and seed, and one for each metric; and what should be said of them."""
+    """Scores with the columns topic, optionally fold and seed, and one per metric; with notes on them."""
 
     frame: pl.DataFrame
     metrics: Sequence[str]
@@ -29,64 +29,65 @@ class Source:
 
 
 def of_trec(path: Path, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
-    """A run's scores on each topic of the qrels."""
+    """Evaluate a run on each topic of the qrels."""
     run = read_run(path)
-    found = evaluate_run(run, qrels, metrics, missing=missing)
-    frame = pl.DataFrame({"topic": pl.Series(list(found.topics), dtype=pl.String), **found.values})
-    told = [
-        (len(found.unjudged), f"topics of {name} that are not in the qrels don't count"),
-        (len(found.missing) if missing == "zero" else 0, f"topics of the qrels that are not in {name} count as 0"),
+    evaluation = evaluate_run(run, qrels, metrics, missing=missing)
+    frame = pl.DataFrame({"topic": pl.Series(list(evaluation.topics), dtype=pl.String), **evaluation.values})
+    n_zero = len(evaluation.missing) if missing == "zero" else 0
+    notes = [
+        (len(evaluation.unjudged), f"topics of {name} that are not in the qrels don't count"),
+        (n_zero, f"topics of the qrels that are not in {name} count as 0"),
         (_all_tied(run), f"topics of {name} with one score for all items: their metrics are means over random orders"),
     ]
-    return Source(frame, list(found.values), [f"{text} ({count})" for count, text in told if count])
+    return Source(frame, list(evaluation.values), [f"{text} ({count})" for count, text in notes if count])
 
 
 def of_file(path: Path) -> Source:
-    """Scores from JSON (`rankbound evaluate --per-topic --json`), CSV, TSV or parquet with a column `topic`.
+    """Read scores from JSON (`rankbound evaluate --per-topic --json`), CSV, TSV or parquet with a column `topic`.
 
-    All other columns of numbers are metrics, but for `fold` and `seed`.
+    All numeric columns except `fold` and `seed` are metrics.
 
     Raises:
-        DataError: the file cannot be read, or has no scores by topic.
+        DataError: the file cannot be read, or has no per-topic scores.
     """
     try:
         frame = _of_json(path) if path.suffix == ".json" else _of_table(path)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"{path}: cannot be read as scores by topic ({str(error).splitlines()[0]})") from error
+        raise DataError(f"{path}: cannot be read as per-topic scores ({str(error).splitlines()[0]})") from error
     if "topic" not in frame.columns:
         shown = ", ".join(frame.columns[:_SHOWN])
         raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
     others = [name for name in frame.columns if name not in ("topic", *TRAINING)]
     metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
     if not metrics:
-        raise DataError(f"{path}: beside 'topic' there is no column of numbers; expected one for each metric")
+        raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")
     for name in metrics:
         if frame[name].cast(pl.Float64).is_infinite().any():
-            raise DataError(f"{path}: column {name!r} holds inf, expected numbers; leave empty what is undefined")
+            raise DataError(f"{path}: column {name!r} holds inf, expected finite numbers; leave undefined values empty")
     text = sorted(set(others) - set(metrics))
     kept = frame.select(pl.col("topic").cast(pl.String), *(set(TRAINING) & set(frame.columns)), *metrics)
     if kept["topic"].null_count():
         row = int(kept["topic"].is_null().arg_max() or 0) + 1
         raise DataError(f"{path}: row {row} has no topic; expected a name in every row")
-    return Source(kept, metrics, [f"left out of {path.name}: {', '.join(text)}, which are no numbers"] if text else [])
+    return Source(kept, metrics, [f"left out of {path.name}: {', '.join(text)} (not numeric)"] if text else [])
 
 
 def common_metrics(a: Source, b: Source, wanted: Sequence[str], files: tuple[Path, Path]) -> list[str]:
-    """The metrics to compare: those asked for, or all that both have; DataError if there is none, or one is missing."""
+    """Return the metrics to compare: `wanted`, or all that both have; DataError if there is none, or one is missing."""
     for source, path in zip((a, b), files, strict=True):
         for name in wanted:
             if name not in source.metrics:
                 raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(source.metrics)}")
-    found = list(wanted) or [name for name in a.metrics if name in b.metrics]
-    if not found:
+    common = list(wanted) or [name for name in a.metrics if name in b.metrics]
+    if not common:
         raise DataError(
             f"{files[0]} and {files[1]} have no metric in common: {', '.join(a.metrics)}; {', '.join(b.metrics)}"
         )
-    return found
+    return common
 
 
 def _all_tied(run: Run) -> int:
-    """Topics of several items that all have one score."""
+    """Return the number of topics with several items that all have the same score."""
     starts = run.offsets[:-1]
     sizes = np.diff(run.offsets)
     several = starts[sizes > 1], (starts + sizes)[sizes > 1]
@@ -94,8 +95,8 @@ def _all_tied(run: Run) -> int:
 
 
 def _of_json(path: Path) -> pl.DataFrame:
-    found: Any = json.loads(path.read_text(encoding="utf-8"))
-    per_topic = found.get("per_topic") if isinstance(found, dict) else None
+    content: Any = json.loads(path.read_text(encoding="utf-8"))
+    per_topic = content.get("per_topic") if isinstance(content, dict) else None
     if not isinstance(per_topic, dict) or not all(isinstance(row, dict) for row in per_topic.values()):
         raise ValueError("there is no object 'per_topic' in it: write it with rankbound evaluate --per-topic --json")
     names = list(dict.fromkeys(name for row in per_topic.values() for name in row))
@@ -108,7 +109,7 @@ def _of_table(path: Path) -> pl.DataFrame:
     if path.suffix == ".parquet":
         return pl.read_parquet(path, glob=False)
     separator = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
-    # A topic called 007 is not the topic 7.
+    # Topics are text: 007 is not 7.
     return pl.read_csv(
         path,
         separator=separator,

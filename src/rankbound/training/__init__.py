@@ -1,1 +1,1 @@
-"""Training rankers on one's own lists: the trainer, its small models, and `Ranker`, which scores and is saved."""
+"""Train rankers on judged lists: the trainer, its small models, and `Ranker`, a trained model that can be saved."""

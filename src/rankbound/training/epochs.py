@@ -1,4 +1,4 @@
-"""What a training leaves: a record of every epoch, and the models of the epochs that were picked."""
+"""The results of a training: a record of every epoch, and the models of the selected epochs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 LAST = "last"
-"""The selection that is always made: the last epoch."""
+"""The name of the last epoch's selection, which is always made."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What is kept of each epoch: the mean training loss, the mean gradient norm, the parts' mean metrics."""
+    """The record of an epoch: mean training loss, mean gradient norm, and the mean metrics of each part."""
 
     number: int
     loss: float
@@ -21,7 +21,7 @@ class Epoch:
 
 @dataclass
 class Selected:
-    """The model of the chosen epoch."""
+    """The model of the selected epoch, with its validation score (NaN for the last epoch)."""
 
     epoch: int
     score: float
@@ -30,7 +30,7 @@ class Selected:
 
 @dataclass
 class Trained:
-    """The record of one training: all epochs, and the chosen model of each selection."""
+    """The record of a training: all epochs, and the model of each selection."""
 
     epochs: list[Epoch] = field(default_factory=list)
     selected: dict[str, Selected] = field(default_factory=dict)

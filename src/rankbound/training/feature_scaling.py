@@ -1,4 +1,4 @@
-"""Features brought to one scale, as a model reads them."""
+"""Scale features to a common range before a model reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ SCALES = ("standard", "query", "none")
 
 @dataclass(frozen=True)
 class Scaling:
-    """`standard`: $(x - shift) \\cdot factor$ per feature; `query`: 0 .. 1 within each list; `none`: as they are.
+    """A feature scaling.
 
-    A feature that is the same everywhere becomes 0.
+    `standard`: $(x - shift) \\cdot factor$ per feature; `query`: to 0 .. 1 within each list; `none`: unchanged.
+    Constant features become 0, except under `none`.
     """
 
     kind: str
@@ -24,11 +25,11 @@ class Scaling:
 
     @classmethod
     def fitted(cls, kind: str, features: Tensor) -> "Scaling":
-        """The scaling of `kind`, one of `SCALES`, for features `(n_items, d)`."""
+        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`."""
         if kind != "standard":
             return cls(kind, features.new_zeros(0), features.new_zeros(0))
         mean = features.mean(0, dtype=torch.float64)
-        # In double precision, one feature at a time: a large mean leaves little of a small spread in single.
+        # In double precision, since a large mean cancels a small spread; one feature at a time, to save memory.
         deviations = [
             (column.to(torch.float64) - mean[at]).square().mean().sqrt() for at, column in enumerate(features.T)
         ]
@@ -39,21 +40,21 @@ class Scaling:
 
     @classmethod
     def from_tensors(cls, kind: str, tensors: Mapping[str, Tensor]) -> "Scaling":
-        """What `tensors` gave."""
+        """Restore a scaling from the tensors that `tensors` returned."""
         return cls(kind, tensors["scaling.shift"], tensors["scaling.factor"])
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a file of tensors."""
+        """Return the scaling as named tensors, to be saved."""
         return {"scaling.shift": self.shift.cpu(), "scaling.factor": self.factor.cpu()}
 
     def __call__(self, features: Tensor, lists: Lists | None) -> Tensor:
-        """Scaled features `(n_items, d)`; `ValueError` where `query` has no lists."""
+        """Return scaled features `(n_items, d)`; ValueError for `query` scaling without lists."""
         if self.kind == "none":
             return features
         if self.kind == "standard":
             return (features - self.shift.to(features)) * self.factor.to(features)
         if lists is None:
-            raise ValueError("offsets: found none, expected the lists' limits: features are scaled within each list")
+            raise ValueError("offsets: found none, expected those of the lists: features are scaled within each list")
         low, high = lists.min(features), lists.max(features)
         spread = high - low
         factor = torch.where(spread > 0, 1 / spread, 0.0)

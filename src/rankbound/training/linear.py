@@ -1,14 +1,14 @@
-"""A linear model of features: one weight each, and a bias."""
+"""A linear model: one weight per feature, and a bias."""
 
 import torch
 from torch import Tensor, nn
 
 
 class Linear(nn.Module):
-    """Scores $w \\cdot x + b$; `weight` `(n_features,)` and `bias` `()` start at 0.
+    """Scores $w \\cdot x + b$; `weight` `(n_features,)` and `bias` `()` are initialised with 0.
 
-    Where there are more features than examples, the start decides what the weights are that no example can tell
-    anything of: from 0, they stay 0, and the picture of the weights shows what was learnt and no noise.
+    With more features than examples, the data do not determine all directions of the weights; those keep their initial
+    value. From 0, an image of the weights shows only what was learnt.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -17,5 +17,5 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores `(n,)` of items with `features` `(n, n_features)`."""
+        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         return features @ self.weight + self.bias

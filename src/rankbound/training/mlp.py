@@ -1,4 +1,4 @@
-"""A fully connected network that scores items by their features."""
+"""A multilayer perceptron that scores items by their features."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,13 +10,16 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "sigmoid": nn.Sigmoi
 
 
 class MLP(nn.Module):
-    """Layers `n_features - hidden - 1` with biases; 46-46-1 has 2,209 parameters (thesis sec. 4.1.1).
+    """Fully connected layers `n_features - hidden - 1` with biases; 46-46-1 has 2,209 parameters (thesis sec. 4.1.1).
 
     Args:
         n_features: width of the input.
         hidden: widths of the hidden layers.
-        activation: `relu`, `sigmoid` or `tanh`, after each hidden layer. The thesis does not say which.
-        generator: the source of the initial weights, uniform in plus or minus 1/sqrt(inputs of the layer).
+        activation: `relu`, `sigmoid` or `tanh`, after each hidden layer. The thesis does not state it.
+        generator: generator of the initial weights, uniform within plus or minus 1/sqrt(width of the layer's input).
+
+    Raises:
+        ValueError: unknown activation.
     """
 
     def __init__(
@@ -35,7 +38,7 @@ class MLP(nn.Module):
         self.layers = nn.Sequential(*layers[:-1])
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores of items with `features` `(n, n_features)`: `(n,)`."""
+        """Return the scores `(n,)` of items with `features` `(n, n_features)`."""
         scores: Tensor = self.layers(features)
         return scores.squeeze(1)
 

@@ -1,6 +1,6 @@
-"""Optimisers over torch's own functional forms.
+"""Optimisers over torch's functional forms.
 
-Those of `torch.optim` import torch's compiler on their first step, which takes as long as training a small model.
+The classes of `torch.optim` import torch's compiler on their first step, which takes as long as training a small model.
 """
 
 from abc import ABC, abstractmethod
@@ -12,24 +12,24 @@ from torch.optim.adam import adam
 
 
 class Optimiser(ABC):
-    """Moves parameters by their gradients, at one learning rate."""
+    """Updates parameters by their gradients, with one learning rate."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], learning_rate: float) -> None:
         self._parameters = list(parameters)
         self._learning_rate = learning_rate
 
     def zero_gradients(self) -> None:
-        """Forget the gradients of the last step."""
+        """Clear the gradients of the last step."""
         for parameter in self._parameters:
             parameter.grad = None
 
     def gradients(self) -> list[Tensor]:
-        """The parameters' gradients; zeros where nothing depends on one."""
+        """Return the parameters' gradients; zeros for parameters without one."""
         return [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
 
     @abstractmethod
     def step(self) -> None:
-        """Move every parameter by its gradient."""
+        """Update every parameter by its gradient."""
 
 
 class Adam(Optimiser):

@@ -1,4 +1,4 @@
-"""Lists of a data set as a model reads them: in batches, in parts that are measured."""
+"""Subsets of a data set's lists, for training in batches and for evaluation."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,14 @@ from rankbound.metrics import Metric, evaluate
 
 @dataclass(frozen=True)
 class Part:
-    """Some lists of a data set as a model reads them.
+    """A subset of a data set's lists.
 
-    `items` are what the model takes: indices of items, or rows of features; `topics` one index per list;
-    `names` says which topic a list belongs to, for messages and results.
+    Attributes:
+        names: the topic's name of each list, for messages and results.
+        topics: `(n_lists,)`, the topic's index of each list.
+        items: `(n_items,)`, the model's input: indices of items, or of rows of features.
+        relevance: `(n_items,)`, the relevance labels.
+        lists: the limits of the lists.
     """
 
     names: Sequence[str]
@@ -26,7 +30,7 @@ class Part:
     lists: Lists
 
     def batch(self, index: Tensor) -> "Part":
-        """The lists of `index`, in that order."""
+        """Return the lists of `index`, in that order, without names."""
         sizes = self.lists.sizes.index_select(0, index)
         lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
         picked = lists.position + lists.spread(self.lists.offsets.index_select(0, index))
@@ -37,15 +41,15 @@ class Part:
         return Part([], topics, items, relevance, lists)
 
 
-# Scores of all items of a part, flat.
+# Returns the scores of all items of a part, flat.
 Scorer = Callable[[nn.Module, Part], Tensor]
 
-# What the next epoch trains on, where every epoch draws its own lists.
+# Draws the lists of the next epoch.
 Draw = Callable[[], Part]
 
 
 def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
-    """Scores of all items of `part`, without gradients."""
+    """Return the scores of all items of `part`, without gradients."""
     model.eval()
     with torch.no_grad():
         return scorer(model, part)
@@ -55,7 +59,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Measuring(Generic[Name]):
-    """The mean metrics of several parts, whose lists are scored and sorted together."""
+    """Computes the mean metrics of several parts, whose lists are scored and sorted together."""
 
     def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric]) -> None:
         self._metrics, self._names = metrics, list(parts)
@@ -68,7 +72,7 @@ class Measuring(Generic[Name]):
         return self._joined
 
     def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
-        """The parts' mean metrics, from the scores of `joined`."""
+        """Return the mean metrics of each part, from the scores of `joined`."""
         values = evaluate(self._metrics, scores, self._joined.relevance, self._joined.lists.offsets)
         means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
         for metric, all_values in values.items():
@@ -78,7 +82,7 @@ class Measuring(Generic[Name]):
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """The lists of all `parts`, one part after the other."""
+    """Concatenate the lists of all `parts`."""
     if len(parts) == 1:
         return parts[0]
     sizes = torch.cat([part.lists.sizes for part in parts])

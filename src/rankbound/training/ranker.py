@@ -1,7 +1,7 @@
-"""A trained ranker as one file, and what it does: score items by their features.
+"""A trained ranker: scores items by their features, and is saved as one file.
 
-The file is safetensors: weights and feature scaling as tensors, everything else as JSON in its header. Reading it runs
-no code of the file's own.
+The file is safetensors: weights and feature scaling are tensors, everything else is JSON in the header. Loading it
+executes no code from the file.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MODELS = ("linear", "mlp")
 
-# The header's key, and the version of what stands there.
+# The header's metadata key, and the version of its content.
 HEADER = "rankbound"
 FORMAT = "ranker/1"
 
@@ -36,19 +36,25 @@ _ROWS_AT_ONCE = 2**16
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """How a ranker is trained: all that decides its weights, beside the data.
+    """The settings of a ranker's training.
 
     Attributes:
-        loss: what `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
-        bound: the bound of a metric's loss; temperature: of its smooth ranks, in units of the scores.
+        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
+        bound: the bound of a metric's loss.
+        temperature: of the loss' smooth ranks, in units of the scores.
         model: `linear`, a weight per feature, or `mlp`, a network with layers of `hidden` widths and `activation`.
-        scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items, so that an item's
-            score depends on that item alone; `query` spreads every feature over 0 .. 1 within each list, as LETOR
-            does, which takes out what differs between topics, and needs whole lists to score; `none` leaves them.
-        epochs, learning_rate, batch_size: Adam, with so many topics a step.
-        metric: by which the validation topics pick the epoch; without any the last one counts.
-        validation_share: of the topics, drawn by `seed`, where no validation lists are given.
-        seed: of initial weights, order of batches and validation topics; losses and bounds don't change what is drawn.
+        scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
+            does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
+            removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
+        epochs: passes over the training topics.
+        learning_rate: of Adam.
+        batch_size: topics per step.
+        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
+        validation_share: share of topics held out for validation without validation lists, drawn by `seed`.
+        seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
+
+    Raises:
+        ValueError: a setting is unknown or out of range.
     """
 
     loss: str = "nDCG"
@@ -79,13 +85,13 @@ class Recipe:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
 
     def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
-        """The model with fresh weights."""
+        """Return the model with initial weights."""
         return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """A trained model with its feature scaling; `record` has the epoch, its validation metric, counts and versions."""
+    """A trained model with its feature scaling; `record` holds epoch, validation metric, counts and versions."""
 
     recipe: Recipe
     feature_names: Sequence[str]
@@ -94,14 +100,14 @@ class Ranker:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def score(self, features: Any, offsets: ArrayLike | None = None) -> Any:
-        """Scores of items: higher stands above. A NumPy array, or a tensor if `features` is one.
+        """Return the scores `(n_items,)`, higher is better, as a NumPy array, or as a tensor if `features` is one.
 
         Args:
             features: `(n_items, d)`, columns in the order of `feature_names`.
-            offsets: `(n_lists + 1,)`, the lists' limits, which only `query` scaling needs.
+            offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Raises:
-            ValueError: for another number of features, features that are not finite, or offsets that are not there.
+            ValueError: wrong number of features, features that are not finite, or missing offsets.
         """
         rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
@@ -120,7 +126,7 @@ class Ranker:
         return scores if isinstance(features, Tensor) else scores.numpy()
 
     def score_lists(self, lists: "JudgedLists") -> "Run":
-        """A run of judged lists, whose features are found by their names; DataError names one that is not there."""
+        """Return the run of judged lists, whose features are matched by name; DataError names a missing one."""
         from rankbound.io.judged import Run
 
         place = {name: index for index, name in enumerate(lists.feature_names)}
@@ -129,13 +135,13 @@ class Ranker:
             raise DataError(f"lists: there is no feature {missing[0]!r}, which the ranker was trained with")
         features = lists.features
         if list(lists.feature_names) != list(self.feature_names):
-            # Row by row in memory again: the layout would show in a score's last digits.
+            # Restore row-major order: the memory layout affects the last digits of scores.
             features = np.ascontiguousarray(features[:, [place[name] for name in self.feature_names]])
         scores = self.score(features, lists.offsets)
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker as one safetensors file, which appears whole or not at all."""
+        """Write the ranker as one safetensors file, atomically."""
         from rankbound.io.tensor_files import write_sealed
 
         header = {
@@ -150,10 +156,14 @@ class Ranker:
 
 
 def load(path: str | os.PathLike[str]) -> Ranker:
-    """The ranker that `Ranker.save` or `rankbound train` wrote; DataError says why a file is none."""
+    """Load a ranker that `Ranker.save` or `rankbound train` wrote.
+
+    Raises:
+        DataError: the file is missing, damaged, or not a ranker.
+    """
     header, tensors = _read(path)
     try:
-        known = {one.name for one in fields(Recipe)}
+        known = {setting.name for setting in fields(Recipe)}
         recipe = Recipe(**{name: value for name, value in header["recipe"].items() if name in known})
         recipe = Recipe(**{**asdict(recipe), "hidden": tuple(recipe.hidden)})
         names = _feature_names(header["feature_names"])
@@ -181,9 +191,9 @@ def _check_numbers(tensors: Mapping[str, Tensor]) -> None:
 
 
 def _model(recipe: Recipe, n_features: int, weights: Mapping[str, Tensor]) -> nn.Module:
-    """The recipe's model with these weights: built without memory, since a header may claim layers of any width."""
+    """Return the recipe's model with these weights; it is built without memory, as a header may claim any width."""
     if len(recipe.hidden) > len(weights):
-        raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors of them")
+        raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
     with torch.device("meta"):
         model = recipe.build(n_features)
     model.load_state_dict(weights, assign=True)
@@ -199,13 +209,14 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tenso
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else f"no safetensors file ({error})"
-        raise DataError(f"{path}: {reason}; expected what `rankbound train` wrote") from error
+        missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if missing else f"not a safetensors file ({error})"
+        raise DataError(f"{path}: {reason}; expected a model that `rankbound train` wrote") from error
     try:
         header = json.loads(metadata.get(HEADER, "{}"))
     except (ValueError, RecursionError):
         header = {}
-    found = header.get("format") if isinstance(header, dict) else None
-    if found != FORMAT:
-        raise DataError(f"{path}: found {found or 'tensors without a header of ours'}, expected a ranker ({FORMAT})")
+    format_name = header.get("format") if isinstance(header, dict) else None
+    if format_name != FORMAT:
+        raise DataError(f"{path}: found {format_name or 'no header of a ranker'}, expected a ranker ({FORMAT})")
     return header, tensors

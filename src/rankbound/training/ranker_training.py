@@ -1,4 +1,4 @@
-"""Training a ranker on one's own judged lists, outside any study."""
+"""Train a ranker on judged lists."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,21 +34,22 @@ def train_ranker(
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
     **recipe: Any,
 ) -> Ranker:
-    """Train a ranker: `train_ranker(lists, loss="nDCG", bound="min-max", model="mlp")`.
+    """Train a ranker, as in `train_ranker(lists, loss="nDCG", bound="min-max", model="mlp")`.
 
-    The first epoch that scores best on the validation topics counts; they don't train.
+    The ranker has the weights of the epoch with the best validation metric, the first one on ties. Validation topics
+    are not trained on.
 
     Args:
-        lists: judged lists, as `read_lists` gives them.
-        validation: other judged lists with the same features; without them, `validation_share` of the topics.
+        lists: judged lists, such as `read_lists` returns.
+        validation: judged lists with the same features; by default, `validation_share` of the topics is held out.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
-        on_epoch: called after every epoch, for progress.
+        on_epoch: called after every epoch, to show progress.
         recipe: the fields of `Recipe`.
 
     Raises:
-        ValueError: for a recipe with an unknown loss, bound, metric or value.
-        DataError: for lists from which nothing can be learned, or by which no epoch can be picked.
-        TrainingError: for a loss or score that is not finite.
+        ValueError: unknown loss, bound or metric, or a setting out of range.
+        DataError: no training list is informative, or the metric is undefined on all validation topics.
+        TrainingError: a loss or score is not finite.
     """
     chosen = Recipe(**recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
@@ -56,7 +57,7 @@ def train_ranker(
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     training, held_out, features = _parts(lists, validation, chosen)
     if not bool(objective.informative(training.relevance, training.lists).any()):
-        raise DataError("no training topic can teach anything: each needs a relevant item, and one that is less so")
+        raise DataError("no training topic is informative: expected at least one with two different relevance labels")
     if held_out is not None:
         _require_judgeable(held_out, judge)
     scaling = Scaling.fitted(chosen.scale, features.index_select(0, training.items))
@@ -89,12 +90,12 @@ def train_ranker(
 def _judge(text: str) -> Metric:
     judge = metric(text)
     if not judge.higher_is_better:
-        raise ValueError(f"metric {text}: lower is better; expected one whose best epoch is its highest")
+        raise ValueError(f"metric {text}: lower is better; expected a metric whose higher values are better")
     return judge
 
 
 def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None, Tensor]:
-    """The training and the validation part, whose items are rows of the features, and these features."""
+    """Return the training and the validation part, and the features, whose row numbers are the parts' items."""
     every = _part(lists, 0)
     features = column_tensor(lists.features, "features")
     if validation is not None:
@@ -106,7 +107,7 @@ def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recip
         return every, None, features
     count = len(every.lists)
     if count < 2:
-        raise DataError(f"found {count} topics, expected two or more: one trains, one validates; or a share of 0")
+        raise DataError(f"found {count} topics, expected two or more, to train and to validate; or a share of 0")
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
     picked = [part.sort().values for part in (shuffled[held:], shuffled[:held])]
@@ -124,7 +125,7 @@ def _part(lists: "JudgedLists", first_row: int) -> Part:
 
 
 def _lists(lists: "JudgedLists", validation: "JudgedLists | None") -> Lists:
-    """Of all rows of features."""
+    """Return the lists of all rows of features."""
     offsets = as_tensor(lists.offsets, "offsets")
     if validation is not None:
         offsets = torch.cat([offsets, offsets[-1] + as_tensor(validation.offsets, "offsets")[1:]])
@@ -145,7 +146,7 @@ def _scorer(features: Tensor) -> Callable[[nn.Module, Part], Tensor]:
 
 
 def _require_judgeable(part: Part, judge: Metric) -> None:
-    """Whether a metric is defined depends on the relevance alone, so that any scores tell."""
+    """Raise DataError if the metric is undefined on all lists, which depends on their relevance labels alone."""
     scores = torch.zeros(part.lists.n_items)
     if bool(evaluate([judge], scores, part.relevance, part.lists.offsets)[str(judge)].isnan().all()):
         raise DataError(f"{judge} is undefined on all validation topics: none has a relevant item")

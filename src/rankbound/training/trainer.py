@@ -1,7 +1,7 @@
-"""One trainer for every torch model: batches of lists, an optimiser, and a record of every epoch.
+"""The trainer of all torch models: batches of lists, an optimiser, and a record of every epoch.
 
-It knows nothing of files. Which epoch counts is chosen per *selection*: by a part's metric, or the last one. Several
-models (folds, seeds) may take their steps together: that pays where each operation costs more than its numbers do.
+A *selection* picks an epoch: the one with the best metric on a part, or the last one. Several models (folds, seeds) may
+be trained in joint steps, which is faster if the overhead of operations exceeds their arithmetic.
 """
 
 import math
@@ -22,15 +22,12 @@ from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, pred
 
 
 class TrainingError(RankboundError):
-    """A training that cannot go on: a loss or a score that is NaN or infinite."""
+    """A training cannot continue: a loss or a score is NaN or infinite."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train: one learning rate and epoch budget for all losses and bounds of a data set and model.
-
-    `optimiser` is `adam` or `sgd`.
-    """
+    """Settings of a training: learning rate, number of epochs, lists per batch, and `adam` or `sgd`."""
 
     learning_rate: float
     epochs: int
@@ -40,13 +37,13 @@ class Settings:
 
 @dataclass(frozen=True)
 class Learner:
-    """A model in training, with what is its own when several train together.
+    """A model to train, with its data.
 
     Attributes:
-        scorer: gives the scores of a part's items under the model.
+        scorer: computes the scores of a part's items under the model.
         training: the lists to train on, or a function that draws those of the next epoch.
-        parts: parts to measure by name, such as `validation` and `test`.
-        generator: the source of the batches' order, on the CPU.
+        parts: parts to evaluate by name, such as `validation` and `test`.
+        generator: random generator of the batches' order, on the CPU.
     """
 
     model: nn.Module
@@ -65,23 +62,30 @@ def train(
     selections: Mapping[str, Metric],
     on_epoch: Callable[[Epoch], None] = lambda epoch: None,
 ) -> list[Trained]:
-    """Train the learners' models, measuring each on its parts after every epoch.
+    """Train the learners' models, and evaluate each on its parts after every epoch.
 
-    Their steps are taken together, with one loss of all their lists, whose gradients are each model's own: what one
-    learns is what it would learn alone, up to rounding.
+    All learners take a step together, with one call of the loss on all their lists. Their gradients are independent:
+    up to rounding, each model is trained as it would be alone.
 
     Args:
+        learners: the models to train, with their data.
+        loss: the loss to minimise; a step uses the mean over the batch's informative lists.
+        settings: learning rate, epochs, batch size and optimiser.
         monitored: metrics whose means are recorded every epoch.
-        selections: the metric by which each named part picks an epoch; the first best one counts. The last epoch is
+        selections: the metric by which each named part selects an epoch, the first one on ties. The last epoch is
             always kept too, under `last`.
-        on_epoch: called after every epoch of every learner, for progress.
+        on_epoch: called after every epoch of every learner, to show progress.
+
+    Returns:
+        The record of each learner, in their order.
 
     Raises:
-        TrainingError: when a loss or a score is NaN or infinite, with the epoch and the list.
+        TrainingError: a loss or a score is NaN or infinite; the message names the epoch and the topic.
     """
     courses = [_Course(learner, loss, settings) for learner in learners]
     measuring = Measuring(
-        {(place, name): part for place, one in enumerate(learners) for name, part in one.parts.items()}, monitored
+        {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
+        monitored,
     )
     for number in range(1, settings.epochs + 1):
         for step in zip_longest(*(course.batches() for course in courses)):
@@ -94,7 +98,7 @@ def train(
 
 
 class _Course:
-    """A learner on its way: its optimiser, this epoch's lists, and what is recorded."""
+    """A learner's training: its optimiser, the current epoch's lists, and the record."""
 
     def __init__(self, learner: Learner, loss: RankingLoss, settings: Settings) -> None:
         self.learner = learner
@@ -104,7 +108,7 @@ class _Course:
         self._draw()
 
     def batches(self) -> Iterator["_Batch"]:
-        """A new epoch's batches, but for those that teach nothing."""
+        """Yield the batches of a new epoch that have informative lists."""
         if self._trained.epochs and not isinstance(self.learner.training, Part):
             self._draw()
         self._losses: list[Tensor] = []
@@ -118,27 +122,27 @@ class _Course:
                 yield _Batch(self, self._part.batch(index.to(self._part.lists.device)), counted, index)
 
     def topic(self, index: int) -> str:
-        """The topic of one of this epoch's lists."""
+        """Return the topic of one of this epoch's lists."""
         return self._part.names[index]
 
     def step(self, batch_sum: Tensor) -> None:
-        """Move the model by the gradients that a batch left."""
+        """Update the model by the gradients of a batch."""
         self._losses.append(batch_sum)
         self._norms.append(torch.stack([gradient.norm() for gradient in self._optimiser.gradients()]).norm())
         self._optimiser.step()
 
     def progress(self) -> tuple[float, float]:
-        """The epoch's mean loss of the lists that teach something, and its mean gradient norm."""
-        # Fetched once an epoch: asking a GPU for a number waits for all that was started on it.
+        """Return the epoch's mean loss over informative lists, and its mean gradient norm."""
+        # Fetched once an epoch: reading a number from a GPU waits for all its queued work.
         total, norms = (sum(torch.stack(v).tolist()) if v else 0.0 for v in (self._losses, self._norms))
         return total / max(int(self._informative.sum()), 1), norms / max(len(self._norms), 1)
 
     def scores(self) -> Tensor:
-        """Of the items of all measured parts, one part after the other."""
+        """Return the scores of all evaluated items, part by part."""
         return predict(self.learner.model, self.learner.scorer, self._measured)
 
     def finish(self, epoch: Epoch, selections: Mapping[str, Metric]) -> Epoch:
-        """Record an epoch, and keep its model where it is the best so far."""
+        """Record an epoch, and keep its model if it is the best so far."""
         self._trained.epochs.append(epoch)
         for name, metric in selections.items():
             score, best = epoch.metrics[name][str(metric)], self._trained.selected.get(name)
@@ -147,7 +151,7 @@ class _Course:
         return epoch
 
     def finished(self, epochs: int) -> Trained:
-        """The record, with the last model."""
+        """Return the record, with the last model."""
         self._trained.selected[LAST] = Selected(epochs, math.nan, self._weights())
         return self._trained
 
@@ -162,7 +166,7 @@ class _Course:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Some lists of a course: which ones they are, and how many of them teach something."""
+    """A batch of a course: its lists, their indices, and the number of informative ones."""
 
     course: _Course
     part: Part
@@ -175,15 +179,15 @@ class _Batch:
 
 
 def _take(batches: Sequence[_Batch], loss: RankingLoss, number: int) -> None:
-    """One step of every learner, each by the mean loss of its own batch."""
+    """Take one step of every learner, each by the mean loss of its own batch."""
     together = joined([batch.part for batch in batches])
     try:
         losses = _losses(torch.cat([batch.scores() for batch in batches]), together, loss)
-    except _NotFiniteList as found:
+    except _NotFiniteList as error:
         places = [(batch, place) for batch in batches for place in batch.index.tolist()]
-        batch, place = places[found.place]
+        batch, place = places[error.place]
         raise TrainingError(
-            f"epoch {number}: the {found.what} of topic {batch.course.topic(place)} is not a finite number; nothing "
+            f"epoch {number}: the {error.what} of topic {batch.course.topic(place)} is not a finite number; nothing "
             "of this training was kept. Lower the learning rate, or look for features that are NaN or very large."
         ) from None
     sums = [own.sum() for own in torch.split(losses, [len(batch.index) for batch in batches])]
