@@ -1,5 +1,5 @@
-"""Side by side with public libraries: how long, how much memory, and how many times ours.
+"""Benchmarks against public libraries: time, memory, and their ratios to ours.
 
-`python -m benchmarks --help` says how to run it; docs/benchmarks.md what is measured, and how. A file is one question;
-`timing` races the contenders, `report` and `plot` show what came out.
+`python -m benchmarks --help` lists the options; docs/benchmarks.md describes the method. Each question is a file;
+`timing` races the contenders, `report` and `plot` render the results.
 """

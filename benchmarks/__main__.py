@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run the questions, each under its allocator settings, and write tables and the figure."""
+"""`python -m benchmarks`: run the questions under their allocator settings, and write the tables and the figure."""
 
 import argparse
 import json
@@ -19,16 +19,16 @@ PAGE, PAGE_FIGURE = "benchmarks_results.md", "images/benchmarks_loss.svg"
 
 EXAMPLES = """\
 examples:
-  python -m benchmarks --quick                  does everything work? a minute or two, small sizes
+  python -m benchmarks --quick                  a check that everything works: small sizes, a minute or two
   python -m benchmarks                          all questions, about a quarter of an hour on two cores
-  python -m benchmarks --only loss evaluation   two of them; the tables of the others stay as they are
-  python -m benchmarks --report --write-docs    no measuring: docs/ from what earlier runs left
-Libraries that are not installed are named and left out; `make bench` installs them all. Let nothing else run meanwhile.
+  python -m benchmarks --only loss evaluation   two of the questions; the tables of the others are kept
+  python -m benchmarks --report --write-docs    no measurements: docs/ from earlier results
+Libraries that are not installed are reported and left out; `make bench` installs them all. Use an idle machine.
 """
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, and print the page; the status is 1 if a question failed."""
+    """Run the questions and print the page; return 1 if a question failed."""
     chosen = _parser().parse_args(arguments)
     folder = chosen.out / "quick" if chosen.quick else chosen.out
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,29 +45,37 @@ def main(arguments: list[str] | None = None) -> int:
             shutil.copyfile(folder / FIGURE, DOCS / PAGE_FIGURE)
     print(page.read_text("utf-8"))
     for name in failed:
-        print(f"benchmarks: {name} failed; its table is missing or old", file=sys.stderr)
+        print(f"benchmarks: {name} failed; its table is missing or outdated", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
-        description="Time and memory side by side with public libraries.",
+        description="Compare time and memory with public libraries.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="QUESTION", help=", ".join(NAMES))
-    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, into a folder of their own")
-    parser.add_argument("--no-peers", action="store_true", help="ours alone")
-    parser.add_argument("--threads", type=int, metavar="N", default=usable_cores(), help="for everybody (all cores)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "benchmarks" / "results", help="results")
-    parser.add_argument("--report", action="store_true", help="measure nothing, write tables and figure only")
-    parser.add_argument("--write-docs", action="store_true", help=f"write docs/{PAGE} and docs/{PAGE_FIGURE}, too")
+    parser.add_argument("--quick", action="store_true", help="small sizes and few rounds, in a separate folder")
+    parser.add_argument("--no-peers", action="store_true", help="measure only rankbound")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        metavar="N",
+        default=usable_cores(),
+        help="threads of all contenders (default: all cores)",
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", default=ROOT / "benchmarks" / "results", help="folder of the results"
+    )
+    parser.add_argument("--report", action="store_true", help="measure nothing, only write tables and figure")
+    parser.add_argument("--write-docs", action="store_true", help=f"also write docs/{PAGE} and docs/{PAGE_FIGURE}")
     return parser
 
 
 def _run_all(chosen: argparse.Namespace, folder: Path) -> list[str]:
-    """Each question under each of its settings, in a fresh process; the names of those that failed."""
+    """Run each question under each of its settings, in a new process; return the names of those that failed."""
     machines_path = folder / MACHINES
     machines = json.loads(machines_path.read_text("utf-8")) if machines_path.exists() else {}
     failed = []
@@ -96,13 +104,13 @@ def _run_one(chosen: argparse.Namespace, name: str, setting: str, out: Path) -> 
         "JAX_PLATFORMS": "cpu",
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     }
-    flags = [flag for flag, given in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if given]
+    flags = [flag for flag, is_set in (("--quick", chosen.quick), ("--no-peers", chosen.no_peers)) if is_set]
     command = [sys.executable, "-m", "benchmarks.worker", name, str(out), *flags]
     return subprocess.run(_on_cores(chosen.threads) + command, env=environment, check=False).returncode == 0
 
 
 def _on_cores(threads: int) -> list[str]:
-    """XLA and Arrow go by the cores that they may use, so with fewer threads there are fewer cores."""
+    """Return a prefix that restricts a command to as many cores as threads, by which XLA and Arrow choose theirs."""
     if threads >= usable_cores() or shutil.which("taskset") is None:
         return []
     cores = sorted(os.sched_getaffinity(0))[:threads]

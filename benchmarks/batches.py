@@ -1,4 +1,4 @@
-"""Generated lists: scores and relevance as flat tensors with offsets, and the same padded for who needs it."""
+"""Generated lists: scores and relevance as flat tensors with offsets, or padded for libraries that need padding."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ MOVIELENS_RELEVANT = {
     0.99: 607,
     1.0: 1227,
 }
-"""Quantile -> relevant movies per user of MovieLens latest-small, the 412 users with at least 25 (counted)."""
+"""Quantile -> relevant movies per user, counted over the 412 users of MovieLens latest-small with at least 25."""
 
 NEGATIVES_PER_RELEVANT = (1, 2, 3)
 """The thesis' negative sampling ratios: a list has 2, 3 or 4 times as many items as relevant ones."""
@@ -28,7 +28,7 @@ NEGATIVES_PER_RELEVANT = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Batch:
-    """Lists one after the other: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
+    """Concatenated lists: `scores` (float32) and `relevance` (0 or 1) of all items, `sizes` of the lists."""
 
     scores: Tensor
     relevance: Tensor
@@ -40,11 +40,11 @@ class Batch:
 
     @property
     def relevant(self) -> tuple[int, ...]:
-        """Relevant items of each list."""
+        """The number of relevant items of each list."""
         return tuple(int(part.sum()) for part in torch.split(self.relevance, self.sizes))
 
     def padded(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, relevance and which places hold an item, each `(n_lists, longest)`; pads are 0."""
+        """Return scores, relevance and the mask of items, each `(n_lists, longest)`, padded with 0."""
         mask = torch.arange(max(self.sizes)) < torch.tensor(self.sizes)[:, None]
         scores, relevance = (
             torch.zeros(mask.shape, dtype=values.dtype).masked_scatter(mask, values)
@@ -54,17 +54,17 @@ class Batch:
 
 
 def one_list(n: int, seed: int = 0) -> Batch:
-    """A list of `n` items with standard normal scores, a tenth of them relevant."""
+    """Return a list of `n` items with standard normal scores, a tenth of them relevant."""
     return _batch([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
 
 
 def movielens_lists(count: int, seed: int = 0) -> Batch:
-    """`count` lists at equally spaced quantiles of MovieLens' sizes, the negative sampling ratios in turn."""
+    """Return `count` lists at equally spaced quantiles of MovieLens' sizes; the negative sampling ratios alternate."""
     return _batch(movielens_sizes(count), seed)
 
 
 def movielens_sizes(count: int) -> list[tuple[int, int]]:
-    """Items and relevant items of `count` lists; quantiles between those in the table follow a straight line."""
+    """Return the numbers of items and relevant items of `count` lists, by linear interpolation of the quantiles."""
     quantiles = (np.arange(count) + 0.5) / count
     relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
     ratios = np.resize(NEGATIVES_PER_RELEVANT, count)

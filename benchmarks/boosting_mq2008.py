@@ -1,8 +1,8 @@
-"""`python -m benchmarks.boosting_mq2008`: smooth, bounded objectives beside LightGBM's own lambdarank on MQ2008.
+"""`python -m benchmarks.boosting_mq2008`: compare smooth, bounded objectives with LightGBM's lambdarank on MQ2008.
 
-Five folds as published. All methods grow the same kind of trees; the number of trees is the one at which the
-validation part's mean nDCG@10 is best. Every figure is a mean over the test topics that have a relevant document; a
-topic's value is its mean over the seeds. Differences are paired by topic.
+The five folds are those published. All methods use the same tree settings; the number of trees maximises the mean
+nDCG@10 of the validation split. Every figure is a mean over the test topics that have a relevant document; a topic's
+value is its mean over the seeds. Differences are paired by topic.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from rankbound_study.data.sources import SOURCES, RawFile
 
 Array = npt.NDArray[Any]
 Part = tuple[Array, Array, Array]
-"""Features, grades, and the sizes of the topics."""
+"""Features, relevance labels, and the sizes of the lists."""
 
 BASELINE = "lambdarank"
 CHOSEN_BY = "nDCG@10"
@@ -67,12 +67,12 @@ class Result:
     trees: int
 
     def of_topics(self, metric: str) -> Array:
-        """Each topic's mean over the seeds; NaN where the metric is undefined."""
+        """Return each topic's mean over the seeds; NaN if the metric is undefined."""
         return np.asarray(self.values[metric].mean(axis=0))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, and write each topic's values and the table of differences."""
+    """Train all methods, and write the values of each topic and the table of differences."""
     chosen = _parser().parse_args(arguments)
     torch.set_num_threads(1)
     chosen.out.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> None:
     results: dict[str, Result] = {}
     for method, options in METHODS.items():
         runs = [[_run(options, parts, seed) for parts in folds] for seed in range(chosen.seeds)]
-        values = {name: np.stack([np.concatenate([one[name] for one, _ in run]) for run in runs]) for name in METRICS}
+        values = {name: np.stack([np.concatenate([fold[name] for fold, _ in run]) for run in runs]) for name in METRICS}
         results[method] = Result(values, int(np.median([trees for run in runs for _, trees in run])))
         print(_row(method, results), flush=True)
     rows = [_row(method, results) for method in METHODS]
@@ -92,14 +92,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.boosting_mq2008", description=__doc__)
-    parser.add_argument("--data", type=Path, default=Path("data/boosting_mq2008"), help="where the data go")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="where the tables go")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds of the choice of features for each tree")
+    parser.add_argument("--data", type=Path, default=Path("data/boosting_mq2008"), help="folder of the data")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds, which sample the features of each tree")
     return parser
 
 
 def _folds(folder: Path) -> list[dict[str, Part]]:
-    """The parts of each of the five folds; the archive comes from the mirror, or is downloaded."""
+    """Return the splits of the five folds; the archive is read from the mirror, or downloaded."""
     lists, folds = folder / "lists.parquet", folder / "folds.parquet"
     if not folds.exists():
         source = SOURCES["mq2008"]
@@ -107,7 +107,7 @@ def _folds(folder: Path) -> list[dict[str, Part]]:
         fold_lists(lists, folds)
     features = read_features(lists).astype(np.float64)
     labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in labels])])
+    offsets = np.concatenate([[0], np.cumsum([len(list_labels) for list_labels in labels])])
     part = read_table(folds, "list-folds").column("fold").to_numpy()
 
     def select(topics: Array) -> Part:
@@ -119,7 +119,7 @@ def _folds(folder: Path) -> list[dict[str, Part]]:
 
 
 def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> tuple[dict[str, Array], int]:
-    """The test topics' values and the number of trees of one fold and seed."""
+    """Return the test topics' values and the number of trees of one fold and seed."""
     objective = rb.boosting_objective(**options) if options else BASELINE
     parameters = {**TREES, "objective": objective, "seed": seed}
     train, validation = (
@@ -163,12 +163,12 @@ def _row(method: str, results: Mapping[str, Result]) -> str:
 
 
 def _hessians(results: Mapping[str, Result]) -> list[str]:
-    """What the exact Hessian gains over the constant one, by loss."""
+    """Return the table of the differences between exact and constant Hessian, by loss."""
     lines = [
         "| exact less constant Hessian | " + " | ".join(f"{name} | p" for name in METRICS) + " |",
         "|---|" + ":--|--:|" * len(METRICS),
     ]
-    for method in filter(lambda one: one + CONSTANT in results, results):
+    for method in filter(lambda name: name + CONSTANT in results, results):
         cells = [method]
         for name in METRICS:
             gains = results[method].of_topics(name) - results[method + CONSTANT].of_topics(name)
@@ -178,7 +178,7 @@ def _hessians(results: Mapping[str, Result]) -> list[str]:
 
 
 def _difference(paired: Array) -> list[str]:
-    """Mean with its interval, and the p-value of the hypothesis that signs are random."""
+    """Return the mean with its interval, and the p-value of a sign-flip test."""
     test = stats.permutation_test(
         (paired,), np.mean, permutation_type="samples", n_resamples=9_999, vectorized=True, rng=0
     )

@@ -1,4 +1,4 @@
-"""Question 5: how long does it take to tabulate how a metric is distributed over random orders?"""
+"""Question 5: how long does it take to tabulate the distribution of a metric over random orders?"""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ _DRAWN_AT_ONCE, _DRAWN_SINGLY = 1_500, 200
 
 
 def measure(run: Run) -> list[Row]:
-    """One race for all tables of a set of sizes."""
+    """Race the contenders once for all tables of a set of sizes."""
     pairs = movielens_sizes(_QUICK_LISTS if run.quick else LISTS)
     run.tell(f"{len(pairs)} sizes, {len(METRICS)} metrics")
     contenders = [
@@ -56,7 +56,7 @@ def _order_by_order(pairs: list[tuple[int, int]], samples: int) -> None:
         scores = np.empty((samples, len(METRICS)))
         for row in scores:
             ranks = np.flatnonzero(generator.permutation(relevance)) + 1
-            found = np.arange(1, p + 1)
-            row[:] = discounts[ranks - 1].sum() / ideal, (found / ranks).mean(), (ranks - found).sum()
+            counts = np.arange(1, p + 1)
+            row[:] = discounts[ranks - 1].sum() / ideal, (counts / ranks).mean(), (ranks - counts).sum()
         for column in scores.T:
             np.unique(column, return_counts=True)

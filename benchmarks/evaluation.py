@@ -32,19 +32,19 @@ _NAMES = ("nDCG@10", "AP", "RR", "P@10")
 
 @dataclass(frozen=True)
 class _Runs:
-    """A run as matrices (lists, items): distinct scores, and grades."""
+    """A run as matrices `(n_lists, n_items)` of distinct scores and of relevance labels."""
 
     scores: npt.NDArray[np.float64]
     grades: npt.NDArray[np.int64]
 
     def dicts(self, values: npt.NDArray[Any]) -> dict[str, dict[str, Any]]:
-        """Topic -> item -> value, as TREC's tools want it."""
+        """Return topic -> item -> value, the input of TREC's tools."""
         items = [f"d{place}" for place in range(values.shape[1])]
         return {f"q{row}": dict(zip(items, line, strict=True)) for row, line in enumerate(values.tolist())}
 
 
 def measure(run: Run) -> list[Row]:
-    """One race; before it, all results are compared."""
+    """Check that all results agree, and race the contenders once."""
     lists = _QUICK_LISTS if run.quick else LISTS
     runs = _generate(lists)
     entrants = _ENTRANTS if run.peers else _ENTRANTS[:1]
@@ -57,7 +57,7 @@ def measure(run: Run) -> list[Row]:
             rows.append(Row(size, lists, name, note=f"{package} is not installed"))
             continue
         run.tell(f"preparing {name}")
-        # The first time loads and compiles.
+        # The first call loads and compiles.
         prepare(_generate(_FEW_LISTS))()
         begin = time.perf_counter()
         call = prepare(runs)
@@ -74,7 +74,7 @@ def _generate(lists: int) -> _Runs:
     scores = generator.permuted(np.tile(np.arange(ITEMS) / ITEMS, (lists, 1)), axis=1)
     scores += generator.random(scores.shape) / (2 * ITEMS)
     grades = generator.choice(len(_GRADE_SHARES), size=scores.shape, p=_GRADE_SHARES)
-    # Undefined metrics count differently from library to library; here every list has something relevant.
+    # Libraries treat undefined metrics differently, so every list has a relevant item.
     grades[:, 0] = np.maximum(grades[:, 0], 1)
     return _Runs(scores, grades)
 
@@ -82,8 +82,8 @@ def _generate(lists: int) -> _Runs:
 def _check_agreement(contenders: list[Contender]) -> None:
     expected: Any = contenders[0].call()
     for contender in contenders[1:]:
-        found: Any = contender.call()
-        for name, mean in found.items():
+        means: Any = contender.call()
+        for name, mean in means.items():
             if not abs(mean - expected[name]) <= 1e-9:
                 raise ArithmeticError(f"{contender.name}: found {mean} as the mean {name}, expected {expected[name]}")
 

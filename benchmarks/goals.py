@@ -1,4 +1,4 @@
-"""The marks that the project set itself, and whether these results reach them."""
+"""The project's performance goals, and their outcomes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _EVALUATORS = ("ranx", "pytrec_eval", "ir_measures")
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of one question at one size. `measured` gives it, as (middle, low, high), from the rows of that size."""
+    """A goal for one question at one size; `measured` computes (median, low, high) from the rows of that size."""
 
     what: str
     question: str
@@ -25,17 +25,17 @@ class Goal:
 
     @property
     def at_most(self) -> bool:
-        """Whether less is better: for seconds and megabytes, not for ratios."""
+        """True if lower is better: for seconds and megabytes, not for ratios."""
         return self.unit != "x"
 
     def reached(self, value: float) -> bool:
-        """Whether the value is on the right side of the limit."""
+        """Return True if the value reaches the limit."""
         return value <= self.limit if self.at_most else value >= self.limit
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A goal, and what came out under one allocator setting."""
+    """A goal, with its measured value under one allocator setting."""
 
     goal: Goal
     setting: str
@@ -45,13 +45,13 @@ class Outcome:
 
 
 def outcomes(results: Results) -> Iterator[Outcome]:
-    """What the results say about each goal; those that were not measured are missing."""
+    """Yield the outcomes of all goals that were measured."""
     for goal in GOALS:
         for (question, setting), rows in results.items():
             here = [row for row in rows if goal.n in (None, row.n) and not row.left_out]
-            found = goal.measured(here) if question == goal.question else None
-            if found is not None:
-                yield Outcome(goal, setting, *found)
+            measured = goal.measured(here) if question == goal.question else None
+            if measured is not None:
+                yield Outcome(goal, setting, *measured)
 
 
 def _ours(rows: list[Row]) -> tuple[float, float, float] | None:
@@ -60,7 +60,7 @@ def _ours(rows: list[Row]) -> tuple[float, float, float] | None:
 
 
 def _times(*names: str) -> Callable[[list[Row]], tuple[float, float, float] | None]:
-    """How many times our time the fastest of these takes."""
+    """Return the function that computes the time of the fastest of these contenders, as a multiple of ours."""
 
     def measured(rows: list[Row]) -> tuple[float, float, float] | None:
         ratios = [(row.ratio, row.ratio_low, row.ratio_high) for row in rows if row.contender in names]

@@ -1,4 +1,4 @@
-"""Question 6: how long does it take to bring LETOR text into parquet?"""
+"""Question 6: how long does it take to convert LETOR text to parquet?"""
 
 import tempfile
 import zipfile
@@ -26,7 +26,7 @@ _PARTS, _WIDTH = 5, 46
 
 
 def measure(run: Run) -> list[Row]:
-    """One race over one file in a temporary folder."""
+    """Race the contenders once over one generated file."""
     with tempfile.TemporaryDirectory(prefix="rankbound-letor-") as name:
         folder = Path(name)
         run.tell("writing the text")
@@ -58,7 +58,7 @@ def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
 
 
 def _write(folder: Path, topics: int) -> list[Path]:
-    """Five parts of about equal size, and an archive of them as MQ2008's is laid out, stored without compression."""
+    """Write five parts of about equal size, and an uncompressed archive of them in MQ2008's layout."""
     from rankbound_study.data import synthetic
     from rankbound_study.data.contracts import read_table
 

@@ -20,7 +20,7 @@ QUICK_SIZES = (100, 300, 1_000)
 
 
 def measure(run: Run) -> list[Row]:
-    """A race per size; who would take too long, or too much memory, is left out from then on."""
+    """Run a race per size, without the contenders that would take too long or too much memory."""
     rows: list[Row] = []
     seconds_per_pair: dict[str, float] = {}
     for n in QUICK_SIZES if run.quick else SIZES:

@@ -1,7 +1,7 @@
-"""One step of training with a loss, forward and backward, by each library: (mean loss, gradient of the scores).
+"""One training step of a loss, forward and backward, in each library: (mean loss, gradient of the scores).
 
-All but pytorchltr's compute the same quantity, the smooth nDCG with temperature 1, negated, mean over lists. What is
-built before the step (padding, compilation) is not timed.
+All but pytorchltr's compute the same quantity, the negated smooth nDCG with temperature 1, as a mean over lists.
+Padding and compilation precede the step and are not timed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,17 +18,23 @@ from benchmarks.rows import OURS
 Step = Callable[[], tuple[Any, Any]]
 
 LARGEST_MEMORY = 6e9
-"""Bytes that a step may need by its number of pairs; who needs more is left out."""
+"""Largest number of bytes that a step may need, estimated from its number of pairs."""
 
 _AGREEMENT = 1e-3
-"""Largest relative difference from our loss, and from the length of its gradient, of what claims to be the same."""
+"""Largest relative difference between equal losses, and between the norms of their gradients."""
 
 
 @dataclass(frozen=True)
 class LossContender:
-    """`step(batch)` is ready to be called again and again. `pairs` of a list (n, p) are what its cost grows with.
+    """A loss of a library.
 
-    `bytes_per_pair`, rounded up from what the question `memory` found, predicts what would not fit; 0: not limiting.
+    Attributes:
+        step: prepares the repeatable step of a batch.
+        pairs: the number of pairs of a list (n, p), to which its cost is proportional.
+        bytes_per_pair: predicts the memory of a step, rounded up from the results of `memory`; 0 if it is no limit.
+        package: the package that the contender needs.
+        same: False if the loss is a different one.
+        padded: True if the cost is that of padded lists.
     """
 
     name: str
@@ -40,13 +46,13 @@ class LossContender:
     padded: bool = False
 
     def n_pairs(self, batch: Batch) -> int:
-        """Pairs of all lists, or of all padded lists."""
+        """Return the number of pairs of all lists, padded if the contender pads them."""
         if self.padded:
             return len(batch.sizes) * self.pairs(max(batch.sizes), 0)
         return sum(self.pairs(n, p) for n, p in zip(batch.sizes, batch.relevant, strict=True))
 
     def obstacle(self, batch: Batch) -> str | None:
-        """Why it cannot run on this batch, if so."""
+        """Return the reason why the contender cannot run on this batch, or None."""
         if self.package is not None and find_spec(self.package) is None:
             return f"{self.package} is not installed"
         needed = self.n_pairs(batch) * self.bytes_per_pair
@@ -54,10 +60,10 @@ class LossContender:
 
 
 def check_agreement(steps: Sequence[Step], contenders: Sequence[LossContender]) -> None:
-    """Raise ArithmeticError where a contender that claims our loss has another value, or another gradient."""
-    found = {c.name: _value_and_length(step()) for c, step in zip(contenders, steps, strict=True) if c.same}
-    expected = found[contenders[0].name]
-    for name, values in found.items():
+    """Raise ArithmeticError if a contender of the same loss has another value or another norm of the gradient."""
+    results = {c.name: _value_and_length(step()) for c, step in zip(contenders, steps, strict=True) if c.same}
+    expected = results[contenders[0].name]
+    for name, values in results.items():
         for value, ours, what in zip(values, expected, ("loss", "length of the gradient"), strict=True):
             if not abs(value - ours) <= _AGREEMENT * abs(ours):
                 raise ArithmeticError(f"{name}: found {value} as the {what}, expected {ours}")
@@ -80,7 +86,7 @@ def _ours(method: str) -> Callable[[Batch], Step]:
 
 
 def _direct_torch(batch: Batch) -> Step:
-    """The plain way to write it, list by list: relevant items against all items."""
+    """Prepare the direct formulation, list by list: relevant items against all items."""
     scores = batch.scores.clone().requires_grad_()
     relevant = [part.nonzero().squeeze(1) for part in torch.split(batch.relevance, batch.sizes)]
 
@@ -94,14 +100,14 @@ def _direct_torch(batch: Batch) -> Step:
 
 
 def _list_loss(scores: Tensor, relevant: Tensor) -> Tensor:
-    # The item itself adds a half, which with another half is the 1 that ranks start from.
+    # The item itself contributes a half; with another half, ranks start at 1.
     ranks = 0.5 + torch.sigmoid(scores[None, :] - scores[relevant][:, None]).sum(1)
     ideal = (1 / torch.log2(torch.arange(len(relevant)) + 2)).sum()
     return -(1 / torch.log2(ranks + 1)).sum() / ideal
 
 
 def _padded_torch(batch: Batch) -> Step:
-    """The usual formulation of public code: one tensor (n_lists, longest, longest) of all pairs."""
+    """Prepare the usual formulation of public code: one tensor `(n_lists, longest, longest)` of all pairs."""
     padded, relevance, mask = batch.padded()
     scores = padded.requires_grad_()
     gains = relevance.to(scores.dtype)
@@ -117,9 +123,9 @@ def _padded_torch(batch: Batch) -> Step:
 
 
 def _rax(batch: Batch) -> Step:
-    """Compiled beforehand for this shape; a single list comes without a mask.
+    """Prepare Rax's loss, compiled for this shape; a single list has no mask.
 
-    The loss is what `rax.approx_t12n(rax.ndcg_metric)` stands for; written out, it runs with today's JAX as well.
+    The loss is `rax.approx_t12n(rax.ndcg_metric)`, written out to run with current versions of JAX.
     """
     import jax
     import rax
@@ -135,7 +141,7 @@ def _rax(batch: Batch) -> Step:
 
 
 def _pytorchltr(batch: Batch) -> Step:
-    """LambdaNDCGLoss2: another loss, but what this library has for nDCG."""
+    """Prepare LambdaNDCGLoss2, a different loss: pytorchltr has no smooth nDCG."""
     from pytorchltr.loss import LambdaNDCGLoss2
 
     padded, relevance, _ = batch.padded()

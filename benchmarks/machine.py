@@ -1,4 +1,4 @@
-"""Where a benchmark ran, in one line."""
+"""Describe the machine of a benchmark, and measure its load."""
 
 import os
 import platform
@@ -21,24 +21,24 @@ _PACKAGES = (
     "pyarrow",
 )
 BUSY_CORES = 0.2
-"""Others that use more than this make figures worthless: threads that wait for each other wait for them, too."""
+"""Load by other processes, in cores, above which figures are unusable: threads that synchronise wait for each other."""
 _LOOK = 1.0
-"""Seconds."""
+"""Seconds over which the load is measured."""
 
 
 def describe(threads: int) -> str:
-    """Processor, threads and versions."""
+    """Return processor, threads and versions as one line."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{_processor()}, {threads} threads, {platform.system()}; {python}, {', '.join(_versions())}"
 
 
 def usable_cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cores_in_use() -> float:
-    """How many cores others are using, by a look of a second; 0 where the system does not say."""
+    """Return the number of cores in use by others, measured over a second; 0 if the system does not report it."""
     if not Path("/proc/stat").exists():
         return 0.0
     before = _core_seconds()
@@ -48,7 +48,7 @@ def cores_in_use() -> float:
 
 
 def _core_seconds() -> tuple[float, float]:
-    """Of all cores together since the start, in some unit: all, and idle or waiting for a disk."""
+    """Return the total time and the idle time (including waits for disks) of all cores since boot, in clock ticks."""
     counts = [int(word) for word in Path("/proc/stat").read_text("ascii").splitlines()[0].split()[1:9]]
     return sum(counts), counts[3] + counts[4]
 

@@ -1,6 +1,6 @@
 """Question 3: how much memory does one step of the loss need on one list of N items?
 
-`python -m benchmarks.memory CONTENDER N` is the probe: a process of its own, since memory that was ever used may stay.
+`python -m benchmarks.memory CONTENDER N` is the probe, a separate process, as a process may keep memory that it used.
 """
 
 import os
@@ -25,21 +25,22 @@ _QUICK_SIZES = (1_000,)
 _SHORT_LIST = 100
 _ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE = 40.0
-"""Seconds for a probe, start included."""
+"""Longest run time of a probe in seconds, including its start."""
 _TOO_LONG = f"takes over {_PATIENCE:.0f} s"
 
 
 def measure(run: Run) -> list[Row]:
-    """A probe per contender and size; who takes too long at one is not tried at the next."""
+    """Probe every contender at every size, except sizes beyond one at which it took too long."""
     rows: list[Row] = []
-    tired: set[str] = set()
+    too_slow: set[str] = set()
     for n in _QUICK_SIZES if run.quick else SIZES:
-        found = []
+        probed = []
         for contender in ALL if run.peers else OWN:
             run.tell(f"N = {n:,}, {contender.name}")
-            found.append(_row(contender, n) if contender.name not in tired else _left_out(contender, n, _TOO_LONG))
-        tired |= {row.contender for row in found if row.note == _TOO_LONG}
-        rows += [_compared(row, found[0]) for row in found]
+            skip = contender.name in too_slow
+            probed.append(_left_out(contender, n, _TOO_LONG) if skip else _row(contender, n))
+        too_slow |= {row.contender for row in probed if row.note == _TOO_LONG}
+        rows += [_compared(row, probed[0]) for row in probed]
     return rows
 
 
@@ -67,7 +68,7 @@ def _compared(row: Row, ours: Row) -> Row:
 
 
 def _probe(name: str, n: int) -> float:
-    """Bytes that one step adds to the process."""
+    """Return the bytes that one step adds to the process' peak memory."""
     (contender,) = [contender for contender in ALL if contender.name == name]
     contender.step(one_list(_SHORT_LIST))()
     step = contender.step(one_list(n))
@@ -77,7 +78,7 @@ def _probe(name: str, n: int) -> float:
 
 
 def _start_of_peak() -> float:
-    """Forget the highest memory so far (Linux; elsewhere it counts from the start), and give that of now in bytes."""
+    """Reset the peak memory (on Linux; elsewhere it counts from the start), and return the current memory in bytes."""
     marks = Path("/proc/self/clear_refs")
     if not marks.exists():
         return _peak()
@@ -95,7 +96,7 @@ def _peak() -> float:
 
 
 def _status(key: str) -> float:
-    # Not ru_maxrss: a process starts with that of the one that started it.
+    # Not ru_maxrss, which a process inherits from its parent.
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     (line,) = [line for line in lines if line.startswith(f"{key}:")]
     return float(line.split()[1]) * 1024

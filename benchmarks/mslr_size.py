@@ -1,7 +1,7 @@
-"""`python -m benchmarks.mslr_size`: does a data set of MSLR-WEB10K's size fit through the steps, and in what memory?
+"""`python -m benchmarks.mslr_size`: time and memory of the study's steps on a data set of MSLR-WEB10K's size.
 
-The archive is generated: 1,200,192 rows of 136 features in 10,000 queries, in the layout, with the shares of labels and
-about the length of lines of MSLR-WEB10K. Every step is a process of its own, whose highest resident memory is shown.
+The archive is generated: 1,200,192 rows of 136 features in 10,000 queries, with MSLR-WEB10K's layout, shares of labels
+and about its length of lines. Every step is a separate process, whose peak resident memory is shown.
 """
 
 import argparse
@@ -25,19 +25,19 @@ from benchmarks.generated_source import generated_source
 DATASET = "mslr-web10k"
 TOPICS, ROWS, WIDTH, PARTS = 10_000, 1_200_192, 136, 5
 LABELS = (624_263, 386_280, 159_451, 21_317, 8_881)
-"""Rows with the labels 0 .. 4."""
+"""Number of rows with the labels 0 .. 4."""
 
 ARCHIVE = "MSLR-WEB10K.zip"
 _SPREAD = 0.6
-"""Of the logarithm of the lists' sizes."""
+"""Standard deviation of the logarithm of the lists' sizes."""
 _COUNTS = 66
-"""Features that are whole numbers, as the counts of words among MSLR-WEB10K's are; the others have six decimals."""
+"""Number of integer features, like the word counts of MSLR-WEB10K; the others have six decimals."""
 _KEPT_SIGNAL = 0.5
 _DENSE = 0.75
-"""Share of the values that are not 0."""
+"""Share of nonzero values."""
 _QUERIES_AT_ONCE = 50
 
-# In a process of its own: not ru_maxrss, which starts with that of the process that started it.
+# Runs a step and writes its peak memory; not ru_maxrss, which a process inherits from its parent.
 _PROBE = """\
 import re, sys
 from rankbound_study.cli import main
@@ -47,7 +47,7 @@ with open("/proc/self/status") as own, open(sys.argv[1], "w") as out:
 sys.exit(status)
 """
 
-# Before it: the generated archive's checksums are those of the source.
+# Precedes the probe: replaces the source's checksums by those of the generated archive.
 _REGISTER = """\
 import json, sys
 from dataclasses import replace
@@ -92,7 +92,7 @@ _SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_si
 
 @dataclass(frozen=True)
 class Step:
-    """One subcommand: what it took, by the clock and of the processor."""
+    """A step with its elapsed time, processor time and peak memory."""
 
     name: str
     seconds: float
@@ -107,12 +107,16 @@ class Step:
 
 
 def main() -> None:
-    """Generate, run the steps, print what they took."""
+    """Generate the archive, run the steps, and print their time and memory."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mslr_size", description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("benchmarks/results/mslr-size"), help="scratch, about 4 GB")
-    parser.add_argument("--share", type=float, default=1.0, help="of the queries and rows; 1 is the full size")
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=[*METHODS], help="train these for one epoch")
-    parser.add_argument("--keep", action="store_true", help="leave the files there")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("benchmarks/results/mslr-size"), help="scratch folder, about 4 GB"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="share of the queries and rows (default: 1)")
+    parser.add_argument(
+        "--methods", nargs="*", choices=METHODS, default=[*METHODS], help="methods to train for one epoch"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the files")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -128,9 +132,9 @@ def main() -> None:
 
 
 def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
-    """Write an archive as MSLR-WEB10K's is laid out, but for the training files, which no step reads.
+    """Write an archive in MSLR-WEB10K's layout, without the training files, which no step reads.
 
-    Each part is written twice: for the fold that tests on it, and for the one that validates on it.
+    Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
     """
     random = np.random.default_rng(seed)
     sizes = _sizes(random, topics, rows)
@@ -148,7 +152,7 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
 
 
 def _sizes(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[np.int64]:
-    """Items of each list, uneven, `rows` in all."""
+    """Return uneven list sizes with the sum `rows`."""
     weight = np.exp(_SPREAD * random.standard_normal(topics))
     ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
     sizes: npt.NDArray[np.int64] = np.diff(ends, prepend=0) + 1
@@ -158,15 +162,15 @@ def _sizes(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[n
 def _lines(
     random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> Iterator[bytes]:
-    """The lines of some queries: labels that the features tell a little of, and no comment."""
+    """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""
     query = np.repeat(queries, sizes[queries])
     label = np.searchsorted(np.cumsum(LABELS) / sum(LABELS), random.random(len(query)), side="right")
     noise = np.abs(random.standard_normal((len(query), WIDTH)) + _KEPT_SIGNAL * label[:, None] * (np.arange(WIDTH) % 3))
     values = np.where(random.random(noise.shape) < _DENSE, noise * 10.0 ** (np.arange(WIDTH) % 4), 0)
     kinds = ["%d" if feature % 2 == 0 and feature < 2 * _COUNTS else "%.6f" for feature in range(WIDTH)]
     pattern = "%d qid:%d " + " ".join(f"{feature}:{kind}" for feature, kind in enumerate(kinds, 1)) + " \n"
-    for one, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
-        yield (pattern % (one, topic + 1, *row)).encode()
+    for grade, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
+        yield (pattern % (grade, topic + 1, *row)).encode()
 
 
 def _describe(archive: Path) -> str:
@@ -205,15 +209,15 @@ def _step(
     folder: Path, *arguments: object, name: str | None = None, checksums: Mapping[str, str] | None = None
 ) -> Step:
     peak = folder / "peak.txt"
-    code, told = (_PROBE, []) if checksums is None else (_REGISTER + _PROBE, [json.dumps([DATASET, dict(checksums)])])
+    code, extra = (_PROBE, []) if checksums is None else (_REGISTER + _PROBE, [json.dumps([DATASET, dict(checksums)])])
     start, used = time.perf_counter(), _processor_seconds()
-    subprocess.run([sys.executable, "-c", code, str(peak), *told, *map(str, arguments)], check=True)
+    subprocess.run([sys.executable, "-c", code, str(peak), *extra, *map(str, arguments)], check=True)
     seconds, spent = time.perf_counter() - start, _processor_seconds() - used
     return Step(name or str(arguments[0]), seconds, spent, float(peak.read_text()) * 1024)
 
 
 def _processor_seconds() -> float:
-    """Of the children that have ended."""
+    """Return the processor time of the child processes that have ended."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime
 

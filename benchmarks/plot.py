@@ -1,4 +1,4 @@
-"""The figure: time of a step of the loss against the number of items, both axes logarithmic."""
+"""Draw the time of a step of the loss against the number of items, on logarithmic axes."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -12,12 +12,12 @@ ALLOCATORS = {
     "default": {},
     "kept": {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)},
 }
-"""Setting -> environment of the process. glibc gives large tensors back to the system after every use, and each new
-one is paid for page by page; `kept` makes it keep up to a gigabyte, for everybody in the race."""
+"""Setting -> environment of the process. glibc returns large tensors to the system after every use, and each new one
+costs a page fault per page; `kept` makes it keep up to a gigabyte, for all contenders."""
 
 
 class Question(Protocol):
-    """A module that answers one question: heading, what is compared (Markdown), allocator settings to run under."""
+    """A module that answers one question: heading, description (Markdown) and allocator settings."""
 
     TITLE: str
     ABOUT: str
@@ -25,9 +25,9 @@ class Question(Protocol):
 
     @staticmethod
     def measure(run: Run) -> list[Row]:
-        """What was found, ours first within each size."""
+        """Return the measured rows, ours first within each size."""
 
 
 def question(name: str) -> Question:
-    """The question of that name."""
+    """Return the question of that name."""
     return cast(Question, import_module(f"benchmarks.{name}"))

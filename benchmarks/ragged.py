@@ -18,7 +18,7 @@ LISTS, _QUICK_LISTS = 32, 4
 
 
 def measure(run: Run) -> list[Row]:
-    """One race over one batch."""
+    """Race the contenders once on one batch."""
     batch = movielens_lists(_QUICK_LISTS if run.quick else LISTS)
     run.tell(f"{len(batch.sizes)} lists")
     size = f"{len(batch.sizes)} lists, {min(batch.sizes)} to {max(batch.sizes):,} items"

@@ -1,4 +1,4 @@
-"""The results as Markdown: goals first, then a table per question and allocator setting."""
+"""Render the results as Markdown: goals first, then a table per question and allocator setting."""
 
 import json
 from collections.abc import Sequence
@@ -18,13 +18,13 @@ _DIGITS = 3
 
 
 def read_results(folder: Path) -> Results:
-    """Everything that lies in `folder`, in the order of the questions."""
+    """Read all results in `folder`, in the order of the questions."""
     files = {(name, setting): folder / f"{name}-{setting}.csv" for name in NAMES for setting in ALLOCATORS}
     return {key: read_rows(path) for key, path in files.items() if path.exists()}
 
 
 def summary(folder: Path, figure: str, quick: bool) -> str:
-    """The page of all results in `folder`; `figure` is where it finds the plot of the losses."""
+    """Return the page of all results in `folder`; `figure` is its path to the plot of the losses."""
     results = read_results(folder)
     machines: dict[str, dict[str, Any]] = json.loads((folder / MACHINES).read_text("utf-8"))
     parts = ["# Benchmark results", "Written by `python -m benchmarks --write-docs`; do not edit."]
@@ -43,7 +43,7 @@ def summary(folder: Path, figure: str, quick: bool) -> str:
 
 
 def _machines(machines: dict[str, dict[str, Any]]) -> list[str]:
-    """Where each question ran, and which ones shared the machine with others."""
+    """Describe the machine of each question, and name the questions during which it was busy."""
     texts = [machine["machine"] for machine in machines.values()]
     if len(set(texts)) == 1:
         parts = [f"Measured on: {texts[0]}."]
@@ -89,7 +89,7 @@ def _section(name: str, tables: dict[str, list[Row]]) -> list[str]:
 
 
 def _by_size(rows: Sequence[Row], sizes: Sequence[str]) -> str:
-    """A line per size and a column per contender."""
+    """Return a table with a line per size and a column per contender."""
     names = list(dict.fromkeys(row.contender for row in rows))
     cells = {(row.size, row.contender): row for row in rows}
     lines = [[size, *(_cell(cells.get((size, name)), name == names[0]) for name in names)] for size in sizes]
@@ -104,7 +104,7 @@ def _cell(row: Row | None, is_first: bool) -> str:
 
 
 def _by_contender(rows: Sequence[Row]) -> str:
-    """A line per contender, for questions of one size."""
+    """Return a table with a line per contender, for questions of one size."""
     lines = []
     for row in rows:
         ratio = "-" if row.left_out or row is rows[0] else _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
@@ -148,6 +148,6 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _digits(value: float) -> str:
-    """Three digits that count, without an exponent."""
+    """Format with three significant digits, without an exponent."""
     whole = len(str(int(abs(value)))) if abs(value) >= 1 else 0
     return f"{value:,.{_DIGITS - whole}f}" if whole < _DIGITS else f"{round(value, _DIGITS - whole):,.0f}"

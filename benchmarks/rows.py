@@ -1,4 +1,4 @@
-"""What is kept of a measurement: a row per contender and size, in small CSV files."""
+"""Measurements as CSV files, with a row per contender and size."""
 
 import csv
 from collections.abc import Iterable
@@ -12,10 +12,9 @@ OURS = "rankbound"
 
 @dataclass(frozen=True)
 class Row:
-    """One contender at one size. `value` is in `unit` (s or MB); the ratios are times ours; NaN where left out.
+    """One contender at one size: `value` in `unit` (s or MB), and its ratios to ours; NaN if it was left out.
 
-    `n` orders the sizes (and is the horizontal axis of plots); `note` says what else is to be known, or why there is
-    no value.
+    `n` orders the sizes and is the horizontal axis of plots; `note` is a remark, or the reason for a missing value.
     """
 
     size: str
@@ -31,12 +30,12 @@ class Row:
 
     @property
     def left_out(self) -> bool:
-        """Whether nothing was measured."""
+        """True if nothing was measured."""
         return self.value != self.value
 
 
 def rows_of(race: Race, size: str, n: int, notes: dict[str, str] | None = None) -> list[Row]:
-    """The rows of a race; `notes` by contender."""
+    """Return the rows of a race; `notes` are by contender."""
     notes = notes or {}
     timed = [
         Row(
@@ -58,7 +57,7 @@ def rows_of(race: Race, size: str, n: int, notes: dict[str, str] | None = None) 
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write a CSV file with a header; numbers with six digits, which is more than any clock is good for."""
+    """Write a CSV file with a header, and numbers with six significant digits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)], lineterminator="\n")
@@ -70,7 +69,7 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a file that `write_rows` wrote."""
+    """Read the rows of a file that `write_rows` wrote."""
     kinds = {field.name: field.type for field in fields(Row)}
     with path.open(newline="", encoding="utf-8") as file:
         return [Row(**{key: kinds[key](text) for key, text in line.items()}) for line in csv.DictReader(file)]  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""What a question is told about its run."""
+"""The settings of a run, as the questions receive them."""
 
 import sys
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from benchmarks.timing import FULL, QUICK, Pace
 
 @dataclass(frozen=True)
 class Run:
-    """Small sizes or the full ones, with or without peers; `label` stands before what is told of the progress."""
+    """A run with small or full sizes, with or without peers; `label` prefixes the messages of progress."""
 
     quick: bool = False
     peers: bool = True
@@ -16,10 +16,10 @@ class Run:
 
     @property
     def pace(self) -> Pace:
-        """How long each race lasts."""
+        """The pace of each race."""
         return QUICK if self.quick else FULL
 
     def tell(self, what: str) -> None:
-        """Say on a terminal what is being measured, on one line that the next one overwrites."""
+        """Show the current measurement on a terminal, on a line that the next one overwrites."""
         if sys.stderr.isatty():
             print(f"\r\x1b[K{self.label}: {what}", end="", file=sys.stderr, flush=True)

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.slurm_sweep`: what a scheduler costs per training, submitted singly, as an array, or in groups.
+"""`python -m benchmarks.slurm_sweep`: scheduling overhead per training, submitted singly, as an array, or in groups.
 
-A SLURM of two nodes with one GPU each is brought up on this machine (tests/cluster), and a sweep of 300 trainings that
-do nothing runs through profiles/slurm: what remains is overhead. Each training is a `snakemake` in a `snakemake` in a
-job: on a node, starting them is nearly all of it. The ways take turns in one run; compare them with one another, and
-only on a machine that does nothing else.
+The benchmark starts a SLURM cluster of two nodes with one GPU each on this machine (tests/cluster), and runs a sweep of
+300 empty trainings through profiles/slurm. Each training is a job with two nested `snakemake` processes, whose start is
+nearly all of its time on a node. The ways of submission run one after the other; compare them only within a run, on an
+idle machine.
 """
 
 import argparse
@@ -56,7 +56,7 @@ rule train:
 
 @dataclass(frozen=True)
 class Way:
-    """One way to hand trainings to the scheduler: what it changes in the profile; None takes a setting away."""
+    """A way to submit trainings, as changes of the profile; None removes a setting."""
 
     name: str
     settings: Mapping[str, Any]
@@ -64,21 +64,21 @@ class Way:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a sweep took, in seconds."""
+    """The times of a sweep, in seconds."""
 
     name: str
     jobs: int
-    """Allocations that the scheduler made."""
+    """Number of allocations by the scheduler."""
     whole: float
     """From the start of snakemake to its end."""
     waited: float
     """Before the first job started: building the graph, and submitting."""
     held: float
-    """That a job held its node and its GPU, summed over all jobs."""
+    """Time for which jobs held their node and GPU, summed over all jobs."""
     idle: float
-    """That a node stood without a job between the first start and the last end, summed over both."""
+    """Time for which nodes had no job between the first start and the last end, summed over the nodes."""
     after: float
-    """From the end of the last job to that of snakemake: asking for its state."""
+    """From the end of the last job to that of snakemake: querying its state."""
 
     def row(self, trainings: int) -> list[str]:
         return [
@@ -97,7 +97,7 @@ COLUMNS = ["way", "jobs", "whole s", "s/training", "on a node", "idle node", "be
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, and print a table; 2 where there can be no scheduler."""
+    """Measure all ways and print a table; return 2 if no scheduler can be started."""
     chosen = _parser().parse_args(arguments)
     if reason := missing():
         print(f"slurm_sweep: {reason}", file=sys.stderr)
@@ -108,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows = []
     load = os.getloadavg()[0]
     for way in ways:
-        # A scheduler of its own for each: none finds the queue, or the accounts, of the one before.
+        # A new scheduler for each way: none inherits the queue or the accounts of another.
         with tempfile.TemporaryDirectory(prefix="sweep-") as folder, Scheduler(Path(folder, "slurm")) as scheduler:
             rows.append(measure(scheduler, Path(folder, "study"), way, chosen.trainings).row(chosen.trainings))
         page.write_text(_page(rows, chosen.trainings, load), encoding="utf-8")
@@ -118,17 +118,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def every_way() -> list[Way]:
-    """Singly, in groups of several sizes, and as an array."""
+    """Return all ways: singly, in groups of several sizes, and as an array."""
     single = {"groups": None, "group-components": None}
     groups = [Way(f"groups of {size}", {"group-components": {"trainings": size}}) for size in GROUPS]
-    # Of an array, the plugin understands only what squeue says; and it forgets jobs unless it is given all at once.
+    # For arrays, the plugin parses only squeue's output, and loses jobs unless all are submitted at once.
     at_once = {"jobs": 100_000, "max-jobs-per-timespan": "100000/1s"}
     array = {"slurm-array-jobs": "train", "slurm-status-command": "squeue", **at_once}
     return [Way("single", single), *groups, Way("array", single | array)]
 
 
 def measure(scheduler: Scheduler, folder: Path, way: Way, trainings: int) -> Measured:
-    """Run one sweep in `folder`."""
+    """Run one sweep in `folder`, and measure it."""
     profile = folder / "profile"
     profile.mkdir(parents=True)
     settings = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text("utf-8"))
@@ -184,7 +184,7 @@ def _seconds(text: str) -> float:
 
 def _page(rows: Sequence[Sequence[str]], trainings: int, load: float) -> str:
     about = (
-        f"{trainings} trainings that do nothing, on two nodes with a GPU and a core each; {os.cpu_count()} cores in all"
+        f"{trainings} empty trainings, on two nodes with a GPU and a core each; {os.cpu_count()} cores in total"
         f"; load average before: {load:.1f}. Per training, in seconds: *on a node*, with its GPU; *idle node*, between"
         " jobs. Before the first job's start and after the last one's end: seconds of the whole sweep."
     )
@@ -199,9 +199,13 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.slurm_sweep", description=__doc__)
     names = [way.name for way in every_way()]
-    parser.add_argument("--trainings", type=int, default=TRAININGS, metavar="N", help="how many (default: %(default)s)")
-    parser.add_argument("--ways", nargs="+", choices=names, metavar="WAY", help=f"some of: {', '.join(names)}")
-    parser.add_argument("--out", type=Path, default=OUT, help="where the table goes (default: %(default)s)")
+    parser.add_argument(
+        "--trainings", type=int, default=TRAININGS, metavar="N", help="number of trainings (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--ways", nargs="+", choices=names, metavar="WAY", help=f"ways to measure (default: all): {', '.join(names)}"
+    )
+    parser.add_argument("--out", type=Path, default=OUT, help="folder of the table (default: %(default)s)")
     return parser
 
 

@@ -1,8 +1,8 @@
-"""Races: contenders take turns round after round in one process, so that all meet the same machine.
+"""Time contenders in turns, round after round in one process, under the same conditions.
 
-A contender's time in a round is the median over the calls of its turn: several, where they are short, and after one
-that is not counted, so that it does not pay for what the one before it left behind: cold caches, memory just given
-back. Ratios are taken within a round and never across runs.
+A contender's time in a round is the median over the calls of its turn, several if they are short. The first call of a
+turn is not counted, as it pays for cold caches and memory that the previous contender released. Ratios are taken
+within a round.
 """
 
 import time
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from statistics import median
 
 LONGEST_CALL = 10.0
-"""Seconds that a call may take; who needs longer is left out."""
+"""Longest call in seconds; slower contenders are left out."""
 _LONG_CALL = 1.0
-"""Seconds from which on a call's own beginning no longer matters to it."""
+"""Seconds from which the first call of a turn is representative, and is the only one."""
 _MOST_CALLS = 50
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How long a race lasts: rounds for about `seconds`, but from `fewest` to `most`; turns of about `turn` seconds."""
+    """The length of a race: `fewest` to `most` rounds in about `seconds`, with turns of about `turn` seconds."""
 
     fewest: int
     most: int
@@ -33,7 +33,7 @@ QUICK = Pace(fewest=3, most=3, seconds=1.0, turn=0.02)
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time. `scale` multiplies its time where a call does only a stated part of the work."""
+    """A function to time; `scale` multiplies its time if a call does only a share of the work."""
 
     name: str
     call: Callable[[], object]
@@ -42,7 +42,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Timing:
-    """Median seconds of a contender, and how many times those of the first: median, lowest, highest of the rounds."""
+    """A contender's median seconds, and the median, lowest and highest ratio to the first contender over the rounds."""
 
     name: str
     seconds: float
@@ -54,14 +54,14 @@ class Timing:
 
 @dataclass(frozen=True)
 class Race:
-    """The timings, in the contenders' order, and the seconds of those that were left out for taking too long."""
+    """The timings in the contenders' order, and the seconds per call of contenders left out as too slow."""
 
     timings: tuple[Timing, ...]
     too_slow: dict[str, float]
 
 
 def race(contenders: Sequence[Contender], pace: Pace) -> Race:
-    """Time the contenders in turns; the first one is what the others are compared with, and always stays."""
+    """Time the contenders in turns; the first is the reference of all ratios, and is never left out."""
     first = contenders[0]
     warm = {contender.name: _warm_up(contender.call) for contender in contenders}
     too_slow = {name: seconds for name, seconds in warm.items() if seconds > LONGEST_CALL and name != first.name}
@@ -73,7 +73,7 @@ def race(contenders: Sequence[Contender], pace: Pace) -> Race:
 
 
 def _warm_up(call: Callable[[], object]) -> float:
-    """Seconds of a call, after one that compiles, fills caches and starts threads."""
+    """Return the seconds of a call, after one that compiles, fills caches and starts threads."""
     call()
     return _seconds(call)
 

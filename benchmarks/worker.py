@@ -1,6 +1,6 @@
-"""One question in a process of its own: `python -m benchmarks.worker QUESTION OUT.csv [--quick] [--no-peers]`.
+"""Run one question in a separate process: `python -m benchmarks.worker QUESTION OUT.csv [--quick] [--no-peers]`.
 
-The allocator and the number of threads come from the environment, which has to stand before the process starts.
+The environment sets the allocator and the number of threads before the process starts.
 """
 
 import sys
@@ -13,8 +13,8 @@ from benchmarks.run import Run
 
 
 def main(name: str, out: str, *flags: str) -> None:
-    """Measure, and write the rows."""
-    # Peers warn about their own past.
+    """Measure a question, and write its rows."""
+    # Ignore deprecation warnings of the peers.
     warnings.simplefilter("ignore")
     run = Run(quick="--quick" in flags, peers="--no-peers" not in flags, label=Path(out).stem)
     write_rows(Path(out), question(name).measure(run))
