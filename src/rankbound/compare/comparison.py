@@ -115,7 +115,7 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     differences, gaps = a - b, pair.gaps
     if not len(differences):
         return Comparison(0, gaps.n_undefined, notes=(*notes.of_gaps(gaps), notes.NO_UNITS))
-    found = Comparison(
+    comparison = Comparison(
         n_units=len(differences),
         n_undefined=gaps.n_undefined,
         mean_a=math.fsum(a.tolist()) / len(a),
@@ -125,7 +125,7 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
         trainings=_counted(pair),
         notes=(*notes.of_gaps(gaps), *notes.of_scores(a, b), *notes.of_seeds(pair, settings.margin == NOISE)),
     )
-    return _tested(found, pair, differences, settings) if len(differences) > 1 else found
+    return _tested(comparison, pair, differences, settings) if len(differences) > 1 else comparison
 
 
 def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = None) -> list[Comparison]:
@@ -135,7 +135,7 @@ def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = N
     return [replace(comparison, p_adjusted=p_value) for comparison, p_value in zip(comparisons, adjusted, strict=True)]
 
 
-def _tested(found: Comparison, pair: Pair, differences: Floats, settings: Settings) -> Comparison:
+def _tested(comparison: Comparison, pair: Pair, differences: Floats, settings: Settings) -> Comparison:
     """Add intervals, and tests if the scores vary."""
     estimate = over_units(differences) if pair.members is None else over_members(differences, pair.members)
     wider = over_trainings(pair.a - pair.b) if pair.members is None else None
@@ -143,14 +143,16 @@ def _tested(found: Comparison, pair: Pair, differences: Floats, settings: Settin
     low, high = interval_of_mean(
         differences, pair.members, settings.confidence, settings.resamples, settings.interval, settings.seed
     )
-    found = replace(found, low=low, high=high, trainings=_of_trainings(found.trainings, pair, wider, settings))
+    comparison = replace(
+        comparison, low=low, high=high, trainings=_of_trainings(comparison.trainings, pair, wider, settings)
+    )
     if not testable:
-        return replace(found, trainings=replace(found.trainings, p_value=math.nan))
+        return replace(comparison, trainings=replace(comparison.trainings, p_value=math.nan))
     margin = _of_margin(pair, estimate, wider, settings)
     if margin is None and wider is not None and settings.margin == NOISE:
-        found = replace(found, notes=(*found.notes, notes.NO_NOISE))
+        comparison = replace(comparison, notes=(*comparison.notes, notes.NO_NOISE))
     return replace(
-        found,
+        comparison,
         p_value=p_value_of_mean(differences, pair.members, settings.flips, settings.seed),
         detectable=detectable(estimate, POWER, LEVEL),
         margin=margin,
@@ -162,10 +164,10 @@ def _counted(pair: Pair) -> Trainings:
     return Trainings(len(seeds), int(seeds.max(initial=0)))
 
 
-def _of_trainings(found: Trainings, pair: Pair, wider: Estimate | None, settings: Settings) -> Trainings:
+def _of_trainings(trainings: Trainings, pair: Pair, wider: Estimate | None, settings: Settings) -> Trainings:
     low, high = wider.interval(settings.confidence) if wider is not None else (math.nan, math.nan)
     return replace(
-        found,
+        trainings,
         deviation_a=seed_deviation(pair.a),
         deviation_b=seed_deviation(pair.b),
         deviation=seed_deviation(pair.a - pair.b),

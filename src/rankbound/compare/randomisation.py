@@ -42,8 +42,8 @@ def sign_flip(differences: Floats, flips: int = FLIPS, seed: int = 0) -> float:
     sizes = sizes[sizes > 0]
     least = abs(math.fsum(known.tolist())) - _ROUNDING * sizes.sum()
     if len(sizes) <= _EXACT_UNITS:
-        every = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
-        return float((np.abs((2.0 * every - 1) @ sizes) >= least).mean())
+        positive = np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1
+        return float((np.abs((2.0 * positive - 1) @ sizes) >= least).mean())
     random = np.random.default_rng(seed)
     reached, batch = 1, max(1, _SIGNS_AT_ONCE // len(sizes))
     for start in range(0, flips, batch):
@@ -65,10 +65,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    made = [index for index, p_value in enumerate(p_values) if not math.isnan(p_value)]
+    tested = [index for index, p_value in enumerate(p_values) if not math.isnan(p_value)]
     adjusted, largest = [math.nan] * len(p_values), 0.0
-    for rank, index in enumerate(sorted(made, key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(made) - rank) * p_values[index]))
+    for rank, index in enumerate(sorted(tested, key=lambda index: p_values[index])):
+        largest = max(largest, min(1.0, (len(tested) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
 

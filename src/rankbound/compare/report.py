@@ -155,8 +155,8 @@ def _how(report: Report) -> str:
 
 
 def _tests(report: Report) -> str:
-    made = sum(not math.isnan(row.found.p_value) for row in report.rows)
-    return "1 test" if made == 1 else f"{made} tests"
+    n_tests = sum(not math.isnan(row.found.p_value) for row in report.rows)
+    return "1 test" if n_tests == 1 else f"{n_tests} tests"
 
 
 def _counts(row: Row) -> str:

@@ -158,8 +158,8 @@ class Gaps:
         without = [[scores.units[unit] for unit in np.flatnonzero(row).tolist()] for row in lacks]
         return cls(
             trainings=[
-                (who, scores.folds[fold], scores.seeds[seed])
-                for who, fold, seed in np.argwhere(trained[::-1] & ~trained).tolist()
+                (side, scores.folds[fold], scores.seeds[seed])
+                for side, fold, seed in np.argwhere(trained[::-1] & ~trained).tolist()
             ],
             units=(without[0], without[1]),
             n_apart=int((has_any & ~defined & ~lacks.any(0)).sum()),

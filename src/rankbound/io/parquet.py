@@ -41,7 +41,7 @@ def check_memory(file: pq.ParquetFile, path: str | os.PathLike[str]) -> None:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if not 0 <= size <= memory:
         raise DataError(
-            f"{path}: its {file.metadata.num_rows} rows take at least {size / 2**30:.0f} GiB, and this machine has "
+            f"{path}: its {file.metadata.num_rows} rows take {size / 2**30:.0f} GiB at least, and this machine has "
             f"{memory / 2**30:.0f}; if that size is implausible, the file is damaged: delete it and run the step that "
             "makes it again"
         )

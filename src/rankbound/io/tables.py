@@ -155,8 +155,8 @@ def _separator(path: str | os.PathLike[str]) -> str:
 
 def _column(table: _Table, name: str) -> pl.Series:
     if name not in table.frame.columns:
-        found = table.frame.columns
-        shown = ", ".join(found[:_SHOWN_NAMES]) + (", ..." if len(found) > _SHOWN_NAMES else "")
+        columns = table.frame.columns
+        shown = ", ".join(columns[:_SHOWN_NAMES]) + (", ..." if len(columns) > _SHOWN_NAMES else "")
         raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}")
     return table.frame[name]
 

@@ -53,13 +53,13 @@ def train_ranker(
     """
     chosen = Recipe(**recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
-    judge = _judge(chosen.metric)
+    criterion = _criterion(chosen.metric)
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     training, held_out, features = _parts(lists, validation, chosen)
     if not bool(objective.informative(training.relevance, training.lists).any()):
         raise DataError("no training topic is informative: expected at least one with two different relevance labels")
     if held_out is not None:
-        _require_judgeable(held_out, judge)
+        _require_defined(held_out, criterion)
     scaling = Scaling.fitted(chosen.scale, features.index_select(0, training.items))
     scaled = scaling(features, _lists(lists, validation)).to(where)
     measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
@@ -70,8 +70,8 @@ def train_ranker(
         [Learner(model, _scorer(scaled), _moved(training, where), parts, generator)],
         objective,
         settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
-        monitored=[judge],
-        selections={} if held_out is None else {VALIDATION: judge},
+        monitored=[criterion],
+        selections={} if held_out is None else {VALIDATION: criterion},
         on_epoch=on_epoch,
     )
     best = trained.selected[LAST if held_out is None else VALIDATION]
@@ -87,32 +87,32 @@ def train_ranker(
     return Ranker(chosen, list(lists.feature_names), scaling, model.cpu(), record)
 
 
-def _judge(text: str) -> Metric:
-    judge = metric(text)
-    if not judge.higher_is_better:
+def _criterion(text: str) -> Metric:
+    criterion = metric(text)
+    if not criterion.higher_is_better:
         raise ValueError(f"metric {text}: lower is better; expected a metric whose higher values are better")
-    return judge
+    return criterion
 
 
 def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None, Tensor]:
     """Return the training and the validation part, and the features, whose row numbers are the parts' items."""
-    every = _part(lists, 0)
+    all_lists = _part(lists, 0)
     features = column_tensor(lists.features, "features")
     if validation is not None:
         if list(validation.feature_names) != list(lists.feature_names):
             raise DataError("the validation lists have other features than the training lists")
         both = torch.cat([features, column_tensor(validation.features, "features")])
-        return every, _part(validation, len(features)), both
+        return all_lists, _part(validation, len(features)), both
     if recipe.validation_share == 0:
-        return every, None, features
-    count = len(every.lists)
+        return all_lists, None, features
+    count = len(all_lists.lists)
     if count < 2:
         raise DataError(f"found {count} topics, expected two or more, to train and to validate; or a share of 0")
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
     picked = [part.sort().values for part in (shuffled[held:], shuffled[:held])]
     training, held_out = (
-        replace(every.batch(index), names=[every.names[at] for at in index.tolist()]) for index in picked
+        replace(all_lists.batch(index), names=[all_lists.names[at] for at in index.tolist()]) for index in picked
     )
     return training, held_out, features
 
@@ -145,8 +145,8 @@ def _scorer(features: Tensor) -> Callable[[nn.Module, Part], Tensor]:
     return score
 
 
-def _require_judgeable(part: Part, judge: Metric) -> None:
+def _require_defined(part: Part, criterion: Metric) -> None:
     """Raise DataError if the metric is undefined on all lists, which depends on their relevance labels alone."""
     scores = torch.zeros(part.lists.n_items)
-    if bool(evaluate([judge], scores, part.relevance, part.lists.offsets)[str(judge)].isnan().all()):
-        raise DataError(f"{judge} is undefined on all validation topics: none has a relevant item")
+    if bool(evaluate([criterion], scores, part.relevance, part.lists.offsets)[str(criterion)].isnan().all()):
+        raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
