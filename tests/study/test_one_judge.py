@@ -132,14 +132,6 @@ def test_counts_by_source_add_up(report: Document, results: Path) -> None:
 # What judges, and by what
 
 
-def test_no_claim_knows_of_the_report() -> None:
-    """Results know of neither, claims of results alone."""
-    package = ROOT / "src" / "rankbound"
-    for folder, forbidden in (("claims", r"rankbound\.paper"), ("results", r"rankbound\.(paper|claims)")):
-        for path in sorted((package / folder).rglob("*.py")):
-            assert not re.search(rf"^\s*(from|import) {forbidden}\b", path.read_text("utf-8"), re.MULTILINE), path
-
-
 def test_the_level_of_tests_is_defined_once() -> None:
     definitions = [
         path.relative_to(ROOT).as_posix()
