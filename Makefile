@@ -1,17 +1,17 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
-# make paper   the real thing: fetches three data sets, trains some 3,000 models, draws every table and figure
-# make test    format, types, and all tests but the next two
+# make paper   the whole study: fetches three data sets, trains some 3,000 models, makes every table and figure
+# make test    format, types, and all tests except the next two
 # make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips
-# make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages where it is root)
-# make bench   time and memory side by side with public libraries, in a virtual environment of its own (.venv-bench);
-#              BENCH="--quick" and the like are handed on: docs/benchmarks.md
-# Each sets up what it needs first (.venv, if nothing else is said). Needs make and Python 3.11 or newer; `make paper`
-# also libarchive or unar, for MQ2008's .rar.
+# make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages if run as root)
+# make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench);
+#              BENCH="--quick" and the like are passed on: docs/benchmarks.md
+# Each target sets up its virtual environment first (.venv by default). Needs make and Python 3.11 or newer; `make
+# paper` also needs libarchive or unar, for MQ2008's .rar.
 #
 # PYTHON=python3.12                     another interpreter
-# CORES=4                               how many steps run at once (default: all cores)
-# TORCH_INDEX=https://...               another package index for torch alone (envs/torch.txt says why)
-# RANKBOUND_MIRROR=/folder/or/https://  where the raw archives lie, if not at their publishers
+# CORES=4                               number of steps at once (default: all cores)
+# TORCH_INDEX=https://...               another package index for torch alone (see envs/torch.txt)
+# RANKBOUND_MIRROR=/folder/or/https://  location of the raw archives, if not at their publishers
 
 PYTHON ?= python3
 CORES ?= all
@@ -40,7 +40,7 @@ paper: $(READY)
 
 test: lint check
 
-# FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are handed on: docs/faults.md.
+# FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
 test-faults: $(READY)
 	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[faults]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
@@ -62,7 +62,7 @@ lint: $(READY)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/snakefmt --check --line-length 120 $(RULES)
 
-# One thread a process: the two test processes share the cores, and so do the steps that they start.
+# One thread per process: the two test processes and the steps that they start share the cores.
 check: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
@@ -73,21 +73,21 @@ format: $(READY)
 
 setup: $(READY)
 
-# Results and raw archives stay: what took long to make or to fetch is removed by hand.
+# Results and raw archives stay: remove by hand what took long to make or fetch.
 clean:
 	rm -rf $(VENV) $(PEERS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Torch first and alone, so that nothing after it asks for another build.
+# Torch first and alone, so that no later package requests another build.
 $(READY): pyproject.toml envs/cpu.txt envs/torch.txt
-	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) is not there: install Python 3.11 or newer, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; name one: make PYTHON=python3.11" >&2; exit 1; }
+	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; choose one: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
 	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[dev]"
 	@touch $@
 
-# pytorchltr's reader of files is C code that no longer compiles, but its losses are plain Python: unpacked, not built.
+# pytorchltr's file reader is C code that no longer compiles, but its losses are plain Python: unpack it, do not build.
 PYTORCHLTR := pytorchltr-0.2.1
 $(PEERS)/ready: pyproject.toml envs/cpu.txt envs/peers.txt envs/torch.txt
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)

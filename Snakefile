@@ -1,6 +1,6 @@
 # The whole study: raw archives -> lists -> training instances -> runs -> tables, figures and the paper.
-# `snakemake --cores 2` makes all of it; `snakemake -n` says what is missing and why. Every step is a subcommand
-# of `python -m rankbound_study`, what it depends on is in its rule, and what to run is in config.yaml.
+# `snakemake --cores 2` makes all of it; `snakemake -n` lists what is missing and why. Every step is a subcommand of
+# `python -m rankbound_study`; its rule names its dependencies, and config.yaml says what to run.
 import os
 import sys
 import threading
@@ -29,7 +29,7 @@ try:
         flags=list(workflow.config_settings.config),
     )
 except ConfigError as error:
-    # The message alone: a traceback of this file would say nothing more.
+    # Only the message: a traceback of this file would add nothing.
     sys.exit(str(error))
 
 study = Study(config)
@@ -38,23 +38,23 @@ steps = Steps(study, codes)
 
 
 onstart:
-    # With its limit of jobs per second snakemake looks for jobs again a second after each time that it looked for jobs:
-    # after 200 of them 200 times a second, which takes a core. Starting them takes longer than the limit allows anyway.
+    # With a limit of jobs per second, snakemake schedules another search for jobs one second after every search: after
+    # 200 of them, 200 searches a second keep a core busy. Starting jobs is slower than the limit anyway.
     workflow.scheduler.job_rate_limiter = None
-    # The handler of SIGTERM takes this lock in the thread that may be holding it: with a plain one that waits for ever.
+    # The handler of SIGTERM takes this lock in a thread that may already hold it: a plain lock would wait forever.
     workflow.scheduler._lock = threading.RLock()
     for reason in study.left_out.values():
         print(reason, file=sys.stderr)
 
 
-# The steps run with the Python that runs snakemake, one thread each (lists are small: two jobs side by side beat two
-# threads), and keep the memory of freed tensors for the next ones instead of handing it back after each operation.
+# The steps run with snakemake's Python, one thread each (lists are small: two parallel jobs beat two threads), and
+# reuse the memory of freed tensors instead of returning it after each operation.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ.setdefault("RANKBOUND_MIRROR", config.get("mirror", ""))
 os.environ.update(
     POLARS_MAX_THREADS="1",
     PYTHONHASHSEED="0",
-    # Every step leaves a record there of what it read, made and ran on, on whatever node that was.
+    # Every step leaves a record of its inputs, outputs and machine there, on any node.
     RANKBOUND_PROVENANCE=str(Path(config["pathvars"]["results"], "provenance")),
     CUBLAS_WORKSPACE_CONFIG=":4096:8",
     MALLOC_MMAP_THRESHOLD_="1073741824",
@@ -133,7 +133,7 @@ rule paper:
         "<results>/paper/index.html",
 
 
-# `snakemake --workflow-profile profiles/demo` runs the same rules on generated data; this target checks that it does.
+# `snakemake --workflow-profile profiles/demo` runs the same rules on generated data; this target fails on other data.
 rule demo:
     input:
         rules.all.input if not study.fetched else "use --workflow-profile profiles/demo",

@@ -1,4 +1,4 @@
-"""`python -m rankbound_study`."""
+"""Run `python -m rankbound_study`."""
 
 import sys
 

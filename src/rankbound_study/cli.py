@@ -1,4 +1,4 @@
-"""The study's command line: `python -m rankbound_study STEP`, each step with a record of it where one is wanted."""
+"""The study's command line: `python -m rankbound_study STEP`, with a record of each step if requested."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from rankbound.cli import build_parser, run
 from rankbound_study import commands
 
 RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
-"""Names the folder, inside the results folder, where every step leaves a record (`rankbound_study.provenance`)."""
+"""Environment variable: the folder, inside the results folder, for step records (`rankbound_study.provenance`)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Leave a record of the step where the workflow wants one."""
+    """Leave a record of the step if the workflow requests one."""
     folder = os.environ.get(RECORDS_VARIABLE)
     if not folder:
         return nullcontext()

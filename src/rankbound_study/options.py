@@ -9,33 +9,33 @@ from rankbound.errors import ConfigError
 
 
 def read_options(text: str, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON object `text` over `defaults`, whose types the values must have.
+    """Return the JSON object `text` merged over `defaults`, whose types the values must have.
 
-    An int passes for a float. Raises ConfigError that names an unknown key, or a value of the wrong type.
+    An int is accepted for a float. Raises ConfigError, which names the unknown key or the value of the wrong type.
     """
-    given = parse_options(text)
-    for key, value in given.items():
+    options = parse_options(text)
+    for key, value in options.items():
         if key not in defaults:
             raise ConfigError(f"--options has the unknown key {key!r}; known are {', '.join(sorted(defaults))}")
-        wanted = type(defaults[key])
-        allowed = (int, float) if wanted is float else (wanted,)
-        endless = isinstance(value, float) and not math.isfinite(value)
-        if endless or not isinstance(value, allowed) or (isinstance(value, bool) and wanted is not bool):
+        expected = type(defaults[key])
+        allowed = (int, float) if expected is float else (expected,)
+        infinite = isinstance(value, float) and not math.isfinite(value)
+        if infinite or not isinstance(value, allowed) or (isinstance(value, bool) and expected is not bool):
             raise ConfigError(f"--options: {key!r} is {json.dumps(value)}, expected a value like {defaults[key]!r}")
-    return {**defaults, **given}
+    return {**defaults, **options}
 
 
 def parse_options(text: str) -> dict[str, Any]:
-    """The JSON object `text`; ConfigError says what stood there instead."""
+    """Return the JSON object `text`; raise ConfigError, which quotes the text, if it is none."""
     try:
-        given = json.loads(text, parse_constant=_refuse_constant)
+        options = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--options is no JSON ({error}): {text}") from error
-    if not isinstance(given, dict):
+        raise ConfigError(f"--options is not valid JSON ({error}): {text}") from error
+    if not isinstance(options, dict):
         raise ConfigError(f'--options should be a JSON object such as {{"protocol": "published"}}, found {text}')
-    return given
+    return options
 
 
 def _refuse_constant(name: str) -> Any:
-    # Python's reader takes NaN and Infinity, which JSON does not have.
-    raise ValueError(f"{name} is no number")
+    # Python's parser accepts NaN and Infinity, which JSON does not have.
+    raise ValueError(f"{name} is not a number")

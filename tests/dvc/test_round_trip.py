@@ -110,7 +110,7 @@ def test_an_experiment_reruns_the_trainings_of_its_one_change(pulled: Project, t
 def test_a_changed_figure_is_drawn_again_and_nothing_trained(pulled: Project, tmp_path: Path) -> None:
     clone = pulled.copy(tmp_path / "clone")
     with clone.path("src/rankbound_study/figures/lower_bounds.py").open("a") as file:
-        file.write("# changed\n")
+        file.write("CHANGED = True\n")
     output = clone.run("dvc", "repro")
     ran = set(re.findall(r"^(?:local)?rule (\w+):$", output, re.MULTILINE))
     assert {"figure_of_formulas", "document"} <= ran
@@ -125,7 +125,7 @@ def test_another_set_of_outputs_is_told_before_anything_runs(pulled: Project, tm
     clone.configure({**STUDY, "tables": ["table_5_1", "table_3_1"]})
     message = clone.run("dvc", "repro", status=255)
     assert "results/tables/table_3_1.csv is made, but no stage names it" in message
-    assert "results/tables/table_2_2.csv stands in the stage paper, but is not made" in message
+    assert "results/tables/table_2_2.csv is in the stage paper, but is not made" in message
     assert "write it anew: python -m rankbound_study dvc-stages" in message
     clone.run("rankbound_study", "dvc-stages")
     clone.run("dvc", "repro", "-q")
@@ -139,7 +139,8 @@ def test_a_broken_list_of_stages_is_named(pulled: Project, content: str) -> None
     original = path.read_text("utf-8")
     try:
         path.write_text(content, "utf-8")
-        assert "dvc.yaml is no list of DVC stages" in pulled.run("rankbound_study", "dvc-stages", "--check", status=2)
+        message = pulled.run("rankbound_study", "dvc-stages", "--check", status=2)
+        assert "dvc.yaml is not a list of DVC stages" in message
     finally:
         path.write_text(original, "utf-8")
 

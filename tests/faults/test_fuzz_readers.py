@@ -227,8 +227,8 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOMB, rf"study\.yaml, line \d+: \d+ values, those of aliases each time; expected {LARGEST_CONFIG} at most"),
-        ("study: &a\n  b: *a\n", r"study\.yaml, line 1: a value that holds itself, by an alias"),
+        (BOMB, rf"study\.yaml, line \d+: \d+ values, counting repeated aliases; expected at most {LARGEST_CONFIG}"),
+        ("study: &a\n  b: *a\n", r"study\.yaml, line 1: a value contains itself through an alias"),
         ("[" * 5000, r"study\.yaml (is nested too deeply|is not valid YAML)"),
         ("study: 2026-13-45\n", r"study\.yaml, line 1: a value that YAML cannot read"),
         (f"seeds:\n  - 1\n  - {'9' * 5000}\n", r"study\.yaml, line 3: a value that YAML cannot read"),
@@ -236,9 +236,9 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (DEFAULT.replace("temperature: 1.0", "temperature: .nan"), r"line \d+: temperature is nan: expected a finite"),
         (
             DEFAULT.replace("study: thesis", "study: 2026-01-01"),
-            r"line \d+: study is datetime.*a date: expected a text",
+            r"line \d+: study is datetime.*a date: expected text",
         ),
-        (DEFAULT + "\n1: 2\n", r"line \d+: the key 1 of the configuration is no text: write it in quotes"),
+        (DEFAULT + "\n1: 2\n", r"line \d+: the key 1 of the configuration is not text: write it in quotes"),
         (DEFAULT + "\n{1: 2}: 3\n", r"line \d+"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Pat
 @pytest.mark.parametrize("name", ABSURD)
 def test_names_that_no_one_would_give_are_refused(tmp_path: Path, name: str) -> None:
     path = written(tmp_path, zipped([("fine.txt", b"1"), (name, b"2")]) if name else nameless())
-    with pytest.raises(DataError, match=r"x\.zip: archive refused: a member has the absurd name"):
+    with pytest.raises(DataError, match=r"x\.zip: archive refused: a member has the malformed name"):
         list_members(path)
 
 
@@ -114,13 +114,13 @@ def nameless() -> bytes:
 )
 def test_two_names_that_are_one_file_on_some_disk_are_refused(tmp_path: Path, first: str, second: str) -> None:
     path = written(tmp_path, zipped([(first, b""), (second, b"2")]))
-    with pytest.raises(DataError, match=r"member '.*' is on some disks the same file as '.*'"):
+    with pytest.raises(DataError, match=r"member '.*' is the same file as '.*'"):
         list_members(path)
 
 
 @pytest.mark.parametrize("name", ["/etc/evil", "C:/evil", "a/../../evil", "a\x07b", "x" * 3000, "\x7f"])
 def test_rar_names_are_checked_as_well(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"x\.rar: archive refused: (member .* points outside|.* absurd name)"):
+    with pytest.raises(DataError, match=r"x\.rar: archive refused: (member .* points outside|.* malformed name)"):
         list_members(make_rar(tmp_path / "x.rar", {"fine.txt": b"1", name: b"2"}))
     assert files_below(tmp_path) == {"x.rar"}
 
@@ -268,9 +268,9 @@ def test_a_64_bit_directory_is_measured_as_well(tmp_path: Path) -> None:
     ("offset", "layout", "value", "message"),
     [
         (24, "<I", 0xFFFFFFFF, r"member 'a\.txt' has 4294967295 bytes, more than"),
-        (24, "<I", 0x7FFFFFFF, r"member 'a\.txt': cannot be unpacked \(100 bytes so far, but it declares 2147483647"),
+        (24, "<I", 0x7FFFFFFF, r"member 'a\.txt': cannot be unpacked \(read 100 bytes, but it declares 2147483647"),
         (20, "<I", 0x00FFFFFF, r"members 'a\.txt' and 'b\.txt' overlap"),
-        (28, "<H", 65535, r"x\.zip: .*(absurd name|cannot be unpacked)"),
+        (28, "<H", 65535, r"x\.zip: .*(malformed name|cannot be unpacked)"),
         (30, "<H", 65535, r"x\.zip: cannot be unpacked"),
         (42, "<I", 0xFFFFFFF0, r"x\.zip: "),
         (16, "<I", 0, r"member 'a\.txt': cannot be unpacked \(Bad CRC-32"),

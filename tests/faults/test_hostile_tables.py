@@ -64,7 +64,7 @@ def test_a_foreign_file_that_keeps_to_the_contract_is_read(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"topic": pa.array([1, 2])}, r"column 'topic' is int64, but lists/1 wants string"),
+        ({"topic": pa.array([1, 2])}, r"column 'topic' is int64, but lists/1 requires string"),
         ({"topic": pa.array([["1"], ["2"]])}, r"column 'topic' is list"),
         ({"relevance": pa.array([[1.5, 0], [1]])}, r"column 'relevance' is list<.*double>"),
         ({"relevance": pa.array([[[1]], [[1]]])}, r"column 'relevance' is list"),

@@ -94,14 +94,14 @@ def test_rar_names_that_point_outside_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x" * 2000, "a\x07b"])
 def test_absurd_names_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match="absurd name"):
+    with pytest.raises(DataError, match="malformed name"):
         list_members(make_zip(tmp_path / "x.zip", {name: b"1"}))
 
 
 def test_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
     path = make_zip(tmp_path / "x.zip", {"S1.txt_exe": b"1"})
     path.write_bytes(path.read_bytes().replace(b"S1.txt_exe", b"S1.txt\0exe"))
-    with pytest.raises(DataError, match="absurd name"):
+    with pytest.raises(DataError, match="malformed name"):
         list_members(path)
 
 
@@ -151,7 +151,7 @@ def test_sizes_beyond_the_limits_are_refused(tmp_path: Path, limits: Limits, mes
 
 def test_a_bomb_stops_at_the_size_that_it_declares() -> None:
     endless = archives._CheckedStream(lambda size: b"x" * size, "bomb.zip", size=1000)
-    with pytest.raises(DataError, match=r"bomb\.zip: cannot be unpacked \(\d+ bytes so far, but it declares 1000"):
+    with pytest.raises(DataError, match=r"bomb\.zip: cannot be unpacked \(read \d+ bytes, but it declares 1000"):
         io.BufferedReader(endless, 64).read()
 
 

@@ -127,7 +127,7 @@ def test_printed_values_count_where_they_are_named(sources: Path) -> None:
 
 
 def test_an_unknown_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"rankbound_study\.commands\.drow is no module"):
+    with pytest.raises(ConfigError, match=r"rankbound_study\.commands\.drow is not a module"):
         CodeDigests().of_step("drow")
 
 

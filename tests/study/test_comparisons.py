@@ -203,13 +203,13 @@ def test_moves_that_cannot_be_are_refused(config: dict[str, Any], shift: float, 
     ("changes", "message"),
     [
         ({"feature_counts": [46, 5]}, r"counted.feature_counts is \[46, 5\]: expected ascending numbers, \[5, 46\]"),
-        ({"feature_counts": [5, 5]}, r"counted.feature_counts is \[5, 5\]: a value stands there twice"),
+        ({"feature_counts": [5, 5]}, r"counted.feature_counts is \[5, 5\]: a value occurs twice"),
         ({"feature_counts": [0, 5]}, r"counted.feature_counts\[0\] is 0: expected at least 1"),
         ({"feature_counts": [2.5]}, r"counted.feature_counts\[0\] is 2.5: expected a whole number"),
         ({"feature_counts": []}, r"counted.feature_counts is an empty list"),
         (
             {"methods": {"RankCNN": {"family": "rank", "model": {"name": "cnn"}, "loss": "RankNet"}}},
-            r"counted.methods.RankCNN is a cnn, which reads whole pictures: it cannot see some of their pixels",
+            r"counted.methods.RankCNN is a cnn, which reads whole pictures, not some of their pixels",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: dict[str, An
     for counts, refused in (([10, 20], False), ([20, 46], True)):
         other = {**first, "comparisons": {**first["comparisons"], "again": {**section, "feature_counts": counts}}}
         if refused:
-            with pytest.raises(ConfigError, match=r"RankNet-of-46 runs on mq2008-label1 in comparisons.counted, too"):
+            with pytest.raises(ConfigError, match=r"RankNet-of-46 also runs on mq2008-label1 in comparisons.counted"):
                 check_config(other, SCHEMA)
         else:
             check_config(other, SCHEMA)
@@ -257,16 +257,20 @@ WEB, FACES = ("web-queries", "methods"), ("faces-pixels", "methods")
         ((*WEB, "RankNet", "loss"), "RankNet(", r"methods.RankNet.loss: loss 'RankNet\(': expected a text"),
         ((*WEB, "RankNet", "model"), {"name": "mpl"}, r"model.name is \"mpl\": .*did you mean mlp\?"),
         ((*WEB, "RankNet", "model"), {"name": "mlp"}, r"the key .*RankNet.model.hidden is missing"),
-        ((*WEB, "RankNet", "model"), {"name": "linear", "hidden": [3]}, r"model.hidden is no option of linear"),
-        ((*WEB, "RankNet", "target"), "value", r"RankNet.target is value: items of mq2008-label1 have grades only"),
+        ((*WEB, "RankNet", "model"), {"name": "linear", "hidden": [3]}, r"model.hidden is not an option of linear"),
+        (
+            (*WEB, "RankNet", "target"),
+            "value",
+            r"RankNet.target is value: items of mq2008-label1 have only relevance labels",
+        ),
         ((*WEB, "ranknet"), {}, r"expected a name of letters, digits and hyphens that starts with a capital"),
-        ((*WEB, "Class-RF", "loss"), "logistic", r"Class-RF.loss is 'logistic': random-forest takes squared"),
+        ((*WEB, "Class-RF", "loss"), "logistic", r"Class-RF.loss is 'logistic': random-forest requires squared"),
         (("web-queries", "settings"), {"optimiser": "adam"}, r"methods.RankNet is trained without learning_rate"),
         (("web-queries", "datasets"), ["mq2008-label3"], r"datasets\[0\] is 'mq2008-label3', which nothing defines"),
         (("web-queries", "datasets"), ["movielens-nsr1"], r"methods read features, and ratings have none"),
         (("faces-pixels", "folds"), [1, 2], r"faces-pixels.folds has 2, but images.aaf makes 1"),
         ((*FACES, "Reg-l2", "target"), "relevance", r"Reg-l2 is a regression: it needs target: value"),
-        (("faces-vgg16", "datasets"), ["aaf"], r"runs on aaf in comparisons.faces-pixels, too: give it another name"),
+        (("faces-vgg16", "datasets"), ["aaf"], r"also runs on aaf in comparisons.faces-pixels: give it another name"),
     ],
 )
 def test_what_cannot_be_is_refused(config: dict[str, Any], path: tuple[str, ...], to: Any, message: str) -> None:

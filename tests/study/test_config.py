@@ -76,12 +76,12 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("[none, min-max,", "[none, minmax,", "did you mean min-max?"),
         ("folds: [1, 2, 3, 4, 5]", "folds: [6]", "folds[0] is 6: expected at most 5"),
         ("folds: [1, 2, 3, 4, 5]", "folds: []", "folds is an empty list"),
-        ("folds: [1, 2, 3, 4, 5]", "folds: [1, 1]", "a value stands there twice"),
+        ("folds: [1, 2, 3, 4, 5]", "folds: [1, 1]", "a value occurs twice"),
         (SEEDS, "seeds: 0", "seeds is 0: expected a section"),
         (SEEDS, "seeds: {published: 0, honest: [0]}", "seeds.published is 0: expected a list"),
         (SEEDS, "seeds: {honest: [0]}", "seeds has no list for the protocol published (it has honest)"),
         ("f16: {model: {factors", "f16: {model: {hidden", "experiments.factors.variants.f16.model.hidden"),
-        ("f16: {model: {factors: 16}}", "f16: {model: {activation: tanh}}", "is no option of matrix-factorization"),
+        ("f16: {model: {factors: 16}}", "f16: {model: {activation: tanh}}", "is not an option of matrix-factorization"),
         ("datasets: [movielens-nsr2]", "datasets: [movielens-nsr4]", "did you mean movielens-nsr"),
         ("{test_nsr: 1}", "{test_nsr: 4}", "is 4, but interactions.movielens.nsr has 1, 2, 3"),
         ("w6: {model: {hidden: [6]}}", "w6: {test_nsr: 1}", "only lists of ratings have a ratio"),
@@ -98,9 +98,9 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("  mq2008:\n    model", "  mq2007:\n    model", "training has no entry for the data set 'mq2008'"),
         ("    archive: ml-latest-small.zip ", "    # ", "interactions.movielens needs an archive"),
         ("name: mlp, hidden: [46]", "name: matrix-factorization, factors: 8", "judged lists need mlp"),
-        (SEEDS, f"{SEEDS}\n{SEEDS}", "the key 'seeds' stands twice"),
-        (SEEDS, "~: [0]", "the key null of the configuration is no text"),
-        ("factors: 32", "0x10: 32", "the key 16 of training.movielens.model is no text"),
+        (SEEDS, f"{SEEDS}\n{SEEDS}", "the key 'seeds' occurs twice"),
+        (SEEDS, "~: [0]", "the key null of the configuration is not text"),
+        ("factors: 32", "0x10: 32", "the key 16 of training.movielens.model is not text"),
     ],
 )
 def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected: str, tmp_path: Path) -> None:
@@ -264,9 +264,9 @@ def test_the_profile_for_mslr_is_valid_over_the_default() -> None:
 
 def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
     text = default("thresholds: [2, 1]", "thresholds: [2, garded]")
-    assert 'lists.mq2008.thresholds[1] is "garded": expected the least label that is relevant, or graded' in problems(
+    assert 'lists.mq2008.thresholds[1] is "garded": expected the smallest relevant label, or graded' in problems(
         text, tmp_path
     )
     message = problems(default("thresholds: [2, 1]", "thresholds: [2, 1, graded]"), tmp_path)
     assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but bounds has" in message
-    assert "distribution, whose tables are of binary relevance" in message
+    assert "distribution, whose tables need binary relevance" in message

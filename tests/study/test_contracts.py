@@ -88,7 +88,7 @@ def test_metric_columns_are_free_but_float64(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (FOLDS.drop_columns(["fold"]), r"column 'fold' is missing; list-folds/1 wants it as int8.*found are topic"),
+        (FOLDS.drop_columns(["fold"]), r"column 'fold' is missing; list-folds/1 requires it as int8.*found are topic"),
         (FOLDS.append_column("more", pa.array([1, 2, 3])), r"column 'more' is not one of list-folds/1: topic, fold"),
         (FOLDS.set_column(1, "fold", pa.array([1, None, 2], pa.int8())), r"column 'fold' holds 1 nulls"),
     ],
@@ -106,14 +106,14 @@ def test_tables_that_break_the_contract_are_neither_written_nor_read(
 
 def test_a_wrong_type_names_file_column_found_and_expected(tmp_path: Path) -> None:
     path = raw_parquet(tmp_path / "x.parquet", pa.table({"topic": ["a"], "fold": [1]}), "list-folds")
-    with pytest.raises(DataError, match=r"x\.parquet: column 'fold' is int64, but list-folds/1 wants int8"):
+    with pytest.raises(DataError, match=r"x\.parquet: column 'fold' is int64, but list-folds/1 requires int8"):
         read_table(path, "list-folds")
 
 
 def test_features_of_other_types_are_refused(tmp_path: Path) -> None:
     doubles = judged_lists().set_column(3, "features", pa.array([[[1.0]], [], [[2.0]]]))
     path = raw_parquet(tmp_path / "x.parquet", doubles, "lists")
-    expected = re.escape("wants list<fixed_size_list<float>[d]>")
+    expected = re.escape("requires list<fixed_size_list<float>[d]>")
     with pytest.raises(DataError, match=f"column 'features' is .*{expected}"):
         read_table(path, "lists")
 

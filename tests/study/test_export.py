@@ -267,7 +267,7 @@ class TestErrors:
         for path in Path("results").rglob("*.predictions.parquet"):
             path.unlink()
         message = export(status=2)
-        assert "results: there is no runs/**/*.predictions.parquet in it; expected a study's results folder" in message
+        assert "results: it has no runs/**/*.predictions.parquet; expected a study's results folder" in message
 
     def test_no_such_runs(self, export: Export) -> None:
         message = export("--dataset", "movielens", status=2)
@@ -287,14 +287,14 @@ class TestErrors:
     def test_data_of_another_sample(self, export: Export) -> None:
         exported_study.make_data(seed=1)
         message = export("--dataset", USERS, "--nsr-train", 1, status=2)
-        assert "expected the data that the study ran on" in message
+        assert "expected the data of the study" in message
 
     def test_other_grades_for_the_same_items(self, export: Export) -> None:
         path = exported_study.instances(f"{QUERIES}-label1")
         changed = frame(path, "instances").with_columns(pl.col("relevance").list.eval(1 - pl.element()))
         rewrite(path, "instances", changed)
         message = export("--dataset", f"{QUERIES}-label1", status=2)
-        assert "its lists have other numbers of items or of relevant items" in message
+        assert "in their numbers of items or of relevant items" in message
 
     @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
     def test_a_score_that_is_no_number(self, export: Export, wrong: float) -> None:
@@ -319,7 +319,7 @@ class TestErrors:
             rewrite(path, contract, frame(path, contract).with_columns(spaced))
         message = export("--loss", "nDCG", status=2)
         assert f"data/instances/{QUERIES}-label1.parquet: found the topic 'query " in message
-        assert "say --space _" in message
+        assert "use --space _" in message
         assert "expected one or more characters" in export("--loss", "nDCG", "--space", " ", status=2)
         export("--loss", "nDCG", "--space", "_")
         topics = read_run(Path("trec") / index()[0]["run"]).topics

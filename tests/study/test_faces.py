@@ -258,13 +258,13 @@ def test_a_folder_is_known_by_its_names_and_contents(tmp_path: Path) -> None:
     check_content(source, archive(tmp_path / "x.zip", files))
     check_content(source, archive(tmp_path / "y.zip", files, folder=FOLDER))
     changed = files | {"00001A20.jpg": b"0ne"}
-    with pytest.raises(SourceError, match=r"the sum of its contents should be [0-9a-f]{64}, found"):
+    with pytest.raises(SourceError, match=r"the checksum of its contents should be [0-9a-f]{64}, found"):
         check_content(source, archive(tmp_path / "changed.zip", changed))
     renamed = {name.replace("A20", "A22"): content for name, content in files.items()}
-    with pytest.raises(SourceError, match=r"expected 3 files, whose names have the sum .* found 3 with"):
+    with pytest.raises(SourceError, match=r"expected 3 files, whose names have the checksum .* found 3 with"):
         check_content(source, archive(tmp_path / "renamed.zip", renamed))
     longer = files | {"00001A20.jpg": b"one and a half"}
-    with pytest.raises(SourceError, match=r"its files have 21 bytes, as no known edition has: \[10\]"):
+    with pytest.raises(SourceError, match=r"its files have 21 bytes; known editions have \[10\]"):
         check_content(source, archive(tmp_path / "longer.zip", longer))
     check_content(toy_source(files, unknown_from=21), tmp_path / "longer.zip")
     with zipfile.ZipFile(tmp_path / "x.zip", "a") as packed:

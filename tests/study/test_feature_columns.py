@@ -93,9 +93,7 @@ def test_all_columns_are_the_features_themselves(data: StudyData) -> None:
 
 @pytest.mark.parametrize("count", [0, 47])
 def test_a_count_beyond_the_features_is_told(data: StudyData, count: int) -> None:
-    with pytest.raises(
-        ConfigError, match=f"RankNet: it should see {count} features, and mq2008-label1 has 46; .* to 46"
-    ):
+    with pytest.raises(ConfigError, match=f"RankNet: it requires {count} features, but mq2008-label1 has 46; .* to 46"):
         narrowed(job(features=count), data, 1, 0)
 
 

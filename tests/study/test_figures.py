@@ -238,7 +238,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
         (["figure_5_1", "--out", "a.svg"], "give the runs table with --runs FILE"),
         (["figure_1_1", "--out", "a.jpeg"], "not as '.jpeg'"),
         (["figure_1_1", "--out", "a.svg", "--options", "[1]"], "should be a JSON object"),
-        (["figure_1_1", "--out", "a.svg", "--options", "{"], "is no JSON"),
+        (["figure_1_1", "--out", "a.svg", "--options", "{"], "is not valid JSON"),
     ):
         with pytest.raises(ConfigError, match=re.escape(message)):
             figure_command.run(parser.parse_args(words))

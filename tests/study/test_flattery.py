@@ -80,4 +80,4 @@ def test_other_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture
     path = write_runs(tmp_path / "runs.parquet", sets=SETS, topics=4)
     arguments = ["table", "table_flattery", "--runs", str(path), "--options", '{"protocol": "honest"}']
     assert main([*arguments, "--out-dir", str(tmp_path)]) == 2
-    assert "expected study alone" in capsys.readouterr().err
+    assert "expected only study" in capsys.readouterr().err

@@ -233,7 +233,7 @@ def test_published_weights_have_the_published_shapes_and_nothing_else() -> None:
     with torch.device("meta"):
         weights = dict(VGG16().state_dict())
         with pytest.raises(
-            ValueError, match=r"'classifier.6.weight' is missing, expected it with the shape \(1000, 4096\)"
+            ValueError, match=r"'classifier.6.weight' is missing, expected a tensor of shape \(1000, 4096\)"
         ):
             check_published(weights)
         weights |= {"classifier.6.weight": torch.zeros(1000, 4096), "classifier.6.bias": torch.zeros(1000)}

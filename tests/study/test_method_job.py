@@ -319,12 +319,12 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
     ("changes", "message"),
     [
         ({"model": {"name": "svm"}}, "model 'svm': unknown; known are mlp"),
-        ({"target": "value"}, "learns the items' values, which the data set mq2008-label1 has not"),
+        ({"target": "value"}, "learns the items' values, but items of mq2008-label1 have none"),
         ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
-        ({"model": {"name": "cnn"}}, "it reads 30000 values of a picture, these have 3"),
+        ({"model": {"name": "cnn"}}, "it reads 30000 values per picture, but these have 3"),
         (
             {"settings": {**TRAINER, "features": 4}},
-            "it should see 4 features, and mq2008-label1 has 3; give counts from",
+            "it requires 4 features, but mq2008-label1 has 3; set counts from",
         ),
         ({"settings": {**TRAINER, "batches": "triples"}}, "batches is 'triples', expected one of lists"),
         ({"settings": {**TRAINER, "scale": "log"}}, "scale: found 'log', expected one of standard, none"),

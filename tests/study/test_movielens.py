@@ -45,7 +45,7 @@ def test_rows_are_sorted_by_user_and_movie(tmp_path: Path, line_end: str) -> Non
         (HEADER + "1,2,0,1\r\n", r"user 1 rates movie 2 with 0;"),
         (HEADER + "1,2,nan,1\r\n", r"user 1 rates movie 2 with nan"),
         (HEADER + "1,2,4,1\r\n3,1,1,1\r\n1,2,5,1\r\n", r"user 1 rates movie 2 more than once"),
-        (HEADER, r"there are no ratings in it"),
+        (HEADER, r"it has no ratings"),
     ],
 )
 def test_malformed_rows_are_refused(tmp_path: Path, text: str, message: str) -> None:

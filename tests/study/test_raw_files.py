@@ -88,7 +88,7 @@ def test_another_content_placed_by_hand_is_refused_and_left(
     assert re.match(
         rf"python -m rankbound_study convert: {raw}: .*{swap.named}.*[0-9a-f]{{32,}}.*found [0-9a-f]{{32,}}", said
     ), said
-    assert f"run `python -m rankbound_study download {name} --out {raw}`, which sets a wrong one aside" in said
+    assert f"run `python -m rankbound_study download {name} --out {raw}`, which sets a wrong file aside" in said
     assert f"save {' or '.join(source.file_names)} from {source.homepage} as {raw}" in said
     assert raw.read_bytes() == content
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / raw]
@@ -130,7 +130,7 @@ def test_other_weights_placed_by_hand_are_refused_and_left(
     said = capsys.readouterr().err
     assert re.search(r"expected the SHA-256 397923af[0-9a-f]{56}, found [0-9a-f]{64} of 7 bytes", said)
     assert (
-        "run `python -m rankbound_study download vgg16 --out vgg16-397923af.pth`, which sets a wrong one aside" in said
+        "run `python -m rankbound_study download vgg16 --out vgg16-397923af.pth`, which sets a wrong file aside" in said
     )
     assert [path.name for path in tmp_path.iterdir()] == ["vgg16-397923af.pth"]
 

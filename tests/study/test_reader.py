@@ -99,7 +99,7 @@ def test_items_are_rows_of_the_features(lists: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "message"), [(1, "has more rows than column 'relevance' has"), (0, "has 10 rows, column 'relevance' 11")]
+    ("row", "message"), [(1, "has more rows than column 'relevance'"), (0, "has 10 rows, column 'relevance' 11")]
 )
 def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, message: str) -> None:
     table = read_table(lists, "lists")
@@ -273,7 +273,7 @@ def test_files_that_contradict_themselves_are_refused(
 def test_rows_of_a_split_must_stand_together(tmp_path: Path) -> None:
     table = good_instances().take([0, 2, 1])
     write_table(table, tmp_path / "x.parquet", "instances", metadata={"rankbound.item_count": "4"})
-    with pytest.raises(DataError, match="the rows of fold 1, split 'train' do not stand together"):
+    with pytest.raises(DataError, match="the rows of fold 1, split 'train' are not contiguous"):
         read_instances(tmp_path / "x.parquet")
 
 
@@ -282,7 +282,7 @@ def test_a_missing_count_or_split_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'rankbound\.item_count' should be the number of items"):
         read_instances(tmp_path / "x.parquet")
     write_table(good_instances(), tmp_path / "x.parquet", "instances", metadata={"rankbound.item_count": "4"})
-    with pytest.raises(DataError, match=r"toy: no lists of fold 2, split 'train'; there are the folds 1, 2"):
+    with pytest.raises(DataError, match=r"toy: no lists of fold 2, split 'train'; the folds are 1, 2"):
         read_instances(tmp_path / "x.parquet").split(2, "train")
 
 

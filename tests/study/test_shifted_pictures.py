@@ -101,5 +101,5 @@ def test_without_the_setting_faces_stay(data: StudyData) -> None:
 
 @pytest.mark.parametrize("features", [torch.zeros(5, 300), torch.zeros(5, 46, dtype=torch.uint8), None])
 def test_what_is_no_picture_is_not_moved(data: StudyData, features: torch.Tensor | None) -> None:
-    with pytest.raises(ConfigError, match="RankNet: shift moves pictures, and the features of mq2008-label1 are none"):
+    with pytest.raises(ConfigError, match="RankNet: shift moves pictures, but the features of mq2008-label1 are not"):
         shifted(job(shift=0.2), replace(data, features=features))

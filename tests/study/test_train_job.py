@@ -260,7 +260,7 @@ def test_collected_runs_are_all_runs_and_their_epochs(tmp_path: Path, instances:
         (lambda runs: pl.concat([runs, runs]), "topics twice"),
         (lambda runs: runs.with_columns(topic=pl.col("topic") + "x"), "runs over different topics in"),
         (lambda runs: runs.with_columns(nDCG=pl.lit(1.5)), "above the oracle"),
-        (lambda runs: runs.with_columns(nDCG=pl.lit(0.1)), "far below a random order"),
+        (lambda runs: runs.with_columns(nDCG=pl.lit(0.1)), "far below random"),
     ],
 )
 def test_collecting_refuses_runs_that_cannot_be_true(

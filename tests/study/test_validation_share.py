@@ -44,12 +44,12 @@ def test_the_smaller_share_is_part_of_the_larger(own: Instances) -> None:
 
 
 def test_a_share_that_leaves_nothing_to_train_on_is_refused(own: Instances) -> None:
-    with pytest.raises(DataError, match="validation_share: user 0 has 12 items alike to train on, and 12 would"):
+    with pytest.raises(DataError, match="validation_share: user 0 has 12 items of one kind to train on"):
         with_validation_share(own, 0.99)
 
 
 def test_judged_lists_have_a_validation_part_of_their_own(own: Instances) -> None:
     from dataclasses import replace
 
-    with pytest.raises(ConfigError, match="no data set of ratings"):
+    with pytest.raises(ConfigError, match="not a data set of ratings"):
         with_validation_share(replace(own, nsr=None), 0.2)

@@ -93,7 +93,7 @@ def test_folders_are_those_of_the_configuration() -> None:
     content = yaml.safe_load(stages_text(["in/instances/a.parquet", "out/mine/metrics.json"], {**FOLDERS, **OTHER}))
     assert outputs(content["stages"]["data"]) == {"in/instances": {"persist": True, "remote": "licensed"}}
     assert outputs(content["stages"]["paper"]) == {"out/mine/metrics.json": {"persist": True, "cache": False}}
-    with pytest.raises(DataError, match=r"elsewhere/a\.parquet, which lies in a folder of neither in nor out/mine"):
+    with pytest.raises(DataError, match=r"elsewhere/a\.parquet, which is in a folder of neither in nor out/mine"):
         stages_text(["elsewhere/a.parquet"], OTHER)
 
 

@@ -1,10 +1,10 @@
-# What the sources claim, and what became of it: one table, of everything that was trained.
+# One table with every claim of the sources and its verdict, from all trainings.
 
 LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
 
 
 def claim_files(wildcards):
-    """What claims are decided by: all runs, the experiments if there are any, and what methods say of faces."""
+    """Return the files that decide claims: all runs, any experiments, and the methods' predictions on faces."""
     files = {"runs": "<results>/runs.parquet", "epochs": "<results>/epochs.parquet"}
     files |= dict(zip(("experiments", "experiment_epochs"), study.experiment_tables()))
     files |= comparison_files(["predictions", "images"], [2, 3])
@@ -12,7 +12,7 @@ def claim_files(wildcards):
 
 
 def claim_flags(wildcards, input):
-    """The files as flags, by their names; what does not exist has none."""
+    """Return the files as flags, by name; missing files have none."""
     names = ("runs", "epochs", "experiments", "experiment_epochs", "predictions", "weights", "images")
     return file_flags(input, names)
 

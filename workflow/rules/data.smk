@@ -1,11 +1,11 @@
-# Raw archives to the instances that training reads. They come first: the longest trainings wait for the pictures.
+# Raw archives to the instances that training reads. Pictures come first: the longest trainings wait for them.
 
 
 def growing(amount):
-    """A resource that every attempt after the first gets more of: twice, three times as much.
+    """Return a resource that grows with every attempt: twice, three times the amount.
 
-    `amount` is a number, or a function of the wildcards. Steps that take minutes ask for memory and time in this way:
-    on a cluster, one that was ended for using too much of either succeeds when it is tried again.
+    `amount` is a number, or a function of the wildcards. Steps of minutes request memory and time in this way: on a
+    cluster, a step that was ended for exceeding either succeeds in a later attempt.
     """
 
     def amount_of_attempt(wildcards, attempt):
@@ -165,7 +165,7 @@ rule generate_weights:
         "python -m rankbound_study weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
 
 
-# What a pretrained network makes of pictures. Hours on a processor, and resumed where it stopped.
+# Features of pictures by a pretrained network: hours on a CPU; resumes after an interruption.
 rule features:
     input:
         unpack(steps.features_from),

@@ -1,4 +1,4 @@
-# The paper: every table and figure on one page, as PDF and as HTML that opens offline.
+# The paper: every table and figure in one document, as PDF and as HTML that works offline.
 
 
 rule document:

@@ -1,5 +1,5 @@
-# Where everything comes from: every step leaves a record of what it read, made and ran on (the Snakefile says where); one
-# file puts them together, and the paper tells it.
+# Provenance: every step leaves a record of its inputs, outputs and machine (see the Snakefile); one file combines the
+# records, and the paper summarises it.
 
 
 rule provenance:
@@ -14,7 +14,7 @@ rule provenance:
         "<logs>/provenance.log",
     benchmark:
         "<benchmarks>/provenance.tsv"
-    # Nodes of a cluster may have no git, and no checkout that could be asked for its commit.
+    # Nodes of a cluster may have no git, and no checkout with a commit.
     localrule: True
     threads: 1
     resources:

@@ -10,14 +10,14 @@ OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_claims", C
 
 
 def comparison_tables(of_faces):
-    """The tables of the comparisons in the configuration: of faces, or of queries."""
+    """Return the tables of the comparisons in the configuration: of faces, or of queries."""
     names = [name for name in config["tables"] if name.startswith(COMPARISON_TABLE) and name != FEATURES_TABLE]
     tables = [table_named(name) for name in names]
     return [table.name for table in tables if table.of_faces == of_faces]
 
 
 def compared_jobs(by_features):
-    """The methods that see all features as they are; or those that see some, with the same ones on all."""
+    """Return the unshifted methods with all features; or those of feature counts, with their plain versions."""
     plain = [job for job in study.compared if job.shift is None]
     if not by_features:
         return [job for job in plain if job.features is None]
@@ -26,7 +26,7 @@ def compared_jobs(by_features):
 
 
 def comparison_files(needs, numbers, methods=(), by_features=False):
-    """The files of the comparisons that tables of these numbers are about: those that are needed, and there."""
+    """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
     jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.dataset).number in numbers]
     images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
     chosen = [job for job in jobs if job.method in methods] if methods else jobs
@@ -41,7 +41,7 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
 
 
 def comparison_table_files(wildcards):
-    """What a table of the comparisons reads; faces have predictions, whose pairs and ages give all but the accuracy."""
+    """Return the inputs of a comparison table; those of faces also read predictions, pairs and ages."""
     if wildcards.table == FEATURES_TABLE:
         return comparison_files(["runs", "epochs", "predictions", "images"], [1, 2, 3], by_features=True)
     about = table_named(wildcards.table)
@@ -50,18 +50,18 @@ def comparison_table_files(wildcards):
 
 
 def comparison_figure_files(wildcards):
-    """What a figure of the comparisons is drawn from."""
+    """Return the inputs of a comparison figure."""
     spec = FIGURES[wildcards.figure]
     return comparison_files(spec.needs, spec.data, spec.methods, spec.by_features)
 
 
 def comparison_flags(wildcards, input):
-    """The files as flags, by their names; what does not exist has none."""
+    """Return the files as flags, by name; missing files have none."""
     return file_flags(input, ("runs", "epochs", "images", "predictions", "weights"))
 
 
 def file_flags(input, names):
-    """Those of a rule's inputs that are there, each as a flag of its name."""
+    """Return the inputs of a rule that exist, each as a flag of its name."""
     paths = {name: getattr(input, name) for name in names if hasattr(input, name)}
     listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
     flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
@@ -69,17 +69,17 @@ def file_flags(input, names):
 
 
 def figure_labels(source):
-    """What Snakemake's report lists a figure by: its title, and what it is drawn from."""
+    """Return a figure's labels in Snakemake's report: its title and its source."""
     return lambda wildcards: {"figure": title(wildcards.figure), "from": source}
 
 
 def figure_caption(wildcards):
-    """What Snakemake's report says below a figure."""
+    """Return a figure's caption in Snakemake's report."""
     return FIGURES[wildcards.figure].caption
 
 
 def figure_code(wildcards):
-    """The code that draws one figure, whose own module is imported by name."""
+    """Return the digest of a figure's code, whose own module is imported by name."""
     return codes.of_step("figure", modules=[f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
 
 

@@ -1,4 +1,4 @@
-# The distributions of a metric's score over random orders, for every list size that training meets.
+# The distributions of a metric's score over random orders, for every list size in training.
 
 
 rule distributions:
@@ -22,7 +22,7 @@ rule distributions:
         " --options {params.options:q} > {log:q} 2>&1"
 
 
-# The same over orders that place relevant items first the rather, for the runs whose bounding is tilted.
+# The same over orders biased towards ranking relevant items first, for runs with a tilted bounding.
 use rule distributions as tilted_distributions with:
     input:
         instances=steps.tilted_from,

@@ -1,5 +1,6 @@
 # One training job per protocol, data set, model, loss and bounding, with all folds and seeds inside. It writes finished
-# folds to a scratch folder beside its output, which no rule declares: they survive a failure, and a rerun resumes there.
+# folds to a scratch folder beside its output, which no rule declares: they survive a failure, and a rerun resumes
+# there.
 
 
 rule train:
@@ -20,10 +21,11 @@ rule train:
     resources:
         mem_mb=growing(3000),
         runtime=growing(60),
-        # Where to train, and how many GPUs to ask for: a profile sets both (profiles/gpu, profiles/slurm).
+        # The device, and the number of GPUs to request: a profile sets both (profiles/gpu, profiles/slurm).
         device="cpu",
         gpu=0,
-        # How many folds and seeds take their steps together: more of them keep a GPU busy. The last digits depend on it.
+        # Number of folds and seeds that are trained together: more of them use a GPU better. The last digits depend on
+        # it.
         together=5,
     params:
         code=steps.train_code,
@@ -35,7 +37,8 @@ rule train:
         " --options {params.options:q} > {log:q} 2>&1"
 
 
-# The methods of the comparisons are trained in the same way; the networks of pictures, which take longest, start first.
+# The methods of the comparisons are trained in the same way; they start first because networks of pictures take
+# longest.
 use rule train as compare with:
     input:
         unpack(steps.compared_from),

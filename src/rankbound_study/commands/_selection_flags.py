@@ -1,4 +1,4 @@
-"""Flags that choose rows of a runs table, which several subcommands share."""
+"""Flags that select rows of a runs table, shared by several subcommands."""
 
 import argparse
 
@@ -12,14 +12,14 @@ SELECTION = {
     "options": "options, as the table has them",
     "loss": "loss",
     "bounding": "bounding",
-    "selection": "what picked the epoch: validation, test or last",
+    "selection": "the part that selected the epoch: validation, test or last",
     "fold": "fold",
     "seed": "seed",
 }
 
 
 def add_selection_flags(parser: argparse.ArgumentParser, title: str) -> "argparse._ArgumentGroup":
-    """A flag for each key of a runs table, in a group whose `title` says what is chosen."""
+    """Add a flag for each key of a runs table, in a group with this `title`."""
     group = parser.add_argument_group(title)
     for key, what in SELECTION.items():
         group.add_argument(f"--{key.replace('_', '-')}", dest=f"key_{key}", metavar="VALUE", help=what)
@@ -27,6 +27,6 @@ def add_selection_flags(parser: argparse.ArgumentParser, title: str) -> "argpars
 
 
 def given_selection(arguments: argparse.Namespace) -> dict[str, str]:
-    """The flags that were given, by key."""
+    """Return the flags that were set, by key."""
     found = {key: getattr(arguments, f"key_{key}") for key in SELECTION}
     return {key: value for key, value in found.items() if value is not None}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rankbound_study.config.study import Run, Study
 
-SUMMARY = "Check a study's configuration: every problem with its key, line, what was found and what is allowed"
+SUMMARY = "Check a study's configuration: list every problem with key, line, value found and values allowed"
 EXAMPLES = """\
   python -m rankbound_study check-config
   python -m rankbound_study check-config config.yaml mine.yaml"""
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Check, and say what would run."""
+    """Check, and report what would run."""
     from rankbound_study.config.check import check_config
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study

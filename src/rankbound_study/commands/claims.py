@@ -9,7 +9,7 @@ EXAMPLES = """\
   python -m rankbound_study claims --runs results/runs.parquet --epochs results/epochs.parquet \\
       --experiments results/experiments.parquet --options '{"study": "thesis"}' --out-dir results/tables
 
-Without runs, the claims about formulas alone are decided; the others are `not run`, each with what is missing."""
+Without runs, only the claims about formulas are decided; the others are `not run`, each with what is missing."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
     parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
-    # As of `python -m rankbound_study table`: the step's record is called by it.
+    # As for `python -m rankbound_study table`: it names the step's record.
     parser.set_defaults(name="table_claims")
 
 

@@ -17,14 +17,14 @@ EXAMPLES = """\
       --margin noise --json
   python -m rankbound_study compare results other/results -m nDCG@10 --csv
 
-A and B are two results folders or runs tables; without B, two selections of one of them. What both have is compared,
-and what one of them lacks is named. Positive differences are A's. docs/statistics.md says what the numbers mean."""
+A and B are two results folders or runs tables; without B, two selections of A. Topics that both have are compared,
+and those that one lacks are named. Positive differences favour A. docs/statistics.md explains the numbers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("a_file", type=Path, metavar="A", help="a results folder, or a runs table")
-    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="what A is compared with (default: itself)")
+    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="compared with A (default: A itself)")
     parser.add_argument(
         "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
     )

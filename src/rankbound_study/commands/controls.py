@@ -1,4 +1,4 @@
-"""The step `controls`: scores that no model should lose to, or beat."""
+"""The step `controls`: scores that bound every model from below or above."""
 
 import argparse
 from pathlib import Path

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Convert the archive, if its content is that of its source."""
+    """Convert the archive if its content is that of its source."""
     from rankbound.errors import ConfigError
     from rankbound_study.data import faces, letor_sets, movielens
     from rankbound_study.data.sources import RawFile, find_source

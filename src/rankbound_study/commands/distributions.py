@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     pairs = list_sizes(arguments.instances)
     if not pairs:
         raise DataError(
-            f"{', '.join(map(str, arguments.instances))}: no list has both relevant and other items, so there is "
+            f"{', '.join(map(str, arguments.instances))}: no list has both relevant and irrelevant items, so there is "
             "nothing to tabulate; check the relevance threshold of these instances"
         )
     # disable=None: no bar unless standard error is a terminal.

@@ -14,7 +14,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
     parser.add_argument(
-        "--provenance", type=Path, metavar="FILE", help="what `python -m rankbound_study provenance` wrote"
+        "--provenance", type=Path, metavar="FILE", help="output of `python -m rankbound_study provenance`"
     )
     parser.add_argument("--out", type=Path, metavar="PDF", required=True)
     parser.add_argument("--html", type=Path, metavar="HTML", required=True)

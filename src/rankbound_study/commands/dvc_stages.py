@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-SUMMARY = "Write dvc.yaml: stages that name what the workflow makes, as config.yaml asks for it"
+SUMMARY = "Write dvc.yaml: stages that name the workflow's outputs for config.yaml"
 EXAMPLES = """\
   python -m rankbound_study dvc-stages
   python -m rankbound_study dvc-stages --check && dvc repro"""
@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--folder", type=Path, metavar="DIR", default=Path(), help="the workflow's root (default: the working folder)"
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail if dvc.yaml names other outputs than there will be"
+        "--check", action="store_true", help="write nothing; fail if dvc.yaml does not name the workflow's outputs"
     )
 
 
@@ -29,4 +29,4 @@ def run(arguments: argparse.Namespace) -> None:
         return
     found = misfits(arguments.folder)
     if found:
-        raise ConfigError("\n  ".join(["dvc.yaml does not fit config.yaml:", *found, f"write it anew: {WRITE}"]))
+        raise ConfigError("\n  ".join(["dvc.yaml does not match config.yaml:", *found, f"write it anew: {WRITE}"]))

@@ -19,12 +19,11 @@ EXAMPLES = """\
   python -m rankbound_study export results --out-dir trec --dataset aaf --space _
   rankbound evaluate trec/mq2008-label1/runs/RUN.txt trec/mq2008-label1/qrels.txt -m nDCG -m AP
 
-Without flags that choose, everything is written. Runs on the same test lists share a folder with their qrels.txt;
-runs.csv lists all of them. A training's folds are one run where no topic is in two of them; where topics recur (users
-of MovieLens), each fold has a folder of its own. The qrels hold every item of the lists, 0 for those that are not
-relevant. Scores have as many digits as read back exactly, so that ties stay ties: `rankbound evaluate` gives the
-study's values, and trec_eval, which orders ties by name, others where there are any; runs.csv says how many topics
-have some."""
+Without selecting flags, everything is written. Runs on the same test lists share a folder with their qrels.txt;
+runs.csv lists all of them. A training's folds form one run if no topic is in two of them; if topics recur (users of
+MovieLens), each fold has a separate folder. The qrels hold every item of the lists, 0 for irrelevant ones. Scores have
+enough digits to be restored exactly, so ties stay ties: `rankbound evaluate` reproduces the study's values. trec_eval
+breaks ties by name, so its values differ for lists with ties; runs.csv counts the topics with ties."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -44,21 +43,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--space",
         metavar="TEXT",
-        help="put this in the place of white space in names, which TREC files cannot hold (pairs of faces have some)",
+        help="replaces white space in names, which TREC files cannot hold (names of pairs of faces have it)",
     )
     add_selection_flags(parser, "which runs are written (default: all whose scores were kept)")
-    # The step's record is called by it.
+    # The step's record is named after it.
     parser.set_defaults(name="runs")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the folder, and say what is in it."""
+    """Write the folder, and summarise it."""
     from rankbound.errors import ConfigError
     from rankbound.io.files import needs_extra
 
     space = arguments.space
     if space is not None and (not space or any(letter.isspace() for letter in space)):
-        raise ConfigError(f"--space {space!r}: expected one or more characters that are no white space, such as _")
+        raise ConfigError(f"--space {space!r}: expected one or more characters without white space, such as _")
     with needs_extra("statistics"):
         from rankbound_study.export.trec_folder import export
         from rankbound_study.results.selection import parse_choice
@@ -76,7 +75,7 @@ def _told(exported: "Exported", out: Path) -> str:
     if found.differing:
         compared = (
             f"{metrics} of {found.differing} lists differ from those of the study's runs by more than {TOLERANCE:g}, "
-            f"at most {found.most:.2g}: scores are kept in single precision, where some are tied that were not"
+            f"at most {found.most:.2g}: scores are kept in single precision, which creates some ties"
         )
     return (
         f"wrote {len(index)} runs and {index['qrels'].n_unique()} qrels to {out}; {out / INDEX} lists them\n"

@@ -1,4 +1,4 @@
-"""The step `features`: what a pretrained network makes of pictures."""
+"""The step `features`: a pretrained network's features of pictures."""
 
 import argparse
 from pathlib import Path
@@ -12,15 +12,15 @@ EXAMPLES = """\
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "--images", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study convert` wrote"
+        "--images", type=Path, metavar="FILE", required=True, help="output of `python -m rankbound_study convert`"
     )
     parser.add_argument(
-        "--weights", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study weights` wrote"
+        "--weights", type=Path, metavar="FILE", required=True, help="output of `python -m rankbound_study weights`"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument("--side", type=int, default=224, metavar="N", help="enlarge pictures to N x N (default 224)")
     parser.add_argument("--device", default="auto", metavar="D", help="cpu, cuda or auto (default)")
-    parser.add_argument("--code", default="", metavar="DIGEST", help="of the code; chunks of other code are not used")
+    parser.add_argument("--code", default="", metavar="DIGEST", help="its digest; chunks of other code are not reused")
 
 
 def run(arguments: argparse.Namespace) -> None:

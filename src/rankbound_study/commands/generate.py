@@ -13,7 +13,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("dataset", metavar="DATASET", help="synthetic-movielens, synthetic-mq2008 or synthetic-aaf")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="what differs between stand-ins (default 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (default 0)")
     parser.add_argument(
         "--size",
         default="demo",

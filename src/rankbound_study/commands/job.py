@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rankbound.flags import positive
 
-SUMMARY = "Train one model with one loss on all folds and seeds, resuming what was finished before."
+SUMMARY = "Train one model with one loss on all folds and seeds, resuming from finished ones."
 
 EXAMPLES = """\
   python -m rankbound_study job --instances data/instances/movielens-nsr1.parquet \\
@@ -26,17 +26,17 @@ EXAMPLES = """\
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
     parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for models that read features")
-    parser.add_argument("--images", type=Path, help="parquet file of images, in the place of judged lists")
-    parser.add_argument("--image-features", type=Path, help="what a network made of the images, not their pixels")
+    parser.add_argument("--images", type=Path, help="parquet file of images, instead of judged lists")
+    parser.add_argument("--image-features", type=Path, help="a network's features of the images, instead of pixels")
     parser.add_argument("--distributions", type=Path, help="score distributions of the loss' metric")
-    parser.add_argument("--test-instances", type=Path, help="the same ratings at another ratio: their test lists count")
-    parser.add_argument("--out", type=Path, required=True, help="runs to write; sidecars lie beside it")
+    parser.add_argument("--test-instances", type=Path, help="the same ratings at another ratio, for the test lists")
+    parser.add_argument("--out", type=Path, required=True, help="runs to write, with sidecars beside it")
     parser.add_argument("--options", required=True, help="JSON object: the job")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"), help="where to train")
     parser.add_argument(
-        "--together", type=positive, default=5, metavar="N", help="folds and seeds that take their steps together"
+        "--together", type=positive, default=5, metavar="N", help="number of folds and seeds trained together"
     )
-    parser.add_argument("--code", default="", metavar="DIGEST", help="of the code; shards of other code are not used")
+    parser.add_argument("--code", default="", metavar="DIGEST", help="its digest; shards of other code are not reused")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.jobs.parts import Inputs
     from rankbound_study.jobs.train_job import job_of, run_job
 
-    # One thread: the same sums in the same order whatever the machine's load, and jobs run side by side instead.
+    # One thread: the same sums in the same order under any load; jobs run in parallel instead.
     torch.set_num_threads(1)
     use_fixed_algorithms()
     names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")

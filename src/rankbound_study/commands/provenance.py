@@ -1,15 +1,15 @@
-"""The step `provenance`: one file about where every file of a results folder comes from."""
+"""The step `provenance`: one file with the provenance of every file of a results folder."""
 
 import argparse
 from pathlib import Path
 
-SUMMARY = "Put the records of all steps, the configuration and checksums of all results into one file"
+SUMMARY = "Collect the records of all steps, the configuration and checksums of all results in one file"
 EXAMPLES = """\
   python -m rankbound_study provenance --results results --options "$(cat study.json)" --out results/provenance.json
   python -m rankbound_study provenance --results results --out results/provenance.json
 
-options are the study's configuration as JSON; the workflow gives it. Steps leave their records where the environment
-variable RANKBOUND_PROVENANCE says, which the workflow sets to results/provenance."""
+--options is the study's configuration as JSON; the workflow passes it. Steps leave their records in the folder of the
+environment variable RANKBOUND_PROVENANCE, which the workflow sets to results/provenance."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Collect, check against the files, write."""
+    """Collect the records, check them against the files, write."""
     from rankbound_study.options import parse_options
     from rankbound_study.provenance.manifest import make_manifest, write_manifest
 

@@ -36,13 +36,13 @@ LIST_OPTIONS: dict[str, Any] = {"graded": False, "threshold": 1}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "dataset", metavar="DATASET", help="its name (of lists: with or without `-label<threshold>` or `-graded`)"
+        "dataset", metavar="DATASET", help="its name (for lists: with or without `-label<threshold>` or `-graded`)"
     )
     parser.add_argument(
         "--in", dest="data", type=Path, metavar="FILE", required=True, help="interactions, judged lists or images"
     )
     parser.add_argument(
-        "--folds", type=Path, metavar="FILE", required=True, help="what `python -m rankbound_study split` wrote"
+        "--folds", type=Path, metavar="FILE", required=True, help="output of `python -m rankbound_study split`"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
     parser.add_argument(
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _threshold(text: str) -> int | None:
-    """The least label that is relevant; None where the labels are the relevance."""
+    """Return the smallest relevant label; None if the labels are the relevance."""
     from rankbound.errors import ConfigError
     from rankbound_study.options import parse_options, read_options
 
@@ -88,5 +88,5 @@ def _threshold(text: str) -> int | None:
     if not options["graded"]:
         return int(options["threshold"])
     if "threshold" in parse_options(text):
-        raise ConfigError(f"--options has both a threshold and graded labels: {text}; give one of them")
+        raise ConfigError(f"--options has both a threshold and graded labels: {text}; use only one of them")
     return None

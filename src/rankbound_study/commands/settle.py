@@ -1,9 +1,9 @@
-"""The step `settle`: tell Snakemake that what `dvc pull` brought is current."""
+"""The step `settle`: mark the files that `dvc pull` restored as current for Snakemake."""
 
 import argparse
 from pathlib import Path
 
-SUMMARY = "After `dvc pull`: make the files current for Snakemake, if DVC finds every one as its lock file says"
+SUMMARY = "After `dvc pull`: mark the files as current for Snakemake, if all match DVC's lock file"
 EXAMPLES = """\
   dvc pull && python -m rankbound_study settle && snakemake -n"""
 
@@ -26,6 +26,6 @@ def run(arguments: argparse.Namespace) -> None:
     if (results / "provenance.json").exists():
         restore_records(results)
     if missing:
-        print(f"settled, but for what shows licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
+        print(f"settled, except outputs with licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
     else:
         print("settled: `snakemake -n` has nothing to do; an edit reruns what depends on it")

@@ -1,4 +1,4 @@
-"""The step `split`: which fold's test part every topic or relevant item belongs to."""
+"""The step `split`: assign every topic or relevant item to the test part of a fold."""
 
 import argparse
 from pathlib import Path

@@ -26,7 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (not for worked tables)")
     parser.add_argument(
-        "--epochs", type=Path, metavar="FILE", help="the table of epochs, whose validation scores pick the best methods"
+        "--epochs",
+        type=Path,
+        metavar="FILE",
+        help="epochs table, whose validation scores select the best methods",
     )
     parser.add_argument("--experiments", type=Path, metavar="FILE", help="the experiments' runs (table_sensitivity)")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where NAME.csv (.md, .tex) goes")
@@ -89,7 +92,7 @@ def _write_flattery(runs: Path, folder: Path, options: dict[str, str]) -> None:
     from rankbound_study.report import flattery, table_files
 
     if set(options) != {"study"}:
-        raise ConfigError(f"{flattery.NAME}: found the options {sorted(options)}, expected study alone")
+        raise ConfigError(f"{flattery.NAME}: found the options {sorted(options)}, expected only study")
     table = flattery.table_flattery(runs, options["study"])
     table_files.write_table(folder, flattery.NAME, table, flattery.texts(table))
 

@@ -1,4 +1,4 @@
-"""The step `verify`: has anything changed since these results were made?"""
+"""The step `verify`: check whether results have changed since they were made."""
 
 import argparse
 from pathlib import Path
@@ -7,24 +7,23 @@ SUMMARY = "Check a results folder against its provenance, or against another res
 EXAMPLES = """\
   python -m rankbound_study verify                                  # results/: files, inputs, config.yaml
   python -m rankbound_study verify results/demo --config profiles/demo/study.yaml
-  python -m rankbound_study verify /copied/results --json           # what is not here is not checked
-  python -m rankbound_study verify results --strict                 # open questions count, too
+  python -m rankbound_study verify /copied/results --json           # missing inputs are not checked
+  python -m rankbound_study verify results --strict                 # undecided findings count as differences
   python -m rankbound_study verify results --against other/results --tolerance 0.01
 
-The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could be checked. What differs:
-  changed, missing   a file of the results is not as its step left it, or not there
+The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could be checked. Differences:
+  changed, missing   a result file has changed since its step wrote it, or is missing
   unknown            a file that no step made
-  input              a file that steps read, in another folder, is another one now
-  chain              a step read another content of a file than the one recorded by the step that made it
+  input              a file in another folder that steps read has changed
+  chain              a step read other content of a file than its maker recorded
   config             a key of the configuration has another value
-Open questions, which count with --strict alone:
-  code               another version of the package is installed here than the one that made the results
-  unchecked          a file is not here
+Undecided, and differences only with --strict:
+  code               the installed packages differ from those that made the results
+  unchecked          a file is missing here
   unrecorded         a file's checksum is known, but not how it was made
 
-With --against, files are compared by their bytes, except the paper, which tells where it was made. With --tolerance,
-only mean scores over topics, folds and seeds count: docs/reproducibility.md says how far those of two machines are
-apart."""
+With --against, files are compared by their bytes, except the paper, which states where it was made. With --tolerance,
+only mean scores over topics, folds and seeds count: docs/reproducibility.md has those between machines."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="the study's configuration, merged in this order (default: config.yaml, if its results are this folder)",
     )
-    parser.add_argument("--strict", action="store_true", help="open questions count as differences")
+    parser.add_argument("--strict", action="store_true", help="count undecided findings as differences")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another results folder to compare with")
-    parser.add_argument("--tolerance", type=float, metavar="X", help="with --against: how far means may be apart")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="with --against: largest difference in means")
     parser.add_argument("--json", action="store_true", help="the report as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, print, and say by the exit status whether all is well."""
+    """Check, print, and return the exit status."""
     import math
 
     from rankbound.errors import ConfigError
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _config(folder: Path, files: list[Path] | None) -> dict[str, object] | None:
-    """The configuration that was named; or config.yaml, if it is the one of this folder."""
+    """Return the named configuration, or config.yaml if it is that of this folder."""
     if files is None and not Path("config.yaml").is_file():
         return None
     from rankbound_study.config.lines import merged

@@ -1,1 +1,1 @@
-"""What to run: the configuration, its checks, and the jobs and files that follow from it."""
+"""The configuration of a study: its checks, and the jobs and files that follow from it."""

@@ -1,6 +1,6 @@
-"""Checking a study's configuration: every problem with its key, its line, what was found and what is allowed.
+"""Check a study's configuration; each problem is reported with key, line, value found and values allowed.
 
-The schema (workflow/schemas/config.schema.json) holds the rules for single keys; `_cross_checks` those between keys.
+The schema (workflow/schemas/config.schema.json) holds the rules for single keys, `_cross_checks` those between keys.
 The workflow calls `check_config` before it builds anything; the step `check-config` does the same by hand.
 """
 
@@ -25,13 +25,13 @@ def check_config(
     """Check a merged configuration.
 
     Args:
-        config: the configuration, merged.
+        config: the merged configuration.
         schema: the JSON schema file.
-        files: what it was read from, in the order of merging.
-        flags: keys that the command line gave instead (`snakemake --config seeds=[1,2]`).
+        files: the files that it was read from, in the order of merging.
+        flags: keys given on the command line instead (`snakemake --config seeds=[1,2]`).
 
     Raises:
-        ConfigError: with one line per problem: file, line, key, what was found, what is allowed, the nearest valid key.
+        ConfigError: one line per problem: file, line, key, value found, values allowed, nearest valid key.
     """
     lines = ConfigLines(files, flags)
     problems = [f"{lines.locate(path)}{message}" for path, message in _problems(config, schema)]
@@ -42,9 +42,10 @@ def check_config(
 
 
 def config_files(workflow: Any) -> list[Path]:
-    """The files that a Snakemake workflow's configuration was merged from, the one that wins last.
+    """Return the files that a Snakemake workflow's configuration was merged from; the last one takes precedence.
 
-    Snakemake lists those of the command line first, though they win; with --replace-workflow-config they are alone.
+    Snakemake lists those of the command line first, although they take precedence; --replace-workflow-config uses only
+    them.
     """
     given = [Path(file) for file in workflow.overwrite_configfiles or []]
     if given and workflow.config_settings.replace_workflow_config:
@@ -54,51 +55,51 @@ def config_files(workflow: Any) -> list[Path]:
 
 
 def load_schema(path: Path) -> dict[str, Any]:
-    """Read the JSON schema; ConfigError says where it was expected."""
+    """Read the JSON schema; raise ConfigError with its expected path if it is missing."""
     try:
         schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError(f"the schema {path} is missing: run this in the workflow's root, or name it") from error
+        raise ConfigError(f"the schema {path} is missing: run this in the workflow's root, or give its path") from error
     return schema
 
 
 def _problems(config: Mapping[str, Any], schema: Path) -> Iterator[tuple[KeyPath, str]]:
-    # Comes with snakemake, not with the library: imported where it is used.
+    # Installed with snakemake, not with the library: imported only here.
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-    # First what JSON cannot hold: neither the schema nor what comes after it knows what to do with that.
-    odd = list(_odd_values(config, ()))
-    if odd:
-        yield from odd
+    # Values that JSON cannot hold come first: neither the schema nor the later checks can handle them.
+    unsupported = list(_unsupported_values(config, ()))
+    if unsupported:
+        yield from unsupported
         return
     errors = list(Draft202012Validator(load_schema(schema)).iter_errors(config))
     for error in sorted(errors, key=lambda error: [str(step) for step in error.absolute_path]):
         yield from _explain(error)
     if not errors:
-        # Between keys only once every key is what it should be: else one mistake would be told twice.
+        # Rules between keys need valid keys; otherwise one mistake would be reported twice.
         yield from _cross_checks(config)
 
 
-def _odd_values(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    """Keys that are no text, numbers that are not finite, and YAML's dates, bytes and sets."""
+def _unsupported_values(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    """Yield keys that are not text, numbers that are not finite, and YAML's dates, bytes and sets."""
     if isinstance(value, Mapping):
         for key, part in value.items():
             if isinstance(key, str):
-                yield from _odd_values(part, (*path, key))
+                yield from _unsupported_values(part, (*path, key))
             else:
                 text = key_text(key)
-                yield (*path, text), f"the key {text} of {named(path)} is no text: write it in quotes"
+                yield (*path, text), f"the key {text} of {named(path)} is not text: write it in quotes"
     elif isinstance(value, list):
         for position, part in enumerate(value):
-            yield from _odd_values(part, (*path, position))
+            yield from _unsupported_values(part, (*path, position))
     elif isinstance(value, float) and not math.isfinite(value):
         yield path, f"{named(path)} is {value}: expected a finite number"
     elif not isinstance(value, str | int | float | None):
-        yield path, f"{named(path)} is {value!r}, a {type(value).__name__}: expected a text or a number"
+        yield path, f"{named(path)} is {value!r}, a {type(value).__name__}: expected text or a number"
 
 
 def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
-    """One JSON-schema error as sentences for people."""
+    """Yield one JSON-schema error as readable sentences."""
     path: KeyPath = tuple(error.absolute_path)
     found = _shown(error.instance)
     match error.validator:
@@ -110,7 +111,7 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
         case "required":
             for key in [key for key in error.validator_value if key not in error.instance]:
                 yield path, f"the key {named((*path, key))} is missing{_described(error.schema, key)}"
-            # jsonschema reports one error per missing key, each with the whole list: the caller sees them once.
+            # jsonschema reports one error per missing key, each with the whole list; the caller removes the duplicates.
         case "enum":
             allowed = [str(value) for value in error.validator_value]
             yield (
@@ -126,7 +127,7 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
             kind = error.validator_value if isinstance(error.validator_value, str) else error.validator_value[0]
             yield path, f"{named(path)} is {found}: expected {_KINDS[kind]}{_hint(error)}"
         case "uniqueItems":
-            yield path, f"{named(path)} is {found}: a value stands there twice"
+            yield path, f"{named(path)} is {found}: a value occurs twice"
         case "minItems":
             yield path, f"{named(path)} is an empty list: expected at least one value"
         case "minLength":
@@ -139,7 +140,7 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
 
 def _name_like(pattern: str) -> str:
     if pattern == f"^{GRADED}$":
-        return f"the least label that is relevant, or {GRADED}"
+        return f"the smallest relevant label, or {GRADED}"
     if pattern.startswith("^[A-Z]"):
         return "a name of letters, digits and hyphens that starts with a capital, such as Rank-LR"
     return "a name of small letters, digits and hyphens, such as movielens"
@@ -162,7 +163,7 @@ _LIMITS = {
 
 
 def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """What no single key can say: data sets that are named, defined and trained in different places."""
+    """Yield problems between keys, such as a data set that is named but not defined or not trained."""
     sections = {name: config.get(name) or {} for name in KINDS}
     defined = [name for section in sections.values() for name in section]
     for position, name in enumerate(config["datasets"]):
@@ -187,7 +188,7 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
             yield from _raw_or_generated((section, name), entry)
     for first, second in combinations(KINDS, 2):
         for name in set(sections[first]) & set(sections[second]):
-            yield (second, name), f"{second}.{name} is defined under {first}, too: give one of them another name"
+            yield (second, name), f"{second}.{name} is also defined under {first}: give one of them another name"
     yield from _models_that_fit(config, sections)
     yield from _boundings_that_fit(config, sections)
     yield from check_comparisons(config)
@@ -195,7 +196,7 @@ def _cross_checks(config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _for_all_protocols(path: KeyPath, what: str, config: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """A section with an entry for each protocol has one for all that run."""
+    """Check that a section with an entry per protocol has one for every protocol that runs."""
     section: Any = config
     for key in path:
         section = section[key]
@@ -207,9 +208,9 @@ def _for_all_protocols(path: KeyPath, what: str, config: Mapping[str, Any]) -> I
 def _raw_or_generated(path: KeyPath, entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     generated = str(path[-1]).startswith(SYNTHETIC)
     if generated and "archive" in entry:
-        yield (*path, "archive"), f"{named(path)} is generated (its name starts with {SYNTHETIC}): it has no archive"
+        yield (*path, "archive"), f"{named(path)} is generated (its name starts with {SYNTHETIC}): remove the archive"
     if generated and "seed" not in entry:
-        yield path, f"{named(path)} is generated: it needs a seed"
+        yield path, f"{named(path)} is generated: give it a seed"
     if not generated and "archive" not in entry:
         yield path, f"{named(path)} needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
     if not generated and "size" in entry:
@@ -231,7 +232,7 @@ def _models_that_fit(
 def _boundings_that_fit(
     config: Mapping[str, Any], sections: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[KeyPath, str]]:
-    """The tables of score distributions are by (N, P): lists of grades have none."""
+    """Check that no bounding with score distributions meets graded lists: its tables are by (N, P)."""
     bounds = [bound for bound in config["bounds"] if bound.startswith("distribution")]
     for name in config["datasets"]:
         readings = sections["lists"].get(name, {}).get("thresholds", [])
@@ -239,8 +240,8 @@ def _boundings_that_fit(
             path: KeyPath = ("lists", name, "thresholds", readings.index(GRADED))
             yield (
                 path,
-                f"{named(path)} is {GRADED}, but bounds has {bounds[0]}, whose tables are of binary relevance: take "
-                f"one of them out, or name {name}-{GRADED} in a comparison instead of {name} in datasets",
+                f"{named(path)} is {GRADED}, but bounds has {bounds[0]}, whose tables need binary relevance: remove "
+                f"one of them, or name {name}-{GRADED} in a comparison instead of {name} in datasets",
             )
 
 
@@ -256,7 +257,7 @@ def _described(schema: Mapping[str, Any], key: str) -> str:
 
 
 def _hint(error: Any) -> str:
-    """What people trip over in YAML: 1e-3 without a dot is text."""
+    """Return a hint for a common YAML mistake: 1e-3 without a dot is text."""
     if error.validator_value in ("number", "integer") and isinstance(error.instance, str):
         try:
             number = float(error.instance)

@@ -1,8 +1,8 @@
-"""Digests of the code that steps run: after an edit, exactly the steps run again whose digest has changed.
+"""Digests of the code that steps run; after an edit, exactly the steps whose digest has changed run again.
 
-A step runs its command's module, what that imports, and the metrics, bounds and losses that its options or the code
-name: a training with the AP loss does not depend on the file of WARP. Digests are of the code alone; comments,
-docstrings and layout are no part of it. Nothing of the two packages is imported for them.
+The code of a step is its command's module, everything that this imports, and the metrics, bounds and losses that its
+options or the code name. A training with the AP loss, for example, does not depend on the file of WARP. Digests ignore
+comments, docstrings and layout. Neither package is imported to compute them.
 """
 
 import ast
@@ -21,13 +21,13 @@ LIBRARY, STUDY = "rankbound", "rankbound_study"
 SOURCES = Path(__file__).resolve().parents[2]
 
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
-"""Packages whose modules count where something names what they define (`rankbound.registry`)."""
+"""Packages with modules that are looked up by name (`rankbound.registry`): one counts if its names occur."""
 
 WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims"}
-"""Modules that find all modules of a package at run time, and the package."""
+"""Modules that find all modules of a package at run time, with that package."""
 
 REFERENCE = f"{STUDY}.reference"
-"""The package of printed values; a file counts where a module names it."""
+"""The package of published values; a file counts if a module names it."""
 
 IGNORED = frozenset(
     {
@@ -40,7 +40,7 @@ IGNORED = frozenset(
         *(f"{STUDY}.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
     }
 )
-"""Loaded by every step, without a say in its output: a new version number must not rerun a study."""
+"""Modules that every step loads and that do not affect its output: a new version number must not rerun a study."""
 
 _LENGTH = 16
 _NAMING = re.compile(r"[A-Za-z][\w-]*(?:[(@]\S*)?")
@@ -49,13 +49,13 @@ _WORD = re.compile(r"[A-Za-z][\w-]*")
 
 @dataclass(frozen=True)
 class _Module:
-    """What is read of a module's source.
+    """The relevant facts of a module's source.
 
     Attributes:
         digest: of its code.
-        names: what its texts may name: metrics, bounds and losses, among others.
-        data: the files of printed values that it names.
-        public: the modules of the names that it takes from the library's top (`rb.metric`).
+        names: words in its texts, which may name metrics, bounds and losses.
+        data: the files of published values that it names.
+        public: the modules behind the names that it uses from the library's top level (`rb.metric`).
     """
 
     digest: str
@@ -65,18 +65,18 @@ class _Module:
 
 
 class CodeDigests:
-    """The digests of the packages that this interpreter finds; every module is read once, when a step needs it."""
+    """Digests for the packages that this interpreter finds; each module is read once, when a step needs it."""
 
     def __init__(self) -> None:
         self._graph = grimp.build_graph(LIBRARY, STUDY, cache_dir=None, exclude_type_checking_imports=True)
 
     def of_step(self, step: str, options: str = "", modules: Iterable[str] = ()) -> str:
-        """The digest of `python -m rankbound_study STEP --options OPTIONS`.
+        """Return the digest of `python -m rankbound_study STEP --options OPTIONS`.
 
         Args:
             step: its name on the command line ("check-config").
-            options: any text that holds the names of its metrics, bounds and losses: its options, as JSON.
-            modules: further modules that it imports by a name computed at run time.
+            options: a text with the names of its metrics, bounds and losses, such as its options as JSON.
+            modules: further modules, imported by a name computed at run time.
 
         Raises:
             ConfigError: there is no such step or module.
@@ -90,27 +90,27 @@ class CodeDigests:
         return digest.hexdigest()[:_LENGTH]
 
     def modules_of(self, step: str, options: str = "", modules: Iterable[str] = ()) -> list[str]:
-        """The modules whose code a step runs, sorted."""
+        """Return the modules whose code a step runs, sorted."""
         waiting = [f"{STUDY}.commands.{step.replace('-', '_')}", *modules]
         for name in waiting:
             if name not in self._graph.modules:
-                raise ConfigError(f"{name} is no module below {SOURCES}")
-        found: set[str] = set()
+                raise ConfigError(f"{name} is not a module below {SOURCES}")
+        reached: set[str] = set()
         names = set(_WORD.findall(options))
         while waiting:
             while waiting:
                 module = waiting.pop()
-                if module not in found:
-                    found.add(module)
+                if module not in reached:
+                    reached.add(module)
                     names |= self._module(module).names if module != LIBRARY else set()
                     waiting += self._reached_from(module)
-            # A name stands for a module where the package is reached that looks it up.
-            for package in found.intersection(NAMED):
-                waiting += self._named(package, names) - found
-        return sorted(found - IGNORED)
+            # Names count only for packages in which the step's code looks them up.
+            for package in reached.intersection(NAMED):
+                waiting += self._named(package, names) - reached
+        return sorted(reached - IGNORED)
 
     def _reached_from(self, module: str) -> Iterator[str]:
-        """What a module's code imports, and the packages that it lies in."""
+        """Yield the modules that a module's code imports, and the packages that contain it."""
         yield from (module.rsplit(".", depth)[0] for depth in range(1, module.count(".") + 1))
         if module == LIBRARY:
             return
@@ -120,12 +120,12 @@ class CodeDigests:
             yield from self._graph.find_children(WHOLE[module])
 
     def _named(self, package: str, names: set[str]) -> set[str]:
-        """The modules of a package that define what one of the names stands for."""
+        """Return the modules of a package that define one of the names."""
         return {module for name, module in self._homes[package] if name in names}
 
     @cached_property
     def _homes(self) -> dict[str, list[tuple[str, str]]]:
-        """The names of each package that are looked up in it, each with the module that defines it."""
+        """Package -> the names that are looked up in it, each with the module that defines it."""
         children = {package: self._graph.find_children(package) for package in NAMED}
         return {
             package: [(name, home) for home in homes for name in _names_given(self._tree(home))]
@@ -134,7 +134,7 @@ class CodeDigests:
 
     @cached_property
     def _public(self) -> dict[str, str]:
-        """The library's public names with their modules: it loads them on first use."""
+        """The library's public names with their modules, which it loads on first use."""
         for statement in self._tree(LIBRARY).body:
             if isinstance(statement, ast.Assign) and getattr(statement.targets[0], "id", "") == "_HOMES":
                 homes: dict[str, tuple[str, ...]] = ast.literal_eval(statement.value)
@@ -166,7 +166,7 @@ class CodeDigests:
 
 
 def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree, from which texts that stand alone have been removed."""
+    """Remove docstrings, including those of attributes, from the tree."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [one for one in node.body if not _is_text(one)]
@@ -179,7 +179,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 
 def _names_given(tree: ast.Module) -> Iterator[str]:
-    """The texts that classes of a module have as their `name`."""
+    """Yield the texts that the classes of a module have as their `name`."""
     for statement in (one for node in tree.body if isinstance(node, ast.ClassDef) for one in node.body):
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         value = getattr(statement, "value", None)
@@ -188,7 +188,7 @@ def _names_given(tree: ast.Module) -> Iterator[str]:
 
 
 def _library_attributes(tree: ast.Module) -> frozenset[str]:
-    """The attributes of the library that a module uses (`import rankbound as rb`)."""
+    """Return the attributes of the library that a module uses (`import rankbound as rb`)."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
     aliases = {one.asname or one.name for node in imports for one in node.names if one.name == LIBRARY}
     return frozenset(

@@ -1,4 +1,4 @@
-"""What no single key of a comparison can say: losses and data sets that exist, options that a model has."""
+"""Check the comparisons across keys: losses and data sets that exist, options that a model has."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from rankbound_study.config.data_sets import Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, named, nearest
 
-# The names that `rankbound.loss` knows. Written out: to check a configuration should not take loading torch.
+# The names that `rankbound.loss` knows, written out: checking a configuration should not load torch.
 LOSS_NAMES = (
     *("RankNet", "DirectRanker", "hinge", "WARP"),
     *("squared", "logistic", "ordinal"),
@@ -26,7 +26,7 @@ MODEL_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "lasso": ("penalties",),
     "ridge": ("penalties",),
 }
-"""The options that each model takes, beside its name."""
+"""The options of each model, besides its name."""
 
 _NEEDED = {"mlp": ("hidden",), "boosted-trees": ("rounds", "every"), "random-forest": ("rounds", "every")}
 _NEEDED |= {"lasso": ("penalties",), "ridge": ("penalties",)}
@@ -37,7 +37,7 @@ Problem = tuple[KeyPath, str]
 
 
 def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Every problem between the keys of the comparisons."""
+    """Yield every problem between the keys of the comparisons."""
     defined = defined_instances(config)
     comparisons = config.get("comparisons") or {}
     for position, name in enumerate(config.get("compare", [])):
@@ -57,7 +57,7 @@ def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
                 other = taken.setdefault((dataset, method), name)
                 if other != name:
                     base = method if method in section["methods"] else method.rpartition(OF_FEATURES)[0]
-                    message = f"{named((*path, 'methods', method))} runs on {dataset} in comparisons.{other}, too"
+                    message = f"{named((*path, 'methods', method))} also runs on {dataset} in comparisons.{other}"
                     yield (*path, "methods", base), f"{message}: give it another name"
         yield from _feature_counts(path, section)
         yield from _shifts(path, section, defined)
@@ -93,14 +93,14 @@ def _feature_counts(path: KeyPath, section: Mapping[str, Any]) -> Iterator[Probl
             yield (
                 where,
                 (
-                    f"{named(where)} is a cnn, which reads whole pictures: it cannot see some of their pixels only "
-                    f"({named((*path, 'feature_counts'))}); take it out of this comparison"
+                    f"{named(where)} is a cnn, which reads whole pictures, not some of their pixels "
+                    f"({named((*path, 'feature_counts'))}): remove it from this comparison"
                 ),
             )
 
 
 def _shifts(path: KeyPath, section: Mapping[str, Any], defined: Mapping[str, Instances]) -> Iterator[Problem]:
-    """Pictures are moved: not what stands in a table, nor what a network made of pictures."""
+    """Check that `shift` is set only for pixels: neither tables nor network features can be shifted."""
     moving = [name for name, own in section["methods"].items() if method_settings(section, own).get("shift")]
     found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
     for instances in found if moving else []:
@@ -122,7 +122,7 @@ def _method(
             hint = nearest(name, LOSS_NAMES)
             yield loss, f"{named(loss)} is {own['loss']!r}: expected one of {listed(LOSS_NAMES)}{hint}"
         elif name != "squared" and own["model"]["name"] in ("random-forest", "lasso", "ridge"):
-            yield loss, f"{named(loss)} is {own['loss']!r}: {own['model']['name']} takes squared"
+            yield loss, f"{named(loss)} is {own['loss']!r}: {own['model']['name']} requires squared"
     yield from _model((*path, "model"), own)
     if own["model"]["name"] in _TRAINED:
         settings = method_settings(section, own)
@@ -132,7 +132,7 @@ def _method(
         for instances in data:
             if instances.kind != "images":
                 where = (*path, "target")
-                yield where, f"{named(where)} is value: items of {instances.name} have grades only"
+                yield where, f"{named(where)} is value: items of {instances.name} have only relevance labels"
     elif own["model"]["name"] in ("lasso", "ridge"):
         yield path, f"{named(path)} is a regression: it needs target: value"
 
@@ -142,6 +142,6 @@ def _model(path: KeyPath, own: Mapping[str, Any]) -> Iterator[Problem]:
     allowed = MODEL_OPTIONS[model["name"]]
     for key in [key for key in model if key not in ("name", *allowed)]:
         takes = listed(allowed) or "none"
-        yield (*path, key), f"{named((*path, key))} is no option of {model['name']} (it takes: {takes})"
+        yield (*path, key), f"{named((*path, key))} is not an option of {model['name']} (its options: {takes})"
     for key in [key for key in _NEEDED.get(model["name"], ()) if key not in model]:
         yield path, f"the key {named((*path, key))} is missing"

@@ -1,4 +1,4 @@
-"""The comparisons of a configuration: named methods on data sets, one training job for each pair of them."""
+"""The comparisons of a configuration: named methods on data sets, one training job for each pair."""
 
 import os
 from collections.abc import Mapping
@@ -10,14 +10,13 @@ from rankbound_study.config.data_sets import SYNTHETIC, Instances
 from rankbound_study.vocabulary import HONEST
 
 STUDY = "neural"
-"""The study's name in the key of every run of a comparison, and in its seeds: methods are paired, whatever the study
-that a configuration is named after."""
+"""The study's name in the keys and seeds of comparison runs: methods are paired, whatever the study's own name."""
 
 PROTOCOL = HONEST
-"""The validation part picks the epoch: nothing that is printed says how the methods were tuned."""
+"""The validation part selects the epoch: the publication does not say how the methods were tuned."""
 
 OF_FEATURES = "-of-"
-"""Stands in the name of a method before the number of features that it sees: `RankNet-of-10`."""
+"""Separates a method's name from its number of features: `RankNet-of-10`."""
 
 VGG16_FILE = "vgg16-397923af.pth"
 VGG16_WEIGHTS = "<data>/weights/vgg16.safetensors"
@@ -32,23 +31,23 @@ class Compared:
     method: str
     loss: str
     features: int | None = None
-    """How many of the features it sees, where the comparison gives counts of them; None: all."""
+    """Number of features used, if the comparison varies it; None: all."""
     shift: float | None = None
-    """How far its pictures are moved at random, as a share of their side; None: not at all."""
+    """Maximal random shift of its pictures, as a share of their side; None: no shift."""
 
     @property
     def base(self) -> str:
-        """The method as the comparison names it, whatever number of features it sees."""
+        """The method's name in the comparison, without the number of features."""
         return self.method if self.features is None else self.method.removesuffix(f"{OF_FEATURES}{self.features}")
 
     @property
     def stem(self) -> str:
-        """Its files without their suffix."""
+        """The path of its files without suffix."""
         return f"<results>/runs/{PROTOCOL}/{self.instances.name}/{self.method}/{self.loss}/none"
 
 
 def with_feature_counts(section: Mapping[str, Any]) -> dict[str, Any]:
-    """A comparison with its `feature_counts` told by its methods: one of each count, by a name and a key `features`.
+    """Expand a comparison's `feature_counts` into its methods: one per count, with a name and a key `features`.
 
     >>> with_feature_counts({"feature_counts": [5, 46], "methods": {"Rank-LR": {"family": "rank"}}})["methods"]
     {'Rank-LR-of-5': {'family': 'rank', 'features': 5}, 'Rank-LR-of-46': {'family': 'rank', 'features': 46}}
@@ -65,7 +64,7 @@ def with_feature_counts(section: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def method_options(section: Mapping[str, Any], instances: Instances, method: str) -> dict[str, Any]:
-    """The options of a method's job: its own section of a comparison, over the comparison's settings."""
+    """Return the options of a method's job: its own section merged over the comparison's settings."""
     own = section["methods"][method]
     return {
         "study": STUDY,
@@ -84,16 +83,16 @@ def method_options(section: Mapping[str, Any], instances: Instances, method: str
 
 
 def method_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
-    """What the trainer gets, and what the method sees of the features if not all as they are."""
+    """Return the trainer's settings, and the feature count and shift if the method has them."""
     seen = {"features": method["features"]} if "features" in method else {}
     moved = {"shift": found} if (found := _merged_settings(section, method).get("shift")) is not None else {}
     return {**_trainer_settings(section, method), **seen, **moved}
 
 
 def _trainer_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
-    """The comparison's settings with the method's own over them; a null takes one away.
+    """Return the comparison's settings with the method's own merged over them; null removes one.
 
-    Trees and penalised regressions have no trainer: only the scale of the features is theirs.
+    Trees and penalised regressions have no trainer; only the scale of the features applies to them.
     """
     kept = _merged_settings(section, method)
     name = method["model"]["name"]
@@ -108,7 +107,7 @@ def _merged_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> d
 
 
 def vgg16_at(config: Mapping[str, Any]) -> Path | None:
-    """Where VGG16's published weights lie: made before, fetched before, or in a mirror's folder. None: nowhere."""
+    """Return the path of VGG16's published weights (converted, downloaded or at a mirror's folder), or None."""
     data = Path(config["pathvars"]["data"])
     mirror = os.environ.get("RANKBOUND_MIRROR") or config.get("mirror") or ""
     places = [data / "weights/vgg16.safetensors", data / "raw" / VGG16_FILE]
@@ -118,14 +117,14 @@ def vgg16_at(config: Mapping[str, Any]) -> Path | None:
 
 
 def missing_weights(config: Mapping[str, Any], comparison: str) -> str:
-    """Why a comparison on VGG16's features does not run, and what to do."""
+    """Return why a comparison on VGG16's features does not run, and what to do."""
     raw = Path(config["pathvars"]["data"]) / "raw" / VGG16_FILE
     return (
-        f"comparisons.{comparison} is left out: the published weights of VGG16 are not here. To run it, say "
+        f"comparisons.{comparison} is left out: the published weights of VGG16 are missing. To run it, use "
         f"`python -m rankbound_study download vgg16 --out {raw}`, or save {VGG16_FILE} there by hand."
     )
 
 
 def needs_vgg16(instances: Instances) -> bool:
-    """Whether its features are VGG16's, by the published weights."""
+    """Return whether the features come from VGG16's published weights."""
     return instances.features is not None and not instances.source.startswith(SYNTHETIC)

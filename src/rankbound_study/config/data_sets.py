@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 SYNTHETIC = "synthetic-"
-"""Data sets whose name starts so are generated, not fetched."""
+"""Prefix of the names of generated data sets; all others are fetched."""
 
 KINDS = ("interactions", "lists", "images")
 """The sections that define data sets, and the folders of their parquet files."""
 
 GRADED = "graded"
-"""Stands among the thresholds of judged lists for the labels themselves."""
+"""Among the thresholds of judged lists: use the labels themselves."""
 
 VGG16 = "vgg16"
 
@@ -21,13 +21,13 @@ class Instances:
     """A data set as training reads it: a source at one sampling ratio, with one reading of its labels, or as pairs.
 
     Attributes:
-        name: of its file, and `dataset` and `nsr` in one: movielens-nsr2, mq2008-label1, aaf.
+        name: of its file, combining `dataset` and `nsr`: movielens-nsr2, mq2008-label1, aaf.
         source: the data set of the configuration that it is made from: movielens, mq2008, aaf.
         kind: the section that defines the source, of `KINDS`.
-        dataset: as the results name it: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
+        dataset: its name in the results: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
         nsr: sampled negatives per relevant item; None for judged lists and images.
-        options: what `python -m rankbound_study sample` gets.
-        features: `vgg16` where a network's features are read in the place of an image's pixels.
+        options: the options of `python -m rankbound_study sample`.
+        features: `vgg16` if a network's features are read instead of an image's pixels.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Instances:
 
     @property
     def path(self) -> str:
-        """Its file; pixels and features of the same images have the same pairs."""
+        """Its file; pixels and features of the same images share their pairs."""
         return f"<data>/instances/{self.source if self.features else self.name}.parquet"
 
     @property
     def inputs(self) -> dict[str, str]:
-        """What training reads: the instances, and what holds the items' features, by the flag's name."""
+        """The files that training reads, by flag: the instances, and the file with the items' features."""
         files = {"instances": self.path}
         if self.kind != "interactions":
             files[self.kind] = converted_path(self.kind, self.source)
@@ -55,7 +55,7 @@ class Instances:
 
 
 def defined_instances(config: Mapping[str, Any]) -> dict[str, Instances]:
-    """Every data set that the configuration defines as training may read it, by name."""
+    """Return every data set that the configuration defines, as training reads it, by name."""
     made = [
         one
         for kind in KINDS
@@ -71,7 +71,7 @@ def converted_path(kind: str, source: str) -> str:
 
 
 def features_path(source: str) -> str:
-    """What VGG16 made of the images of a data set."""
+    """Return the file of VGG16's features for the images of a data set."""
     return f"<data>/features/{source}-{VGG16}.parquet"
 
 

@@ -1,4 +1,4 @@
-"""What no single key of an experiment can say: data sets that exist and are trained, options that their model has."""
+"""Check the experiments across keys: data sets that exist and are trained, options that their model has."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,11 +19,11 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 """The options of each model that a variant may change."""
 
 WITH_JUDGE = ("nDCG", "AP", "nRBP")
-"""The losses of the study: they can be bounded, and are judged by a metric of their own."""
+"""The losses of the study: they can be bounded, and each has a metric that judges it."""
 
 
 def check_experiments(config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Every problem between the keys of the experiments that run."""
+    """Yield every problem between the keys of the experiments that run."""
     experiments = config.get("experiments") or {}
     running = config.get("experiment", list(experiments))
     for position, name in enumerate(running):
@@ -62,7 +62,7 @@ def _of_one(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
             for option in set(overrides.get("model", {})) - set(OPTIONS[model]):
                 at = (*inside, "model", option)
                 known = listed(OPTIONS[model])
-                yield at, f"{named(at)} is no option of {model}, which {dataset} trains (it has {known})"
+                yield at, f"{named(at)} is not an option of {model}, the model of {dataset} (its options: {known})"
 
 
 def _other_ratio(
@@ -72,7 +72,7 @@ def _other_ratio(
     if nsr is None:
         return
     if instances.nsr is None:
-        yield path, f"{named(path)} stands beside {instances.name}: only lists of ratings have a ratio"
+        yield path, f"{named(path)} is set for {instances.name}: only lists of ratings have a ratio"
     elif nsr not in (ratios := config["interactions"][instances.source]["nsr"]):
         there = listed([str(ratio) for ratio in ratios])
         yield path, f"{named(path)} is {nsr}, but interactions.{instances.source}.nsr has {there}"
@@ -84,13 +84,13 @@ def _other_share(
     if "validation_share" not in overrides:
         return
     if instances.nsr is None:
-        yield path, f"{named(path)} stands beside {instances.name}: only ratings are cut by a share"
+        yield path, f"{named(path)} is set for {instances.name}: only ratings are split by a share"
     elif sized := [bound for bound in bounds if bound.startswith("distribution")]:
-        yield path, f"{named(path)} changes the sizes of lists, of which {sized[0]} has tables: leave that bound out"
+        yield path, f"{named(path)} changes the list sizes, for which {sized[0]} needs tables: remove that bound"
 
 
 def _losses(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[Problem]:
-    """Losses beside those of the study: the library knows them, they have no bound, and something judges them."""
+    """Check losses other than the study's: the library has them, they are unbounded, and a metric judges them."""
     bounds = section.get("bounds", config["bounds"])
     for position, loss in enumerate(section.get("losses", [])):
         where = (*path, "losses", position)
@@ -105,7 +105,7 @@ def _losses(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
         elif loss not in WITH_JUDGE:
             if list(bounds) != ["none"]:
                 wrong = named((*path, "bounds"))
-                yield where, f"{named(where)} is {loss!r}, which has no bounds: {wrong} should be [none]"
+                yield where, f"{named(where)} is {loss!r}, which cannot be bounded: {wrong} should be [none]"
             for variant, overrides in section["variants"].items():
                 if "judged_by" not in overrides:
                     inside = (*path, "variants", variant)

@@ -1,7 +1,7 @@
-"""The experiments of a configuration: trainings of the bounded half in which one setting is another one.
+"""The experiments of a configuration: trainings of the bounded half with one setting changed.
 
-Their runs have a table of their own, and their variant in the study's name: what they vary never mixes with the study's
-own runs. Their random seeds are the study's, so that both are paired.
+Their runs have a separate table, and their variant is part of the study's name, so they never mix with the study's own
+runs. Their random seeds are the study's, so both are paired.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from typing import Any
 from rankbound_study.vocabulary import HONEST
 
 PROTOCOL = HONEST
-"""Experiments ask what a setting changes: a validation part picks the epoch."""
+"""The protocol of all experiments: a validation part selects the epoch."""
 
 VARIANT = "@"
-"""Stands before a variant's name, in the study of its runs and in their folder: `thesis@factors-16`."""
+"""Separates the study's name from the variant's, in runs and folders: `thesis@factors-16`."""
 
 
 TESTING = ("test_nsr", "test_relevant", "judged_by")
-"""The settings that change what a training is measured by, not how it goes."""
+"""The settings that change how a training is measured, not how it is done."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Variant:
 
     Attributes:
         experiment, name: `factors`, `16`.
-        datasets, losses, bounds, folds, seeds: what is trained with it.
-        overrides: what of the training is another one; those of the model are merged.
+        datasets, losses, bounds, folds, seeds: the trainings of the variant.
+        overrides: the changed settings of the training; those of the model are merged.
     """
 
     experiment: str
@@ -47,7 +47,7 @@ class Variant:
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether it only trains in another way than the study, and is measured as the study is."""
+        """Whether it changes only the training, and is measured like the study."""
         return not set(self.overrides) & set(TESTING)
 
     @property
@@ -57,18 +57,18 @@ class Variant:
         return tuple(dict.fromkeys([*self.datasets, *others]))
 
     def tested_on(self, dataset: str) -> str | None:
-        """The data set whose test lists take the place of a data set's own: `movielens-nsr1` of `movielens-nsr3`."""
+        """Return the data set with the test lists, if not its own: `movielens-nsr1` for `movielens-nsr3`."""
         nsr = self.overrides.get("test_nsr")
         return None if nsr is None else f"{dataset.rpartition('-nsr')[0]}-nsr{nsr}"
 
     def applied(self, training: Mapping[str, Any]) -> dict[str, Any]:
-        """How a model is trained, with this variant's settings over the usual ones."""
+        """Return the training settings with this variant's merged over the usual ones."""
         model = {**training["model"], **self.overrides.get("model", {})}
         return {**training, **self.overrides, "model": model}
 
 
 def variants_of(config: Mapping[str, Any]) -> Iterator[Variant]:
-    """Every variant that runs, in the configuration's order; what an experiment leaves out is as in the study."""
+    """Yield every variant that runs, in the configuration's order; unspecified settings are the study's."""
     defined = config.get("experiments") or {}
     for experiment in config.get("experiment", defined):
         section = {

@@ -1,4 +1,4 @@
-"""Where a configuration key stands: file and line, for error messages."""
+"""Locate configuration keys by file and line, for error messages."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,11 +9,11 @@ from rankbound.errors import ConfigError
 KeyPath = tuple[str | int, ...]
 
 LARGEST_CONFIG = 100_000
-"""Values that a configuration may have; the default one has some hundred."""
+"""Maximal number of values in a configuration; the default one has some hundred."""
 
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
-    """Read YAML files and merge them as the workflow does: sections key by key, a later file's values winning.
+    """Read YAML files and merge them as the workflow does: key by key; a later file takes precedence.
 
     Raises:
         ConfigError: a file is missing, is not YAML, or holds no keys.
@@ -28,14 +28,14 @@ def merged(files: Sequence[Path]) -> dict[str, Any]:
 
 
 class ConfigLines:
-    """The keys of YAML files with their lines; a later file hides an earlier one, as in merging.
+    """The keys of YAML files with their lines; a later file overrides an earlier one, as in merging.
 
     Args:
         files: in the order of merging.
-        flags: keys that the command line gave instead.
+        flags: keys given on the command line instead.
 
     Attributes:
-        duplicates: messages about keys that stand twice in one section of a file. YAML would silently take the last.
+        duplicates: messages about keys that occur twice in one section of a file; YAML silently takes the last.
 
     Raises:
         ConfigError: a file is missing, or is not YAML.
@@ -49,7 +49,7 @@ class ConfigLines:
             self._read(file)
 
     def locate(self, path: KeyPath) -> str:
-        """The place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
+        """Return the place of a key, or of the nearest section around it, as "config.yaml, line 3: "."""
         if path and path[0] in self._flags:
             return "--config on the command line: "
         for length in range(len(path), 0, -1):
@@ -73,7 +73,7 @@ class ConfigLines:
                 name = _name(key)
                 if name in seen:
                     self.duplicates.append(
-                        f"{file}, line {line}: the key {name!r} stands twice (first in line {seen[name]})"
+                        f"{file}, line {line}: the key {name!r} occurs twice (first in line {seen[name]})"
                     )
                 seen[name] = line
                 yield (*path, name), line
@@ -85,13 +85,13 @@ class ConfigLines:
 
 
 def key_text(key: object) -> str:
-    """A key as YAML writes it, text or not."""
+    """Return a key as YAML writes it, even if it is not text."""
     return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
 
 
 def _name(key: Any) -> str:
-    """A key as messages have it: of one that YAML reads as something else than text (`~`, `0x10`), that."""
-    # Comes with snakemake, not with the library: imported where it is used.
+    """Return a key as messages show it, as written if YAML does not read it as text (`~`, `0x10`)."""
+    # Installed with snakemake, not with the library: imported only here.
     import yaml  # type: ignore[import-untyped]
 
     try:
@@ -128,12 +128,12 @@ def _construct(file: Path, root: Any) -> Any:
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
     except (ValueError, TypeError, OverflowError) as error:
-        # Dates that are none, numbers of thousands of digits: YAML's reader does not tell their line.
+        # Impossible dates, numbers of thousands of digits: YAML's reader does not report their line.
         raise ConfigError(f"{file}{_unreadable_scalar(root)}: a value that YAML cannot read: {error}") from error
 
 
 def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
-    """How many values a node has, those of its aliases each time: nine lines of aliases make billions."""
+    """Count a node's values, those of aliases at each use: nine lines of aliases can make billions."""
     if node is None or node.id == "scalar":
         return 1
     where = f"{file}, line {node.start_mark.line + 1}"
@@ -142,14 +142,14 @@ def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
         pairs = node.value if node.id == "mapping" else [(part,) for part in node.value]
         counts[id(node)] = count = 1 + sum(_count(part, file, counts) for pair in pairs for part in pair)
         if count > LARGEST_CONFIG:
-            raise ConfigError(f"{where}: {count} values, those of aliases each time; expected {LARGEST_CONFIG} at most")
+            raise ConfigError(f"{where}: {count} values, counting repeated aliases; expected at most {LARGEST_CONFIG}")
     elif not counts[id(node)]:
-        raise ConfigError(f"{where}: a value that holds itself, by an alias")
+        raise ConfigError(f"{where}: a value contains itself through an alias")
     return counts[id(node)]
 
 
 def _unreadable_scalar(node: Any) -> str:
-    """Where the first value stands that cannot be read."""
+    """Return the place of the first value that cannot be read."""
     import yaml
 
     if node.id != "scalar":

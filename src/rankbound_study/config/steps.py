@@ -1,7 +1,7 @@
-"""The inputs and options of single steps: what the workflow's rules use as input and parameter functions.
+"""The inputs and options of single steps: input and parameter functions for the workflow's rules.
 
-A step's options are one JSON text with sorted keys that holds exactly the configuration that the step depends on, so
-that another value elsewhere in the configuration never reruns it.
+A step's options are one JSON text with sorted keys. It holds exactly the part of the configuration that the step
+depends on, so a change elsewhere never reruns the step.
 """
 
 import json
@@ -18,7 +18,7 @@ from rankbound_study.vocabulary import HONEST
 
 
 def one_of(names: Iterable[object]) -> str:
-    """The regular expression of a wildcard that is one of `names` (nothing matches it if there are none)."""
+    """Return a regular expression that matches exactly `names` (and nothing if there are none)."""
     return "|".join(re.escape(str(name)) for name in names) or "(?!)"
 
 
@@ -32,24 +32,24 @@ class Steps:
     # Data
 
     def source_of_archive(self, wildcards: Any) -> str:
-        """The data set that an archive belongs to."""
+        """Return the data set that an archive belongs to."""
         return self.study.archives[wildcards.archive]
 
     def archive(self, wildcards: Any) -> str:
-        """The raw file of a data set."""
+        """Return the raw file of a data set."""
         return f"<data>/raw/{self.study.sources[wildcards.source]['archive']}"
 
     def converted(self, wildcards: Any) -> str:
-        """The parquet file that the folds of a data set are made from."""
+        """Return the parquet file from which a data set's folds are made."""
         return self.study.converted_path(wildcards.source)
 
     def generate_flags(self, wildcards: Any) -> str:
-        """Seed and size of a generated data set."""
+        """Return the flags for seed and size of a generated data set."""
         section = self.study.sources[wildcards.source]
         return " ".join(f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section)
 
     def split_options(self, wildcards: Any) -> str:
-        """Which users are kept, or how large the parts are, and the folds' seed; judged lists come with their folds."""
+        """Return the options for users or part sizes, and the folds' seed; judged lists come with their folds."""
         keys = {
             "interactions": ("threshold", "min_relevant", "seed"),
             "images": ("folds", "validation_share", "test_share", "seed"),
@@ -59,98 +59,98 @@ class Steps:
         return as_json(_chosen(section, *keys[self.study.kind_of(wildcards.source)]))
 
     def source_of_instances(self, wildcards: Any) -> str:
-        """The data set that instances are sampled from."""
+        """Return the data set that instances are sampled from."""
         return self.study.instances[wildcards.instances].source
 
     def sampled_from(self, wildcards: Any) -> dict[str, str]:
-        """What instances are sampled from: their data set's parquet file, and its folds."""
+        """Return the inputs of sampling: the data set's parquet file, and its folds."""
         source = self.source_of_instances(wildcards)
         return {"data": self.study.converted_path(source), "folds": f"<data>/folds/{source}.parquet"}
 
     def sample_options(self, wildcards: Any) -> str:
-        """How instances are sampled."""
+        """Return the options of sampling."""
         return as_json(self.study.instances[wildcards.instances].options)
 
     # Features of pictures
 
     def features_from(self, wildcards: Any) -> dict[str, str]:
-        """What the features of a data set are made from: its pictures, and the weights of a network."""
+        """Return the inputs of feature extraction: pictures, and the weights of a network."""
         generated = wildcards.source.startswith(SYNTHETIC)
         weights = "<data>/weights/synthetic-vgg16.safetensors" if generated else VGG16_WEIGHTS
         return {"images": self.study.converted_path(wildcards.source), "weights": weights}
 
     def features_side(self, wildcards: Any) -> int:
-        """The side that pictures are enlarged to."""
+        """Return the side that pictures are enlarged to."""
         return int(self.study.sources[wildcards.source]["vgg16_side"])
 
     # Runs
 
     def distribution_options(self, wildcards: Any) -> str:
-        """How score distributions are computed."""
+        """Return the options of the score distributions."""
         return as_json(self.config["distributions"])
 
     def tilted_from(self, wildcards: Any) -> list[str]:
-        """The instances whose lists' sizes tilted score distributions are of."""
+        """Return the instances whose list sizes need tilted score distributions."""
         return self.study.tilted_files(wildcards.loss, wildcards.tilt)
 
     def tilted_options(self, wildcards: Any) -> str:
-        """How score distributions over tilted orders are computed."""
+        """Return the options of the score distributions over tilted orders."""
         return as_json({**self.config["distributions"], "tilt": float(wildcards.tilt)})
 
     def distribution_code(self, wildcards: Any) -> str:
-        """The code that computes the distributions of a loss' metric."""
+        """Return the digest of the code that computes the distributions of a loss' metric."""
         return self.codes.of_step("distributions", wildcards.loss)
 
     def trained_from(self, wildcards: Any) -> dict[str, str]:
-        """What a training job reads: instances, the lists that hold their features, the distributions of its metric."""
+        """Return a training job's inputs: instances, lists with features, distributions of its metric."""
         return self.study.inputs(self._run(wildcards))
 
     def train_flags(self, wildcards: Any, input: Any) -> str:
-        """The flags for those inputs that only some training jobs have."""
+        """Return the flags for the inputs that only some training jobs have."""
         return _flags(self.trained_from(wildcards), input)
 
     def train_options(self, wildcards: Any) -> str:
-        """Everything that a training job depends on, apart from its input files."""
+        """Return everything that a training job depends on, apart from its input files."""
         return as_json(self.study.options(self._run(wildcards)))
 
     def train_code(self, wildcards: Any) -> str:
-        """The code that a training job runs."""
+        """Return the digest of a training job's code."""
         return self.codes.of_step("job", self.train_options(wildcards))
 
     def compared_from(self, wildcards: Any) -> dict[str, str]:
-        """What a method's job reads: instances, and what holds the items' features."""
+        """Return the inputs of a method's job: instances, and the file with the items' features."""
         return self.study.instances[wildcards.instances].inputs
 
     def compare_flags(self, wildcards: Any, input: Any) -> str:
-        """The flags for those inputs that only some of the methods' jobs have."""
+        """Return the flags for the inputs that only some of the methods' jobs have."""
         return _flags(self.compared_from(wildcards), input)
 
     def compare_options(self, wildcards: Any) -> str:
-        """Everything that a method's job depends on, apart from its input files."""
+        """Return everything that a method's job depends on, apart from its input files."""
         return as_json(self._compared(wildcards))
 
     def compare_code(self, wildcards: Any) -> str:
-        """The code that a method's job runs."""
+        """Return the digest of a method's code."""
         return self.codes.of_step("job", self.compare_options(wildcards))
 
     def compare_memory(self, wildcards: Any) -> int:
-        """Megabytes: penalised regressions and networks of pictures hold all the pixels as numbers, or many weights."""
+        """Return the megabytes of a method's job: penalised regressions hold all pixels, networks many weights."""
         return 6000 if self.study.instances[wildcards.instances].kind == "images" else 3000
 
     def compare_together(self, wildcards: Any) -> int:
-        """How many folds and seeds of a method take their steps together: of networks of pictures each is large."""
+        """Return how many folds and seeds are trained together; for networks of pictures, memory limits it."""
         return 1 if self.study.instances[wildcards.instances].kind == "images" else 5
 
     def controlled(self, wildcards: Any) -> str:
-        """What the controls rank."""
+        """Return the instances that the controls rank."""
         return self.study.instances[wildcards.instances].path
 
     def control_options(self, wildcards: Any) -> str:
-        """Which controls run, on which folds."""
+        """Return the controls and their folds."""
         return as_json({**self._key(wildcards), **_chosen(self.config, "controls", "folds")})
 
     def compared_control_options(self, wildcards: Any) -> str:
-        """Which controls stand beside the methods of the comparisons on a data set."""
+        """Return the controls for the methods of the comparisons on a data set."""
         instances = self.study.instances[wildcards.instances]
         sections = [one for one in self.study.comparisons.values() if wildcards.instances in one["datasets"]]
         folds = sorted({fold for section in sections for fold in section["folds"]})
@@ -160,26 +160,26 @@ class Steps:
     # Results
 
     def result_options(self, wildcards: Any) -> str:
-        """Which protocol the tables and figures show: the first one of the configuration."""
+        """Return the protocol of the tables and figures: the first one of the configuration."""
         return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
 
     def honest_options(self, wildcards: Any) -> str:
-        """The honest protocol, of a table that stands beside that of the first one."""
+        """Return the honest protocol, for a table beside that of the first protocol."""
         return as_json({"protocol": HONEST, "study": self.config["study"]})
 
     def claim_options(self, wildcards: Any) -> str:
-        """By what name the study's runs are found."""
+        """Return the name under which the study's runs are found."""
         return as_json(_chosen(self.config, "study"))
 
     def sensitivity_options(self, wildcards: Any) -> str:
-        """The experiments that are measured as the study is, each with the data sets that it ran on."""
+        """Return the experiments that are measured like the study, each with its data sets."""
         instances = self.study.varied_instances
         ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
         named = {name: [(instances[one].dataset, instances[one].nsr) for one in sets] for name, sets in ran.items()}
         return as_json({"study": self.config["study"], "experiments": named})
 
     def study_options(self, wildcards: Any) -> str:
-        """The whole configuration; where archives were fetched from is no part of it, their content is checked."""
+        """Return the whole configuration except the archives' origin; their content is checked."""
         return as_json({key: value for key, value in self.config.items() if key != "mirror"})
 
     def _run(self, wildcards: Any) -> Run:
@@ -201,7 +201,7 @@ class Steps:
 
 
 def as_json(options: Mapping[str, Any]) -> str:
-    """The one text of a step's options: equal options give equal bytes."""
+    """Return the text of a step's options; equal options give equal bytes."""
     return json.dumps(options, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

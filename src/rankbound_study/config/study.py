@@ -1,11 +1,11 @@
-"""A study's configuration as the work it asks for: data sets, training jobs, and the files of both.
+"""The work that a study's configuration requests: data sets, training jobs, and their files.
 
 The workflow's targets come from here. Paths begin with a path variable of the workflow (`<data>`, `<results>`), which
 the configuration's `pathvars` resolve.
 
-A study has two halves. The *bounded* one trains every loss with every bounding on its data sets; the *comparisons* set
-methods beside each other. They share data, rules and the table of runs. Its *experiments* are the bounded half once
-more, with some setting changed, and have a table of their own.
+A study has two halves. The *bounded* half trains every loss with every bounding on its data sets; the *comparisons*
+compare methods. They share data, rules and the table of runs. The *experiments* repeat the bounded half with some
+setting changed, and have a separate table.
 """
 
 from collections.abc import Mapping
@@ -42,17 +42,17 @@ class Run:
 
     @property
     def place(self) -> str:
-        """The first folder of its files: the protocol, and the variant if it is an experiment's."""
+        """The first folder of its files: the protocol, with the variant of an experiment."""
         return self.protocol if self.variant is None else f"{self.protocol}{VARIANT}{self.variant.id}"
 
     @property
     def stem(self) -> str:
-        """Its files without their suffix."""
+        """The path of its files without suffix."""
         return f"<results>/runs/{self.place}/{self.instances.name}/{self.model}/{self.loss}/{self.bounding}"
 
 
 class Study:
-    """What a valid configuration asks for."""
+    """The data sets, jobs and files of a valid configuration."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
@@ -85,18 +85,18 @@ class Study:
 
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
-        """What all of them are made from, by name, each with its section of the configuration."""
+        """The configuration's section of every data set that the instances are made from, by name."""
         kinds = {one.source: one.kind for one in self.instances.values()}
         return {name: self.config[kind][name] for name, kind in kinds.items()}
 
     @cached_property
     def fetched(self) -> list[str]:
-        """Data sets that come from an archive."""
+        """The data sets that come from an archive."""
         return [name for name in self.sources if not name.startswith(SYNTHETIC)]
 
     @cached_property
     def generated(self) -> list[str]:
-        """Data sets that are generated."""
+        """The data sets that are generated."""
         return [name for name in self.sources if name.startswith(SYNTHETIC)]
 
     @cached_property
@@ -196,68 +196,68 @@ class Study:
     # Targets
 
     def data_files(self) -> list[str]:
-        """What the target `data` asks for."""
+        """Return the files of the target `data`."""
         return list(dict.fromkeys(one.path for one in self.instances.values()))
 
     def bounded_files(self) -> list[str]:
-        """The instances whose lists' sizes the score distributions are of."""
+        """Return the instances whose list sizes need score distributions."""
         return [one.path for one in (self.bounded_instances | self.varied_instances).values()]
 
     def distribution_files(self) -> list[str]:
-        """What the target `tables` asks for."""
+        """Return the files of the target `tables`."""
         return list(self._reading)
 
     def tilted_files(self, loss: str, tilt: str) -> list[str]:
-        """The instances whose lists' sizes tilted score distributions are of: those of the runs that read them."""
+        """Return the instances of the runs that read these tilted score distributions."""
         return self._reading[distributions_path(loss, f"distribution(tilt={tilt})")]
 
     def run_files(self) -> list[str]:
-        """The runs of every training job, and of the controls."""
+        """Return the runs of every training job and of the controls."""
         return [f"{stem}.parquet" for stem in self._stems()] + self._control_files()
 
     def epoch_files(self) -> list[str]:
-        """The epochs beside the training jobs' runs."""
+        """Return the epochs of every training job."""
         return [f"{stem}.epochs.parquet" for stem in self._stems()]
 
     def experiment_files(self) -> list[str]:
-        """The runs of the experiments."""
+        """Return the runs of the experiments."""
         return [f"{run.stem}.parquet" for run in self.experiments]
 
     def experiment_epoch_files(self) -> list[str]:
-        """The epochs beside the experiments' runs."""
+        """Return the epochs of the experiments."""
         return [f"{run.stem}.epochs.parquet" for run in self.experiments]
 
     def experiment_tables(self) -> list[str]:
-        """All of the experiments' runs, and their epochs."""
+        """Return the tables of all the experiments' runs and epochs."""
         names = ("experiments", "experiment_epochs") if self.experiments else ()
         return [f"<results>/{name}.parquet" for name in names]
 
     def table_files(self) -> list[str]:
-        """The tables as CSV files."""
+        """Return the tables as CSV files."""
         return [f"<results>/tables/{name}.csv" for name in self.config["tables"]]
 
     def figure_files(self) -> list[str]:
-        """The figures, as SVG and as PDF."""
+        """Return the figures as SVG and PDF."""
         return [f"<results>/figures/{name}.{suffix}" for name in self.config["figures"] for suffix in ("svg", "pdf")]
 
     # Lookups
 
     def kind_of(self, source: str) -> str:
-        """Which section of the configuration defines a data set."""
+        """Return the section of the configuration that defines a data set."""
         return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
 
     def converted_path(self, source: str) -> str:
-        """The parquet file of a data set."""
+        """Return the parquet file of a data set."""
         return converted_path(self.kind_of(source), source)
 
     def training(self, instances: Instances, protocol: str) -> dict[str, Any]:
-        """How a data set's model is trained: its section of the configuration, with the protocol's learning rate."""
+        """Return a data set's training settings, with the protocol's learning rate."""
         section: Mapping[str, Any] = self.config["training"][instances.source]
         rate = section["learning_rate"].get(protocol)
         return {**section, "optimiser": "adam", "temperature": self.config["temperature"], "learning_rate": rate}
 
     def options(self, run: Run) -> dict[str, Any]:
-        """Everything that a training job of the bounded half depends on, apart from its input files."""
+        """Return everything that a training job of the bounded half depends on, apart from its input files."""
         variant, usual = run.variant, self.training(run.instances, run.protocol)
         return {
             "study": self.config["study"],
@@ -273,7 +273,7 @@ class Study:
         }
 
     def inputs(self, run: Run) -> dict[str, str]:
-        """What a training job of the bounded half reads, by the flag's name."""
+        """Return the inputs of a training job of the bounded half, by flag."""
         files = run.instances.inputs
         if reads_distributions(run.bounding):
             files["distributions"] = distributions_path(run.loss, run.bounding)
@@ -282,7 +282,7 @@ class Study:
         return files
 
     def run_at(self, place: str, instances: str, loss: str, bounding: str) -> Run:
-        """The training job of the bounded half whose files lie there."""
+        """Return the training job of the bounded half with these files."""
         return self._by_place[place, instances, loss, bounding]
 
     # Pieces
@@ -298,7 +298,7 @@ class Study:
 
     @cached_property
     def _reading(self) -> dict[str, list[str]]:
-        """The instances of the runs that read score distributions, by the distributions' file."""
+        """File of score distributions -> the instances of the runs that read it."""
         found: dict[str, list[str]] = {}
         for run in self._bounded:
             if reads_distributions(run.bounding):
@@ -328,12 +328,12 @@ class Study:
 
 
 def reads_distributions(bounding: str) -> bool:
-    """Whether a bounding reads score distributions."""
+    """Return whether a bounding reads score distributions."""
     return bounding.startswith("distribution")
 
 
 def distributions_path(loss: str, bounding: str = "distribution") -> str:
-    """The score distributions of a loss' metric: over random orders, or tilted ones, as the bounding says."""
+    """Return the file of score distributions for a loss' metric, over random or (by the bounding) tilted orders."""
     _, parameters, _ = split_text(bounding, "bound")
     tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
     return f"<results>/tables/distributions/{loss}{tilt}.parquet"

@@ -1,4 +1,4 @@
-"""How messages about a configuration name keys, list what is allowed, and guess what was meant."""
+"""Texts for messages about a configuration: key names, lists of allowed values, suggestions."""
 
 import difflib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from rankbound_study.config.lines import KeyPath
 
 
 def named(path: KeyPath) -> str:
-    """A key with all that it stands under: `lists.mq2008.thresholds[1]`."""
+    """Return a key with all sections around it: `lists.mq2008.thresholds[1]`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
@@ -16,12 +16,12 @@ def named(path: KeyPath) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row."""
+    """Return the names, separated by commas."""
     return ", ".join(names)
 
 
 def nearest(found: Any, allowed: Sequence[str]) -> str:
-    """`: did you mean nDCG?` where one of the allowed names is near, else nothing."""
+    """Return `: did you mean nDCG?` if an allowed name is near, else an empty text."""
     by_small_letters = {name.lower(): name for name in allowed}
     close = difflib.get_close_matches(str(found).lower(), list(by_small_letters), n=1, cutoff=0.6)
     return f": did you mean {by_small_letters[close[0]]}?" if close else ""

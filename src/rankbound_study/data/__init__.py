@@ -1,1 +1,1 @@
-"""From raw archives to the lists that training reads; it knows nothing of losses or models."""
+"""Data from raw archives to the lists that training reads, independent of losses and models."""

@@ -1,9 +1,8 @@
-"""Members of .zip and .rar archives as byte streams; nothing is ever unpacked to the disk.
+"""Read members of .zip and .rar archives as byte streams; nothing is ever unpacked to disk.
 
-The format is told by the first bytes, not by the file's name. RAR goes through libarchive, and through Debian's
-`unar` where that is missing or fails (solid RAR4). An archive is refused whole if any of its names points outside,
-is absurd or occurs twice, if it holds links, if members overlap, or if sizes (declared, and again while reading) pass
-the limits.
+The format is detected from the first bytes, not from the file's name. RAR is read with libarchive, or with Debian's
+`unar` if libarchive is missing or fails (solid RAR4). An archive is refused as a whole if a name points outside, is
+malformed or occurs twice, if it holds links, if members overlap, or if sizes (declared or read) exceed the limits.
 """
 
 import io
@@ -31,11 +30,11 @@ MAXIMUM_NAME_LENGTH = 1024
 _BUFFER_BYTES = 2**17
 _LINK_MODE, _MODE_MASK, _ENCRYPTED = 0o120000, 0o170000, 0x1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-# A zip's end record: signature, numbers of disks and members, size and place of its directory, size of a comment.
+# A zip's end record: signature, numbers of disks and members, size and offset of its directory, size of a comment.
 _END, _END_64, _LOCATOR_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sQ2H2L4Q"), struct.Struct("<4sLQL")
 _END_MARK, _END_64_MARK, _LONGEST_COMMENT = b"PK\5\6", b"PK\6\6", 2**16
 _LOCAL_HEADER_BYTES = 30
-# Of a directory a member takes its name and about 60 bytes: so many are plenty on average.
+# A member takes its name and about 60 bytes in the directory; this allows plenty on average.
 _DIRECTORY_BYTES, _SMALLEST_DIRECTORY = 512, 2**16
 _OUTSIDE = re.compile(r"^/|^[A-Za-z]:|(^|/)\.\.(/|$)")
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError)
@@ -43,7 +42,7 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 @dataclass(frozen=True)
 class Limits:
-    """What an archive may hold at most: number of members, bytes of one member, bytes of all."""
+    """Limits of an archive: number of members, bytes of one member, bytes of all."""
 
     members: int = 10_000
     member_bytes: int = 2 * 2**30
@@ -51,9 +50,9 @@ class Limits:
 
 
 def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> list[Member]:
-    """The regular files of an archive, in its order, after every check that needs no reading of content.
+    """Return the regular files of an archive, in its order, after every check that needs no content.
 
-    Raises DataError if the file is no archive, is damaged, or breaks a rule of this module.
+    Raises DataError if the file is not an archive, is damaged, or breaks a rule of this module.
     """
     limits = limits or Limits()
     members = _list_zip(path, limits) if _is_zip(path) else rar.list_members(path)
@@ -70,23 +69,23 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
 
 
 def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[str]) -> str:
-    """The one member whose path ends in `wanted` (whole path parts); DataError if there is none or several."""
+    """Return the one member whose path ends in `wanted` (whole path parts); DataError if there is none or several."""
     found = [member.name for member in members if f"/{member.name}".endswith(f"/{wanted}")]
     if len(found) != 1:
         shown = ", ".join(found or [member.name for member in members][:8]) or "nothing"
         raise DataError(
             f"{path}: expected exactly one member {wanted!r}, found {len(found)}; the archive has {shown}: "
-            "check that this is the right file, and that it is complete"
+            "check that this is the right file and that it is complete"
         )
     return found[0]
 
 
 @contextmanager
 def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None = None) -> Iterator[BinaryIO]:
-    """Open the member of that exact name (see `list_members`, whose checks are made again) as a stream of bytes.
+    """Open the member of that exact name as a stream of bytes, after repeating the checks of `list_members`.
 
-    Reading raises DataError where the archive is damaged, or gives other bytes than so many as it declares. (The
-    readers of RAR do not check sums of what they give: `rankbound_study.data.sources` checks the content.)
+    Reading raises DataError if the archive is damaged or yields another number of bytes than declared. (The RAR readers
+    do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
     sizes = {member.name: member.size for member in list_members(path, limits)}
     if name not in sizes:
@@ -99,7 +98,7 @@ def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None =
 def read_members(
     path: str | os.PathLike[str], names: Iterable[str], limits: Limits | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Each of these members with its whole content, in that order; the archive is listed and checked once.
+    """Yield each of these members with its whole content, in that order; the archive is checked once.
 
     Raises DataError as `open_member` does.
     """
@@ -121,18 +120,18 @@ def _is_zip(path: str | os.PathLike[str]) -> bool:
     if not start.startswith(ZIP_STARTS + RAR_STARTS):
         raise DataError(
             f"{path}: neither a .zip nor a .rar archive: it begins with {start!r}; "
-            "perhaps an error page was saved in its place: delete it and fetch it again"
+            "perhaps an error page was saved instead: delete it and fetch it again"
         )
     return start.startswith(ZIP_STARTS)
 
 
 def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) -> None:
     name = member.name
-    # Neither control characters, nor marks that make a name look like another one.
+    # No control characters, and no marks that make a name look like another one.
     if not name or len(name) > MAXIMUM_NAME_LENGTH or not name.isprintable():
-        raise _refused(path, f"a member has the absurd name {name[:80]!r}")
+        raise _refused(path, f"a member has the malformed name {name[:80]!r}")
     if _OUTSIDE.search(name):
-        raise _refused(path, f"member {name!r} points outside of it")
+        raise _refused(path, f"member {name!r} points outside the archive")
     if member.kind == "link":
         raise _refused(path, f"member {name!r} is a link")
     if member.encrypted:
@@ -142,10 +141,10 @@ def _check_member(path: str | os.PathLike[str], member: Member, limits: Limits) 
 
 
 def _check_name_is_new(path: str | os.PathLike[str], name: str, seen: dict[str, str]) -> None:
-    """Names that differ in capitals alone, or in how an accent is written, are one file on some disks."""
+    """Refuse names that differ only in case or accent encoding: on some disks they are one file."""
     other = seen.setdefault(unicodedata.normalize("NFC", name).casefold().rstrip("/"), name)
     if other is not name:
-        how = "occurs twice" if other == name else f"is on some disks the same file as {other!r}"
+        how = "occurs twice" if other == name else f"is the same file as {other!r} on some disks"
         raise _refused(path, f"member {name!r} {how}")
 
 
@@ -155,7 +154,7 @@ def _refused(path: str | os.PathLike[str], reason: str) -> DataError:
 
 def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
     try:
-        # The directory is read whole, however long it says that it is: so that comes first.
+        # ZipFile reads the whole directory, whatever its declared size, so check that first.
         size = _directory_bytes(path)
         if size > max(_SMALLEST_DIRECTORY, _DIRECTORY_BYTES * limits.members):
             raise _refused(path, f"its directory has {size} bytes, too many for {limits.members} members")
@@ -168,7 +167,7 @@ def _list_zip(path: str | os.PathLike[str], limits: Limits) -> list[Member]:
 
 
 def _directory_bytes(path: str | os.PathLike[str]) -> int:
-    """The size of a zip's directory, by its end record or, if there is one, by the 64-bit one before it."""
+    """Return the size of a zip's directory, from the 64-bit end record if present, else from the plain one."""
     with Path(path).open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LONGEST_COMMENT - _END.size - _LOCATOR_64.size - _END_64.size))
@@ -185,7 +184,7 @@ def _directory_bytes(path: str | os.PathLike[str]) -> int:
 
 
 def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]) -> None:
-    """Each member has bytes of its own: a bomb of a few kilobytes is made of members that share theirs."""
+    """Refuse members that share bytes: this is how a bomb of a few kilobytes works."""
     infos = sorted(infos, key=lambda info: info.header_offset)
     for info, following in pairwise(infos):
         end = info.header_offset + _LOCAL_HEADER_BYTES + len(info.orig_filename) + info.compress_size
@@ -201,7 +200,7 @@ def _check_layout(path: str | os.PathLike[str], infos: Sequence[zipfile.ZipInfo]
 
 def _zip_member(info: zipfile.ZipInfo) -> Member:
     is_link = (info.external_attr >> 16) & _MODE_MASK == _LINK_MODE
-    # `orig_filename` still shows a NUL, at which `filename` is cut.
+    # `orig_filename` keeps a NUL, at which `filename` is cut.
     name = info.orig_filename.replace("\\", "/")
     kind = "link" if is_link else "folder" if name.endswith("/") else "file"
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
@@ -212,7 +211,7 @@ _Opener = Callable[[str], AbstractContextManager[Callable[[int], bytes]]]
 
 @contextmanager
 def _open_archive(path: str | os.PathLike[str]) -> Iterator[_Opener]:
-    """Yield a function that opens the member of a name, to read so many bytes."""
+    """Yield a function that opens a member by name for reading a given number of bytes."""
     if not _is_zip(path):
         yield partial(rar.open_member, path)
         return
@@ -238,7 +237,7 @@ def _open_zipped(
 
 
 class _CheckedStream(io.RawIOBase):
-    """A raw stream over `read(size)` that must give `size` bytes in all; every sign of damage is a DataError."""
+    """A raw stream over `read(size)` that must yield `size` bytes in all; any damage is a DataError."""
 
     def __init__(self, read: Callable[[int], bytes], where: str, size: int) -> None:
         self._read, self._where, self._size, self._count = read, where, size, 0
@@ -253,6 +252,6 @@ class _CheckedStream(io.RawIOBase):
             raise rar.damaged(self._where, error) from error
         self._count += len(data)
         if self._count > self._size or (not data and self._count < self._size):
-            raise rar.damaged(self._where, f"{self._count} bytes so far, but it declares {self._size} in all")
+            raise rar.damaged(self._where, f"read {self._count} bytes, but it declares {self._size}")
         buffer[: len(data)] = data
         return len(data)

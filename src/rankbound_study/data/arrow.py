@@ -1,4 +1,4 @@
-"""NumPy arrays and Arrow arrays over the same memory.
+"""NumPy and Arrow arrays over the same memory.
 
 Arrow's own conversions import pandas if it is installed, which takes longer than a small step's whole work.
 """
@@ -13,14 +13,14 @@ import pyarrow as pa
 
 
 def to_arrow(values: npt.NDArray[Any]) -> pa.Array:
-    """A flat array of numbers as an Arrow array of the same type, without a copy if it is contiguous."""
+    """Return a flat array of numbers as an Arrow array of the same type, without a copy if it is contiguous."""
     contiguous = np.ascontiguousarray(values)
     kind = pa.from_numpy_dtype(contiguous.dtype)
     return pa.Array.from_buffers(kind, len(contiguous), [None, pa.py_buffer(contiguous)])
 
 
 def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
-    """An Arrow array of `texts`."""
+    """Return an Arrow array of `texts`."""
     encoded = [text.encode() for text in texts]
     offsets = np.fromiter(accumulate(map(len, encoded), initial=0), np.int32, len(encoded) + 1)
     return pa.Array.from_buffers(
@@ -29,7 +29,7 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
 
 
 def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """The numbers of an Arrow array without nulls; a read-only view of its memory if it is in one piece."""
+    """Return the numbers of an Arrow array without nulls; a read-only view of its memory if it has one chunk."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     views = [_view(chunk) for chunk in chunks]
     return views[0] if len(views) == 1 else np.concatenate([np.empty(0, _dtype(array.type)), *views])

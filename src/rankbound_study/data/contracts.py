@@ -1,9 +1,9 @@
-"""The only functions that write and read the parquet files which the steps hand on.
+"""The only functions that write and read the parquet files that steps exchange.
 
-Every file has a contract (see `rankbound_study.data.schemas`). Its name and version, such as `instances/1`, stand
-in the file's metadata under `rankbound.schema`. `write_table` casts a table to its contract and writes the
-same bytes for the same content; `read_table` refuses any file that breaks the contract, and says which column
-is wrong. A file is sealed (see `rankbound.io.seals`): one whose bytes have changed since is refused, too.
+Every file has a contract (see `rankbound_study.data.schemas`). Its name and version, such as `instances/1`, are in the
+file's metadata under `rankbound.schema`. `write_table` casts a table to its contract and writes the same bytes for the
+same content; `read_table` refuses a file that breaks the contract and names the wrong column. Files are sealed (see
+`rankbound.io.seals`): a file whose bytes have changed since is refused as well.
 """
 
 import os
@@ -31,9 +31,9 @@ def write_table(
 ) -> None:
     """Write `table` under the contract of that name: zstd, the same bytes for the same content, by rename.
 
-    Columns are put in the contract's order and cast safely to its types. `row_group_sizes` (they must add up
-    to the table's rows) sets the row groups, `metadata` adds text to the file's metadata. Raises DataError,
-    naming the column, for a missing, unknown or uncastable column, or nulls where the contract has none.
+    Columns are put into the contract's order and cast safely to its types. `row_group_sizes`, which must add up to the
+    number of rows, sets the row groups; `metadata` is added to the file's metadata. Raises DataError, naming the
+    column, for a missing, unknown or uncastable column, or for nulls that the contract does not allow.
     """
     sizes = [table.num_rows] if row_group_sizes is None else list(row_group_sizes)
     if sum(sizes) != table.num_rows or min(sizes, default=0) < 0:
@@ -49,7 +49,7 @@ def write_table(
 def open_writer(
     path: str | os.PathLike[str], contract: str, metadata: Mapping[str, str] | None = None
 ) -> Iterator["TableWriter"]:
-    """Yield a function that appends a table as one row group; the file appears when the block ends well."""
+    """Yield a function that appends a table as one row group; the file appears if the block ends without an error."""
     with atomic_path(path) as temporary:
         writer = TableWriter(temporary, Path(path), CONTRACTS[contract], metadata or {})
         try:
@@ -57,7 +57,7 @@ def open_writer(
         finally:
             writer.close()
         if not writer.opened:
-            raise DataError(f"{path}: nothing was written: a {contract} file needs at least one (empty) table")
+            raise DataError(f"{path}: nothing was written: a {contract} file needs at least one table, even if empty")
         seal(temporary)
 
 
@@ -71,7 +71,7 @@ class TableWriter:
 
     @property
     def opened(self) -> bool:
-        """Whether any table was written."""
+        """Return whether any table was written."""
         return self._writer is not None
 
     def __call__(self, table: pa.Table) -> None:
@@ -79,7 +79,7 @@ class TableWriter:
         table = _conform(table, self._contract, f"the table meant for {self._path}")
         if self._writer is None:
             schema = table.schema.with_metadata(dict(sorted(self._metadata.items())))
-            # Dictionaries pay for text that repeats; for numbers they cost more than they save.
+            # Dictionaries pay off for repeated text; for numbers they cost more than they save.
             repeating = [column.name for column in schema if pa.types.is_string(column.type)]
             self._writer = pq.ParquetWriter(
                 self._temporary, schema, compression="zstd", version="2.6", use_dictionary=repeating or False
@@ -89,7 +89,7 @@ class TableWriter:
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def note(self, key: str, value: str) -> None:
-        """Add text to the file's metadata that is known only after the first tables (`read_metadata` has it)."""
+        """Add text to the file's metadata that is known only after the first tables (see `read_metadata`)."""
         if self._writer is None:
             raise ValueError("write a table first")
         self._writer.add_key_value_metadata({key: value})
@@ -104,7 +104,7 @@ class TableWriter:
 def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[str] | None = None) -> pa.Table:
     """Read `path` (all columns, or those named); check version, presence, types and nulls by the contract.
 
-    Raises DataError that names the file and the column, what was found and what was expected.
+    Raises DataError, which names the file and the column, what was found and what was expected.
     """
     expected = CONTRACTS[contract]
     file = open_parquet(path)
@@ -126,7 +126,7 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
 
 
 def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """The columns named, a row group at a time, for what should not be held twice; checked as by `read_table`."""
+    """Yield the named columns one row group at a time, to save memory; checks are those of `read_table`."""
     expected = CONTRACTS[contract]
     file = open_parquet(path)
     try:
@@ -145,7 +145,7 @@ def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequen
 
 
 def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]:
-    """The text metadata of a file of that contract (its version is checked)."""
+    """Return the text metadata of a file of that contract, after checking its version."""
     file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, CONTRACTS[contract], path)
@@ -160,7 +160,7 @@ def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]
 
 
 def count_rows(path: str | os.PathLike[str], contract: str) -> int:
-    """How many rows a file of that contract has."""
+    """Return the number of rows in a file of that contract."""
     file = open_parquet(path)
     try:
         _check_version(file.schema_arrow, CONTRACTS[contract], path)
@@ -170,7 +170,7 @@ def count_rows(path: str | os.PathLike[str], contract: str) -> int:
 
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
-    """Which of the `allowed` contracts a file has, by its metadata; DataError if it has none of them."""
+    """Return which of the `allowed` contracts a file has, by its metadata; DataError if none."""
     file = open_parquet(path)
     found = (file.metadata.metadata or {}).get(SCHEMA_KEY.encode(), b"none").decode(errors="replace")
     file.close()
@@ -195,12 +195,12 @@ def _check_columns(schema: pa.Schema, contract: Contract, where: str) -> None:
     for name, expected in contract.columns.items():
         if name not in schema.names:
             raise DataError(
-                f"{where}: column {name!r} is missing; {contract} wants it as {type_text(expected)}, "
+                f"{where}: column {name!r} is missing; {contract} requires it as {type_text(expected)}, "
                 f"and the columns found are {', '.join(schema.names) or 'none'}"
             )
         if not same_type(schema.field(name).type, expected):
             raise DataError(
-                f"{where}: column {name!r} is {schema.field(name).type}, but {contract} wants {type_text(expected)}"
+                f"{where}: column {name!r} is {schema.field(name).type}, but {contract} requires {type_text(expected)}"
             )
     for name in schema.names:
         if name in contract.columns:
@@ -216,11 +216,11 @@ def _check_nulls(table: pa.Table, contract: Contract, where: str) -> None:
         if name in contract.nullable:
             continue
         if nulls := count_nulls(table.column(name)):
-            raise DataError(f"{where}: column {name!r} holds {nulls} nulls; {contract} allows none there")
+            raise DataError(f"{where}: column {name!r} holds {nulls} nulls; {contract} allows none")
 
 
 def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
-    """The table in the contract's column order and types, or a DataError."""
+    """Return the table in the contract's column order and types, or raise DataError."""
     for name in contract.columns:
         if name not in table.column_names:
             _check_columns(table.schema, contract, where)

@@ -1,4 +1,4 @@
-"""Files of score distributions: the tables of one metric for all the list sizes that training meets."""
+"""Files of score distributions: the tables of one metric for all list sizes in training."""
 
 import os
 
@@ -45,10 +45,10 @@ def write_distributions(tables: DistributionTables, path: str | os.PathLike[str]
 
 
 def read_distributions(path: str | os.PathLike[str]) -> DistributionTables:
-    """Read what `write_distributions` wrote.
+    """Read a file that `write_distributions` wrote.
 
     Raises:
-        DataError: for a file of another kind.
+        DataError: the file is of another kind.
     """
     metadata = read_metadata(path, "distributions")
     samples, tilt = metadata.get(SAMPLES_KEY, ""), metadata.get(TILT_KEY, "1.0")

@@ -1,4 +1,4 @@
-"""Pairs of faces, as lists of two items: the older one is relevant. What training reads of pictures."""
+"""Pairs of faces, as lists of two items of which the older face is relevant."""
 
 import json
 import os
@@ -21,15 +21,15 @@ Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]
 
 _CHOICES = 8
-"""Partners to choose from: the more, the more even."""
+"""Number of candidate partners: more make the selection more even."""
 
 _ROUNDS_PER_FACE = 8
-"""Rounds until every face had its turn."""
+"""Maximal number of rounds per face."""
 
 
 @dataclass(frozen=True)
 class PairDrawing:
-    """How to draw: pairs of each part, by how many years ages must differ at least (and one more), the seed."""
+    """How to draw: pairs per part, the largest age difference that is excluded (years), the seed."""
 
     dataset: str
     pairs: Mapping[str, int]
@@ -40,8 +40,8 @@ class PairDrawing:
 def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> None:
     """Write the pairs of every fold and part as instances: topics named by both faces, items rows of `images`.
 
-    Relevance is 1 for the older face and 0 for the younger one. Raises DataError where near duplicates sit in two
-    parts, or where a part has too few pairs to draw from.
+    Relevance is 1 for the older face and 0 for the younger one. Raises DataError if near duplicates are in two
+    parts, or if a part has too few pairs to draw from.
     """
     for split in SPLITS:
         if drawing.pairs[split] < 1:
@@ -53,7 +53,7 @@ def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> 
     faces = read_faces(images)
     if faces.synthetic and not drawing.dataset.startswith("synthetic-"):
         raise ConfigError(
-            f"{images} is synthetic, so its data set cannot be named {drawing.dataset!r}: say synthetic-..."
+            f"{images} is synthetic, so its data set cannot be named {drawing.dataset!r}: name it synthetic-..."
         )
     table, sizes = instances_table(drawing.dataset, None, _parts(faces, read_image_folds(folds, faces), drawing))
     notes = {key: value for key, value in faces.metadata.items() if key == SYNTHETIC_KEY}
@@ -64,20 +64,20 @@ def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> 
 def draw_pairs(
     ages: npt.NDArray[np.int8], groups: npt.NDArray[np.int32], count: int, above: int, random: np.random.Generator
 ) -> Integers:
-    """`count` distinct pairs of faces `(count, 2)` whose ages differ by more than `above` years, sides at random.
+    """Draw `count` distinct pairs of faces `(count, 2)` whose ages differ by more than `above` years.
 
-    "Evenly selected" (Li and Wu section 5) is read as: every face about equally often, so that no one person decides
-    what is learnt, and ages keep the shares that they have. In rounds, the faces drawn least often so far each get a
-    partner: of some random ones that are far enough in age, no near duplicates and not yet drawn together, the one
-    drawn least often. Which side the older face is on is a coin's throw.
+    "Evenly selected" (Li and Wu section 5) is read as: every face about equally often, so that no single person
+    dominates and the ages keep their shares. In each round, the faces drawn least often so far get a partner: among
+    random faces of sufficient age difference that are neither near duplicates nor already paired with them, the one
+    drawn least often. The side of the older face is random.
 
-    Raises DataError where there are not at least twice as many such pairs.
+    Raises DataError if there are fewer than twice as many such pairs.
     """
     partners = Partners(ages, groups, above)
     if partners.n_pairs < 2 * count:
         raise DataError(
-            f"{partners.n_pairs} pairs of {len(ages)} faces differ by more than {above} years, but {count} distinct "
-            "ones are to be drawn, which takes twice as many to choose from: lower pairs or above, or use more faces"
+            f"{partners.n_pairs} pairs of {len(ages)} faces differ by more than {above} years, but drawing {count} "
+            "distinct ones requires twice as many: lower pairs or above, or use more faces"
         )
     drawn = np.empty(0, dtype=np.int64)
     times = np.zeros(len(ages), dtype=np.int64)
@@ -90,7 +90,7 @@ def draw_pairs(
         fits &= ~np.isin(keys, drawn)
         chosen = np.where(fits, times[second] + random.random(second.shape), np.inf).argmin(1)
         taken = np.flatnonzero(np.take_along_axis(fits, chosen[:, None], 1)[:, 0])
-        # Nobody is chosen twice in a round.
+        # No face is chosen twice in a round.
         taken = taken[np.unique(second[taken, chosen[taken]], return_index=True)[1]]
         new = np.unique(keys[taken, chosen[taken]])
         times += np.bincount(np.concatenate(np.divmod(new, len(ages))), minlength=len(ages))
@@ -101,9 +101,9 @@ def draw_pairs(
 
 
 class Partners:
-    """The faces that a face may be paired with: ages more than `above` years apart, of another group.
+    """The possible partners of each face: ages more than `above` years apart, another group.
 
-    `counts` says how many each face has; `n_pairs` how many pairs there are.
+    `counts` has the number of partners of each face, `n_pairs` the number of pairs.
     """
 
     def __init__(self, ages: npt.NDArray[np.int8], groups: npt.NDArray[np.int32], above: int) -> None:
@@ -121,7 +121,7 @@ class Partners:
         self.n_pairs = int(self.counts.sum()) // 2
 
     def draw(self, faces: Integers, random: np.random.Generator) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """Faces `(n, 8)` far enough in age from each of `faces`, with repeats, and whether their group is another."""
+        """Draw faces `(n, 8)` of sufficient age difference for each face, with repeats; flag those of another group."""
         place = random.integers(self._far[faces, None], size=(len(faces), _CHOICES))
         younger, gap = self._younger[faces, None], (self._not_older - self._younger)[faces, None]
         found: Integers = self._by_age[np.where(place < younger, place, place + gap)]

@@ -1,8 +1,8 @@
-"""All-Age-Faces: the pictures of its archive as pixels, with the ages that their names tell.
+"""All-Age-Faces: the pictures of its archive as pixels, with the ages in their names.
 
-Who is on a picture is not known. The publisher says that everyone is a different person; yet some pictures occur
-again, byte by byte or changed a little, mostly under another age. Exact duplicates are left out, all of them: no one
-can tell which age is right. Near duplicates stay, and share a group, which no split may part.
+The persons are not known. The publisher says that all are different people, yet some pictures occur again, identical or
+slightly changed, mostly with another age. Of exact duplicates all copies are dropped, because it is unknown which age
+is right. Near duplicates stay and share a group, which no split may divide.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ Picture = tuple[str, Pixels]
 
 @dataclass(frozen=True)
 class Face:
-    """One file of the archive: its member's path, and what its name says."""
+    """One file of the archive: its member's path, and the number and age in its name."""
 
     member: str
     name: str
@@ -47,11 +47,11 @@ class Face:
 
 
 def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
-    """Write the images of the archive `raw` to `out`, by number, some hundred to a row group.
+    """Write the images of the archive `raw` to `out`, by number, some hundred per row group.
 
     The archive is read twice, to find duplicates and to write the rest, and never held whole. Raises DataError for a
-    name that is not `00012A34.jpg`, a number that occurs twice, an age outside 2 .. 80, or a file that `decode_image`
-    refuses; nothing is written then.
+    name other than `00012A34.jpg`, a repeated number, an age outside 2 .. 80, or a file that `decode_image` refuses;
+    then nothing is written.
     """
     members = folder_members(raw.members, FOLDER, raw.path)
     faces = parse_names([member.name for member in members], str(raw.path))
@@ -75,7 +75,7 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
 
 
 def parse_names(members: Sequence[str], where: str) -> list[Face]:
-    """The faces of these members, by number; DataError names the first member whose name is not as it should be."""
+    """Return the faces of these members, by number; DataError names the first malformed name."""
     faces = [_parse(member, where) for member in members]
     by_number: dict[int, Face] = {}
     for face in faces:
@@ -86,14 +86,14 @@ def parse_names(members: Sequence[str], where: str) -> list[Face]:
 
 
 def is_repeated(digests: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which of these occur more than once, the first occurrence included."""
+    """Return which of these occur more than once, the first occurrence included."""
     _, index, counts = np.unique(np.asarray(digests), return_inverse=True, return_counts=True)
     repeated: npt.NDArray[np.bool_] = counts[index] > 1
     return repeated
 
 
 def describe(repeated: npt.NDArray[np.str_]) -> str:
-    """What the metadata say, as sorted JSON; `repeated` are the digests of the files left out."""
+    """Return the metadata as sorted JSON; `repeated` are the digests of the dropped files."""
     return json.dumps(
         {
             "exact_duplicates": len(repeated),
@@ -129,13 +129,13 @@ def _pictures(raw: RawFile, faces: Sequence[Face], progress: tqdm) -> Iterator[P
 
 
 def _batches(pictures: Iterator[Picture]) -> Iterator[tuple[list[str], Pixels]]:
-    """Digests and pixels `(n, 3, side, side)` of some pictures after the other."""
+    """Yield digests and pixels `(n, 3, side, side)`, some pictures at a time."""
     while batch := list(islice(pictures, _ROWS)):
         yield [digest for digest, _ in batch], np.stack([pixels for _, pixels in batch])
 
 
 def _fingerprints(pictures: Iterator[Picture]) -> tuple[list[str], Bits]:
-    """The SHA-256 of each file's content, and the hash of each picture."""
+    """Return the SHA-256 of each file's content, and the hash of each picture."""
     digests: list[str] = []
     hashes = []
     for some, pixels in _batches(pictures):

@@ -1,4 +1,4 @@
-"""Getting a raw archive: from where it already is, from a mirror, or from its publisher; checked before use."""
+"""Get a raw archive from disk, from a mirror or from its publisher, and check it before use."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _TOO_MANY_REQUESTS, _FIRST_SERVER_FAULT = 429, 500
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to try one address: seconds to connect, seconds without a byte, attempts, seconds between them."""
+    """Limits for one address: seconds to connect, seconds without a byte, attempts, seconds between them."""
 
     connect: float = 15.0
     silence: float = 60.0
@@ -30,7 +30,7 @@ class Patience:
 
 
 class _Fault(Exception):
-    """Why one place gave nothing; `again` if another attempt may help."""
+    """The reason why one place failed; `again` if another attempt may help."""
 
     def __init__(self, reason: str, again: bool = False) -> None:
         super().__init__(reason)
@@ -43,9 +43,9 @@ def fetch(
     """Make sure that `out` is the archive of `source` with the right content, and return it.
 
     Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
-    (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL that holds archives by name);
-    the publisher's addresses. A file that fails its check becomes `<name>.rejected` and is never used. Downloads
-    appear by rename. Raises SourceError that lists every place tried, and what to do by hand.
+    (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL with the archives by name); the
+    publisher's addresses. A file that fails its check becomes `<name>.rejected` and is never used. Downloads appear by
+    rename. Raises SourceError, which lists every place tried and what to do by hand.
     """
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def fetch(
     if target.exists() and _accept(source, target, target, faults):
         return target
     for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
-        # A name of its own: two downloads at once must not write into one file.
+        # A temporary name: two simultaneous downloads must not write into one file.
         with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
                 _copy(place, part, patience or Patience())
@@ -75,7 +75,7 @@ def _places(source: Source, target: Path, mirrors: list[str | None]) -> Iterator
 
 
 def _accept(source: Source, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
-    """Whether the file at `path` passes; if not, it is set aside under the target's name, and the fault noted."""
+    """Return whether the file at `path` passes; otherwise set it aside under the target's name and note the fault."""
     try:
         check_content(source, path)
     except SourceError as error:
@@ -95,7 +95,7 @@ def _advice(source: Source, target: Path, faults: list[str]) -> str:
         f"could not get {source.title}. Tried:\n{tried}\n"
         f"By hand: fetch {names} (from {source.homepage} or a colleague), and save it as {target} "
         f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
-        "URL that holds it. It is accepted if the content has the expected checksums."
+        "URL that has it. It is accepted if its content has the expected checksums."
     )
 
 
@@ -166,7 +166,7 @@ def _progress(title: str, length: int | None) -> Iterator[Any]:
 
 
 def _root_cause(error: BaseException) -> str:
-    """The innermost reason: the outer layers only repeat the address."""
+    """Return the innermost reason: the outer layers only repeat the address."""
     while True:
         inner = (
             error.__cause__

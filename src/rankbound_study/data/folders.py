@@ -1,4 +1,4 @@
-"""Folders of very many files inside an archive, checked together: their names, and one sum over all contents."""
+"""Check folders of many files inside an archive at once: their names, and one checksum over all contents."""
 
 import hashlib
 import os
@@ -12,11 +12,11 @@ from rankbound_study.data.rar import Member
 
 @dataclass(frozen=True)
 class Folder:
-    """What a folder must hold.
+    """The expected content of a folder.
 
-    `path` is the folder's name; `count` the number of files; `names` the sum of their names (see `sum_of`).
-    `editions` maps the bytes of all files together to the sum of their contents. An edition of `unknown_from` bytes
-    or more has no known sum: it counts as right if its names are.
+    `path` is the folder's name; `count` the number of files; `names` the checksum of their names (see `sum_of`).
+    `editions` maps the bytes of all files together to the checksum of their contents. An edition of `unknown_from`
+    bytes or more has no known checksum; only its names are checked.
     """
 
     path: str
@@ -27,7 +27,7 @@ class Folder:
 
 
 def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLike[str]) -> list[Member]:
-    """The files of the one folder of that name (not of its subfolders), by name; DataError if there is not one."""
+    """Return the files of the one folder of that name, without subfolders, by name; DataError if there is not one."""
     found = [member for member in members if f"/{member.name}".rpartition("/")[0].endswith(f"/{folder}")]
     places = sorted({member.name.rpartition("/")[0] for member in found})
     if len(places) != 1:
@@ -40,28 +40,28 @@ def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLi
 
 
 def check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) -> None:
-    """Raise DataError where the archive's folder has other files than `folder` says."""
+    """Raise DataError if the archive's folder does not hold the files of `folder`."""
     members = folder_members(list_members(path, limits), folder.path, path)
     names = [file_name(member.name) for member in members]
     where = f"{path}: folder {folder.path!r}"
     if len(names) != folder.count or sum_of(names) != folder.names:
         raise DataError(
-            f"{where}: expected {folder.count} files, whose names have the sum {folder.names}, "
+            f"{where}: expected {folder.count} files, whose names have the checksum {folder.names}, "
             f"found {len(names)} with {sum_of(names)}"
         )
     size = sum(member.size for member in members)
     if size not in folder.editions:
         if folder.unknown_from is not None and size >= folder.unknown_from:
             return
-        raise DataError(f"{where}: its files have {size} bytes, as no known edition has: {sorted(folder.editions)}")
+        raise DataError(f"{where}: its files have {size} bytes; known editions have {sorted(folder.editions)}")
     contents = read_members(path, [member.name for member in members], limits)
     found = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
     if found != folder.editions[size]:
-        raise DataError(f"{where}: the sum of its contents should be {folder.editions[size]}, found {found}")
+        raise DataError(f"{where}: the checksum of its contents should be {folder.editions[size]}, found {found}")
 
 
 def sum_of(lines: Iterable[str]) -> str:
-    """SHA-256 of lines that end in LF. Of contents, the lines are what `sha256sum *` prints in that folder."""
+    """Return the SHA-256 of lines that end in LF; for contents, the lines of `sha256sum *` in that folder."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(f"{line}\n".encode())
@@ -69,5 +69,5 @@ def sum_of(lines: Iterable[str]) -> str:
 
 
 def file_name(member: str) -> str:
-    """The last part of a member's path."""
+    """Return the last part of a member's path."""
     return member.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Which fold's test part everything belongs to: LETOR's own parts, or each user's relevant items cut in five."""
+"""The folds of a data set: LETOR's own parts, or each user's relevant items cut in five."""
 
 import json
 import os
@@ -14,18 +14,18 @@ from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 
 FOLDS = 5
 OPTIONS_KEY = "rankbound.folds"
-"""Metadata of a folds file of interactions: how it was made, as sorted JSON."""
+"""Metadata of a folds file of interactions: the options it was made with, as sorted JSON."""
 
 
 def fold_lists(lists: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
     """Write the part (S1 .. S5 as 1 .. 5) of each topic of a judged-lists file, in its order.
 
-    Fold k then trains on parts k, k+1, k+2, validates on k+3 and tests on k+4 (cyclic), as LETOR's Fold1 .. Fold5.
+    Fold k trains on parts k, k+1, k+2, validates on k+3 and tests on k+4 (cyclic), as LETOR's Fold1 .. Fold5.
     """
     metadata = read_metadata(lists, "lists")
     topics = read_table(lists, "lists", ["topic"]).column("topic")
     if PARTS_KEY not in metadata:
-        raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing: it tells where each part ends")
+        raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing, which gives the end of each part")
     parts = _part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
     kept = _origin(metadata)
     write_table(pa.table({"topic": topics, "fold": pa.array(parts, pa.int8())}), out, "list-folds", None, kept)
@@ -40,7 +40,7 @@ def fold_interactions(
     min_relevant: int,
     seed: int,
 ) -> None:
-    """Write the fold 1 .. 5 of each relevant pair of an interactions file, as `split_relevant` chooses it."""
+    """Write the fold 1 .. 5 of each relevant pair of an interactions file, as `split_relevant` assigns it."""
     table = read_table(interactions, "interactions", ["topic", "item", "rating"])
     topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
     kept = keep_relevant(topic, rating, threshold, min_relevant)
@@ -62,7 +62,7 @@ def fold_interactions(
 def keep_relevant(
     topic: npt.NDArray[np.int32], rating: npt.NDArray[np.float32], threshold: float, min_relevant: int
 ) -> npt.NDArray[np.bool_]:
-    """Which rows rate at least `threshold` and are of a topic with at least `min_relevant` such rows."""
+    """Return the rows with a rating of at least `threshold` whose topic has at least `min_relevant` such rows."""
     relevant = rating >= threshold
     topics, index = np.unique(topic, return_inverse=True)
     counts = np.bincount(index[relevant], minlength=len(topics))
@@ -71,10 +71,10 @@ def keep_relevant(
 
 
 def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt.NDArray[np.int8]:
-    """A fold 1 .. 5 for each row (rows sorted by topic), stratified: per topic, fold sizes differ by at most one.
+    """Return a fold 1 .. 5 for each row (rows sorted by topic), stratified by topic: fold sizes differ by at most one.
 
-    Each topic's rows are shuffled by a seed of its own (data set, seed, topic), so that no user's folds depend on
-    which other users there are. The fold that gets a topic's first surplus row is drawn as well.
+    Each topic's rows are shuffled by a seed of (data set, seed, topic), so a user's folds do not depend on the other
+    users. The fold that gets a topic's first surplus row is random as well.
     """
     fold = np.empty(len(topic), dtype=np.int8)
     starts = np.flatnonzero(np.diff(topic, prepend=topic[0] - 1)) if len(topic) else np.empty(0, dtype=np.int64)
@@ -86,7 +86,7 @@ def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt
 
 
 def _part_of_topics(counts: list[int], topics: int, where: str) -> list[int]:
-    """The part, from 1, of each topic of a lists file whose metadata has these counts."""
+    """Return the part, from 1, of each topic of a lists file with these counts in its metadata."""
     if sum(counts) != topics:
         raise DataError(f"{where}: {PARTS_KEY} counts {sum(counts)} topics in {counts}, but there are {topics}")
     return [part for part, count in enumerate(counts, 1) for _ in range(count)]

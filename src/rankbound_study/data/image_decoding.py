@@ -1,4 +1,4 @@
-"""One picture file as a small array of pixels of a fixed size, or an error that says what is wrong with it."""
+"""Decode a picture file into a small array of pixels of a fixed size."""
 
 import io
 from typing import Any
@@ -13,18 +13,18 @@ from rankbound_study.data.images import SIDE, Pixels
 FILTER = "bilinear"
 FIT = "squash"
 
-# Pictures below would have to be made larger; those above are no portraits of some hundred pixels.
+# Smaller pictures would have to be enlarged; larger ones are not portraits of some hundred pixels.
 _LONGEST_SIDE, _WIDEST = 4000, 2.0
 
 
 def decode_image(content: bytes, where: str) -> Pixels:
-    """The pixels of a JPEG file, `(3, SIDE, SIDE)`, red, green and blue, 0 .. 255.
+    """Return the pixels of a JPEG file, `(3, SIDE, SIDE)`, red, green and blue, 0 .. 255.
 
-    The whole picture is squashed into the square, not cropped: most of the faces are 8 : 9, so that all are changed
-    alike, and chin and hair, which tell an age, stay in. Pillow's bilinear filter averages over all pixels that a
-    smaller one covers. The orientation that a camera noted is applied; grey and CMYK become RGB.
+    The whole picture is squashed into the square, not cropped: most of the faces are 8 : 9, so all are changed alike,
+    and chin and hair, which indicate the age, stay in. Pillow's bilinear filter averages over all pixels that a smaller
+    one covers. The camera's orientation is applied; grey and CMYK become RGB.
 
-    Raises DataError for content that is no JPEG, is cut off, or has a size that no portrait of this kind has.
+    Raises DataError for content that is not a JPEG, is truncated, or has a size that no such portrait has.
     """
     try:
         with Image.open(io.BytesIO(content), formats=("JPEG",)) as image:
@@ -37,7 +37,7 @@ def decode_image(content: bytes, where: str) -> Pixels:
 
 
 def encode_image(pixels: npt.NDArray[Any], quality: int = 95) -> bytes:
-    """JPEG of `(3, height, width)` pixels 0 .. 255: what stand-ins and tests pack into archives."""
+    """Encode `(3, height, width)` pixels 0 .. 255 as JPEG, for the archives of stand-ins and tests."""
     stream = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)), "RGB").save(stream, "JPEG", quality=quality)
     return stream.getvalue()

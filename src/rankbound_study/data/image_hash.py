@@ -1,16 +1,16 @@
 r"""Near-duplicate pictures: a perceptual hash, and groups of pictures whose hashes are close.
 
-The hash of a picture is the signs of its 16 x 16 lowest frequencies: grey values, averaged to 32 x 32, go through a
-discrete cosine transform; of the frequencies 1 .. 16 in either direction each is compared with their median. That is
-the well-known DCT hash with 256 bits instead of 64, because aligned portraits are alike: of the 64-bit hashes of
-12,936 faces thousands of pairs of different people lie as close as changed copies do.
+The hash of a picture consists of the signs of its 16 x 16 lowest frequencies: grey values, averaged to 32 x 32, go
+through a discrete cosine transform; each of the frequencies 1 .. 16 in either direction is compared with their median.
+That is the well-known DCT hash with 256 bits instead of 64, because aligned portraits are alike: among the 64-bit
+hashes of 12,936 faces, thousands of pairs of different people are as close as changed copies.
 
-The threshold was chosen by looking (`example_pairs`). Among 84 million pairs of All-Age-Faces at 128 pixels, without
-exact duplicates, 163 lie at distances 0 .. 40: the 150 that were looked at are copies (another size, crop, brightness,
-or without colour). At 42 .. 50 it is 15 of 20, at 52 .. 56 about a fifth of 36; from 58 on, where chance pairs begin
-to chain (the largest group grows from 3 to 6, at 64 to 56), it is hardly any. The two mistakes are not alike: a copy
-that is missed sits in two parts of a split and flatters every model, two strangers in one group only share a part. So
-the threshold is the largest before groups chain. A few copies at 60 are missed; no mirrored copy lies within it.
+The threshold was chosen by inspection (`example_pairs`). Among 84 million pairs of All-Age-Faces at 128 pixels, without
+exact duplicates, 163 have distances 0 .. 40; the 150 that were inspected are copies (another size, crop, brightness, or
+without colour). At 42 .. 50, 15 of 20 are copies, at 52 .. 56 about a fifth of 36; from 58 on, where chance pairs begin
+to chain (the largest group grows from 3 to 6, and to 56 at 64), hardly any. The two errors differ in cost: a missed
+copy is in two parts of a split and flatters every model; two strangers in one group only share a part. The threshold is
+therefore the largest before groups chain. A few copies at 60 are missed; no mirrored copy is within it.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 THRESHOLD = 56
-"""Largest Hamming distance, of 256 bits, between hashes that count as of near duplicates."""
+"""Largest Hamming distance, of 256 bits, between the hashes of near duplicates."""
 
 FREQUENCIES = 16
 BITS = FREQUENCIES**2
@@ -31,7 +31,7 @@ _ROWS = 512
 
 
 def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:
-    """Hashes `(n, 256)` of the pictures `pixels` `(n, 3, side, side)`."""
+    """Return hashes `(n, 256)` of the pictures `pixels` `(n, 3, side, side)`."""
     side = pixels.shape[-1]
     transform = _cosines() @ _averages(side)
     grey = sum(weight * pixels[:, channel] for channel, weight in enumerate(_LUMINANCE))
@@ -41,9 +41,9 @@ def perceptual_hashes(pixels: npt.NDArray[np.uint8]) -> Bits:
 
 
 def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> tuple[Integers, Integers]:
-    """All pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart, and their distances.
+    """Return all pairs of rows, first < second `(n_pairs, 2)`, at most `threshold` bits apart, and their distances.
 
-    Sorted by distance, then rows. Every pair is looked at, some rows at a time.
+    Sorted by distance, then rows. Every pair is compared, some rows at a time.
     """
     bits = hashes.shape[1]
     signs = np.where(hashes, np.float32(1), np.float32(-1))
@@ -60,7 +60,7 @@ def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> tuple[Integers, Int
 
 
 def connect(count: int, pairs: Integers) -> Integers:
-    """The group of each of `count` things, named by its first member, where `pairs` `(n, 2)` are of one group."""
+    """Return the group of each of `count` things, named by its first member; `pairs` `(n, 2)` share a group."""
     group = np.arange(count)
     while True:
         smaller = np.minimum(group[pairs[:, 0]], group[pairs[:, 1]])
@@ -74,7 +74,7 @@ def connect(count: int, pairs: Integers) -> Integers:
 
 
 def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: int = 0) -> list[tuple[int, int, int]]:
-    """Pairs at every distance of `distances`, drawn at random, for a look at them: `(distance, first, second)`."""
+    """Draw random pairs at each of the distances, for inspection: `(distance, first, second)`."""
     random = np.random.default_rng(seed)
     pairs, apart = close_pairs(hashes, distances[-1])
     examples = []
@@ -85,14 +85,14 @@ def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: i
 
 
 def _cosines() -> Floats:
-    """The cosine transform of `_GRID` values at frequencies 1 .. FREQUENCIES."""
+    """Return the cosine transform of `_GRID` values at frequencies 1 .. FREQUENCIES."""
     place, frequency = np.arange(_GRID), np.arange(1, FREQUENCIES + 1)
     cosines: Floats = np.cos(np.pi / _GRID * np.outer(frequency, place + 0.5))
     return cosines
 
 
 def _averages(side: int) -> Floats:
-    """The matrix that averages `side` values to `_GRID`, each over the stretch that it covers."""
+    """Return the matrix that averages `side` values to `_GRID`, each over the interval that it covers."""
     edges = np.linspace(0, side, _GRID + 1)
     low, high = np.maximum.outer(edges[:-1], np.arange(side)), np.minimum.outer(edges[1:], np.arange(1, side + 1))
     covered: Floats = np.clip(high - low, 0, None) * (_GRID / side)

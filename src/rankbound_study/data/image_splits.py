@@ -1,4 +1,4 @@
-"""Training, validation and test parts of pictures: random splits that never part near duplicates."""
+"""Training, validation and test parts of pictures: random splits that keep near duplicates together."""
 
 import json
 import os
@@ -21,7 +21,7 @@ Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]
 
 _BLOCK = 20
-"""Groups of about the same age that are dealt out together."""
+"""Number of groups of similar age that are distributed together."""
 
 _MOST_FOLDS = 100
 
@@ -40,8 +40,8 @@ class Splitting:
 def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
     """Write the split (train, validation or test) of each face of an images file, in its order, for every fold.
 
-    A fold is a random split of its own: the test parts of two folds overlap. Raises ConfigError for shares or folds
-    that make no sense, DataError where a part would be empty.
+    Each fold is an independent random split: the test parts of two folds overlap. Raises ConfigError for invalid shares
+    or folds, DataError if a part would be empty.
     """
     _check(splitting)
     faces = read_faces(images)
@@ -60,9 +60,9 @@ def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
 
 
 def read_image_folds(path: Path, faces: Faces) -> dict[int, Integers]:
-    """The part (0 train, 1 validation, 2 test) of each face by fold, from a file that `fold_images` wrote.
+    """Read the part (0 train, 1 validation, 2 test) of each face by fold, from a file that `fold_images` wrote.
 
-    Raises DataError where the faces are others than `faces`, or where near duplicates are in two parts.
+    Raises DataError if the faces differ from `faces`, or if near duplicates are in two parts.
     """
     table = read_table(path, "image-folds")
     fold = to_numpy(table.column("fold"))
@@ -83,17 +83,17 @@ def read_image_folds(path: Path, faces: Faces) -> dict[int, Integers]:
 def split_groups(
     groups: npt.NDArray[np.int32], ages: npt.NDArray[np.int8], fold: int, splitting: Splitting
 ) -> Integers:
-    """The part (0 train, 1 validation, 2 test) of each face, stratified by age, whole groups together.
+    """Return the part (0 train, 1 validation, 2 test) of each face, stratified by age, whole groups together.
 
-    Groups in the order of age (of their first face; equal ages in random order) are cut into blocks of 20. Of each
-    block random groups go to either part, as many as the shares say.
+    The groups, ordered by the age of their first face (ties in random order), are cut into blocks of 20. From each
+    block, random groups go to each part in proportion to the shares.
     """
     random = np.random.default_rng(derive_seed("image-split", splitting.dataset, splitting.seed, fold))
     _, first, group = np.unique(groups, return_index=True, return_inverse=True)
     order = np.lexsort((random.random(len(first)), ages[first]))
     block = np.arange(len(order)) // _BLOCK
     shuffled = order[np.lexsort((random.random(len(order)), block))]
-    # One offset for all blocks: then the last, short one leans to no part on average.
+    # One offset for all blocks, so that the last, shorter block favours no part on average.
     place = (np.arange(len(order)) % _BLOCK + random.random()) / _BLOCK
     train_share = 1 - splitting.validation_share - splitting.test_share
     part_of_group = np.empty(len(order), dtype=np.int64)
@@ -103,7 +103,7 @@ def split_groups(
 
 
 def check_no_shared_groups(faces: Faces, part: Integers, where: str) -> None:
-    """Raise DataError, naming two faces, where pictures of one group are in different parts."""
+    """Raise DataError, naming two faces, if pictures of one group are in different parts."""
     _, group = np.unique(faces.groups, return_inverse=True)
     lowest = np.full(group.max(initial=-1) + 1, len(SPLITS))
     np.minimum.at(lowest, group, part)

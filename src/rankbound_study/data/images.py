@@ -23,8 +23,7 @@ SIDE = 100
 """Pixels of each side (Li and Wu: 100 x 100 in section 4.2, 3 x 100 x 100 = 30000 features in section 5)."""
 
 IMAGES_KEY = "rankbound.images"
-"""Metadata of an images file, sorted JSON: how pixels were made (`shape` is channels, height, width), what was left
-out, and the near duplicates' threshold."""
+"""Metadata of an images file, sorted JSON: `shape` (channels, height, width), dropped files, duplicates' threshold."""
 
 _LONGEST_SIDE = 2**14
 
@@ -35,7 +34,7 @@ Pixels = npt.NDArray[np.uint8]
 class Faces:
     """The rows of an images file without their pixels: row r is item r of the instances made from it.
 
-    names; ages int8 (n,); groups int32 (n,), equal for near duplicates, which no split may part; `shape` of the
+    names; ages int8 (n,); groups int32 (n,), equal for near duplicates, which no split may divide; `shape` of the
     pixels; `metadata` of the file.
     """
 
@@ -50,7 +49,7 @@ class Faces:
 
     @property
     def synthetic(self) -> bool:
-        """Whether the pictures were generated."""
+        """Return whether the pictures were generated."""
         return SYNTHETIC_KEY in self.metadata
 
 
@@ -61,7 +60,7 @@ def images_table(
     groups: npt.NDArray[Any],
     pixels: Pixels,
 ) -> pa.Table:
-    """Rows of an images file: `pixels` `(n, 3, side, side)`; a group is named by its smallest number."""
+    """Return the rows of an images file: `pixels` `(n, 3, side, side)`; a group is named by its smallest number."""
     width = int(np.prod(pixels.shape[1:]))
     buffer = pa.py_buffer(np.ascontiguousarray(pixels))
     return pa.table(
@@ -76,7 +75,7 @@ def images_table(
 
 
 def read_faces(path: Path) -> Faces:
-    """Read names, ages and groups of an images file; DataError where the names are not distinct."""
+    """Read names, ages and groups of an images file; DataError if the names are not distinct."""
     table = read_table(path, "images", ["face", "age", "group"])
     metadata = read_metadata(path, "images")
     names = table.column("face").to_pylist()
@@ -87,7 +86,7 @@ def read_faces(path: Path) -> Faces:
 
 
 def read_pixels(path: Path) -> Pixels:
-    """The pixels of an images file, `(n, 3 * side * side)`, 0 .. 255: all red, then green, then blue, row by row."""
+    """Read the pixels of an images file, `(n, 3 * side * side)`, 0 .. 255: all red, then green, then blue, by row."""
     width = math.prod(_shape(read_metadata(path, "images"), path))
     pixels = np.empty((count_rows(path, "images"), width), dtype=np.uint8)
     start = 0
@@ -102,7 +101,7 @@ def read_pixels(path: Path) -> Pixels:
 
 
 def read_image_features(path: Path, faces: Faces) -> npt.NDArray[np.float32]:
-    """The features `(n, d)` of exactly these faces, in their order; DataError if the file has others."""
+    """Read the features `(n, d)` of exactly these faces, in their order; DataError if the file has others."""
     table = read_table(path, "image-features")
     if table.column("face").to_pylist() != list(faces.names):
         raise DataError(f"{path}: its faces are not those of the images file, in the same order; make it anew")

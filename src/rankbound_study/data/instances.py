@@ -1,4 +1,4 @@
-"""What training reads: lists of item indices and relevance per fold and split, from folds and their data."""
+"""The instances that training reads: lists of item indices and relevance per fold and split."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Topics:
 
 
 def split_of_part(fold: int, part: npt.NDArray[np.int8]) -> npt.NDArray[np.str_]:
-    """The split of each LETOR part in fold k: k, k+1, k+2 train, k+3 validation, k+4 test (cyclic)."""
+    """Return the split of each LETOR part in fold k: k, k+1, k+2 train, k+3 validation, k+4 test (cyclic)."""
     names = np.array([*["train"] * TRAIN_PARTS, "validation", "test"])
     chosen: npt.NDArray[np.str_] = names[(part.astype(np.int64) - fold) % FOLDS]
     return chosen
@@ -37,10 +37,9 @@ def judged_instances(
     part: npt.NDArray[np.int8],
     threshold: int | None,
 ) -> Iterable[tuple[int, str, Topics]]:
-    """Whole judged lists, relevant where the label is at least `threshold`; without one, the labels are the relevance.
+    """Return whole judged lists, relevant from the label `threshold` on; without one, labels are the relevance.
 
-    Items are row indices of the file. Lists without relevant items pass through: what to do with them is the metric's
-    and the trainer's to say.
+    Items are row indices of the file. Lists without relevant items are kept; metrics and the trainer handle them.
     """
     read = relevance if threshold is None else (relevance >= threshold).astype(np.int8)
     for fold in range(1, FOLDS + 1):
@@ -57,7 +56,7 @@ def judged_instances(
 def instances_table(
     dataset: str, nsr: int | None, parts: Iterable[tuple[int, str, Topics]]
 ) -> tuple[pa.Table, list[int]]:
-    """The table of the instances contract, and its row group sizes: one group per fold and split."""
+    """Return the table of the instances contract, and its row group sizes: one group per fold and split."""
     tables = [_part_table(dataset, nsr, fold, split, topics) for fold, split, topics in parts]
     return pa.concat_tables(tables), [table.num_rows for table in tables]
 

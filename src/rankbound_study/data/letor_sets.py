@@ -1,7 +1,7 @@
-"""LETOR data sets: what the archive of each holds, and how it becomes one file of judged lists.
+"""LETOR data sets: the content of each archive, and its conversion to one file of judged lists.
 
-The publishers cut the queries into five parts S1 .. S5 and form five folds of them. Only the parts are read, each
-once: a fold is which part is for what (`rankbound_study.data.folds`), so that no row is stored five times.
+The publishers cut the queries into five parts S1 .. S5 and form five folds of them. Each part is read once; a fold only
+assigns roles to the parts (`rankbound_study.data.folds`), so no row is stored five times.
 """
 
 import json
@@ -25,13 +25,13 @@ _GROUP_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class LetorSet:
-    """What the archive of a LETOR data set holds.
+    """The content of a LETOR data set's archive.
 
     Attributes:
         width: number of features.
         largest_label: labels are 0 .. this one.
         parts: the members with the parts S1 .. S5, in that order.
-        copies: pairs of members that are one and the same part.
+        copies: pairs of members that are the same part.
     """
 
     width: int
@@ -46,7 +46,7 @@ LETOR_SETS: Mapping[str, LetorSet] = {
         largest_label=2,
         parts=("S1.txt", "S2.txt", "S3.txt", "S4.txt", "S5.txt"),
     ),
-    # Parts come as folds alone. Fold k tests on the part that fold k + 1 validates on: fold 1 on S5, fold 2 on S1.
+    # The archive has only folds. Fold k tests on the part on which fold k + 1 validates: fold 1 on S5, fold 2 on S1.
     "mslr-web10k": LetorSet(
         width=136,
         largest_label=4,
@@ -57,12 +57,12 @@ LETOR_SETS: Mapping[str, LetorSet] = {
 
 
 def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
-    """Write the judged lists of the archive `raw` to `out`, part after part; its source's name is the data set's.
+    """Write the judged lists of the archive `raw` to `out`, part by part, under the name of its source.
 
-    Every part has row groups of its own. Memory is that of a few chunks of text, whatever the size of the archive.
+    Every part has separate row groups. Memory is that of a few chunks of text, for any size of the archive.
 
-    Raises ConfigError for a data set that is not described here; DataError for an archive whose folds contradict one
-    another, and for malformed lines (part, line number and token).
+    Raises ConfigError for an unknown data set; DataError for an archive whose folds contradict each other, and for
+    malformed lines (part, line number and token).
     """
     dataset = raw.source.name
     if dataset not in LETOR_SETS:
@@ -73,7 +73,7 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     _check_copies(described, raw, sizes)
     seen: set[str] = set()
     counts: list[int] = []
-    # disable=None: no bar where the output is no terminal.
+    # disable=None: no bar unless the output is a terminal.
     bar = tqdm(total=sum(sizes[name] for name in names), unit="B", unit_scale=True, desc=dataset, disable=None)
     with bar, open_writer(out, "lists", {DATASET_KEY: dataset}) as write:
         for name in names:
@@ -89,7 +89,7 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
 
 
 def _check_copies(described: LetorSet, raw: RawFile, sizes: Mapping[str, int]) -> None:
-    """What the archive's listing can tell of the folds: files of one part have one size."""
+    """Check the folds as far as the archive's listing allows: copies of one part have one size."""
     for pair in described.copies:
         first, second = map(raw.find, pair)
         if sizes[first] != sizes[second]:
@@ -100,7 +100,7 @@ def _check_copies(described: LetorSet, raw: RawFile, sizes: Mapping[str, int]) -
 
 
 class _Counted:
-    """A stream that tells a progress bar how much was read."""
+    """A stream that reports the bytes read to a progress bar."""
 
     def __init__(self, stream: BinaryIO, bar: "tqdm[None]") -> None:
         self._stream, self._bar = stream, bar
@@ -112,7 +112,7 @@ class _Counted:
 
 
 def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in fewer tables, of bounded size."""
+    """Yield the same rows in fewer tables, of bounded size."""
     held: list[pa.Table] = []
     size = 0
     for table in tables:
@@ -126,7 +126,7 @@ def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The same tables, each made while the one before it is being written."""
+    """Yield the same tables, each made while the previous one is being written."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, tables, None)
         while (table := coming.result()) is not None:

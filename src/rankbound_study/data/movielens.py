@@ -18,8 +18,7 @@ _LOWEST, _HIGHEST = 0.5, 5.0
 def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
     """Write the interactions of the archive `raw` to `out`, sorted by user and movie.
 
-    Raises DataError for a malformed row, a rating that is not 0.5, 1, .. 5, or a pair of user and movie that is rated
-    twice.
+    Raises DataError for a malformed row, a rating that is not 0.5, 1, .. 5, or a user who rates a movie twice.
     """
     name = raw.find("ratings.csv")
     where = f"{raw.path}: {name}"
@@ -37,7 +36,7 @@ def _read_csv(text: bytes, where: str) -> pa.Table:
     try:
         table = pyarrow.csv.read_csv(
             pa.py_buffer(text),
-            # One thread: only then do errors tell the row.
+            # Errors give the row only with a single thread.
             read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=max(len(text), 1)),
             convert_options=pyarrow.csv.ConvertOptions(column_types=_COLUMNS, null_values=[]),
         )
@@ -50,7 +49,7 @@ def _read_csv(text: bytes, where: str) -> pa.Table:
 
 def _check(table: pa.Table, where: str) -> None:
     if not table.num_rows:
-        raise DataError(f"{where}: there are no ratings in it")
+        raise DataError(f"{where}: it has no ratings")
     rating = table.column("rating").to_numpy()
     wrong = (rating < _LOWEST) | (rating > _HIGHEST) | ((rating * 2) % 1 != 0)
     if wrong.any():

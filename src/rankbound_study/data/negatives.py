@@ -1,4 +1,4 @@
-"""Sampled negatives: so many not-relevant items per relevant one, drawn once per user, fold and seed."""
+"""Negative sampling: a number of irrelevant items per relevant one, drawn once per user, fold and seed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How to draw: `nsr` negatives per positive, the share of training positives that validates, the seed."""
+    """How to draw: `nsr` negatives per positive, the share of training positives for validation, the seed."""
 
     dataset: str
     nsr: int
@@ -33,11 +33,11 @@ class Drawing:
 
 
 def sampled_instances(pairs: Pairs, drawing: Drawing) -> Iterator[tuple[int, str, Topics]]:
-    """The lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
+    """Yield the lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
 
-    A user's negatives come from all rated items but those relevant to that user (low-rated ones included), without
-    replacement, so that the splits share none. Items stand in ascending order within a list: their order says
-    nothing of relevance. Raises DataError where a user has too few items to draw from.
+    A user's negatives are drawn without replacement from all rated items that are not relevant to that user (low-rated
+    ones included), so the splits share none. Items are in ascending order within a list, which is independent of
+    relevance. Raises DataError if a user has too few items to draw from.
     """
     starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
     users = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)], strict=True))
@@ -64,7 +64,7 @@ def _draw_user(
     item_count: int,
     drawing: Drawing,
 ) -> list[_List]:
-    """Items and relevance of one user's training, validation and test list."""
+    """Return items and relevance of one user's training, validation and test list."""
     train, validation = _cut(item[~is_test], topic, fold, drawing)
     positives = (train, validation, item[is_test])
     is_candidate = np.ones(item_count, dtype=bool)
@@ -85,7 +85,7 @@ def _draw_user(
 def _cut(
     positives: npt.NDArray[np.int64], topic: int, fold: int, drawing: Drawing
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Training and validation positives; the same at every NSR, as its seed leaves NSR out."""
+    """Return training and validation positives, the same at every NSR: the seed does not depend on it."""
     count = max(1, round(drawing.validation_share * len(positives))) if drawing.validation_share > 0 else 0
     if count >= len(positives):
         raise DataError(
@@ -106,7 +106,7 @@ def _join(positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64]) ->
 
 
 def _flatten(lists: list[tuple[str, _List]]) -> Topics:
-    # A user without an item in a split has no list there.
+    # A user without items in a split has no list there.
     lists = [(name, one) for name, one in lists if len(one[0])]
     sizes = [len(items) for _, (items, _) in lists]
     return Topics(

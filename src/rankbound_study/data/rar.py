@@ -1,4 +1,4 @@
-"""Reading .rar archives: through libarchive, and through the `unar` and `lsar` programs where that fails."""
+"""Read .rar archives with libarchive, or with the `unar` and `lsar` programs if it fails."""
 
 import ctypes
 import json
@@ -19,7 +19,7 @@ LISTING_SECONDS = 120
 
 @dataclass(frozen=True)
 class Member:
-    """One entry of an archive: path with forward slashes, declared bytes, and file, folder or link."""
+    """An entry of an archive: path with forward slashes, declared bytes, and whether it is a file, folder or link."""
 
     name: str
     size: int
@@ -28,7 +28,7 @@ class Member:
 
 
 def list_members(path: str | os.PathLike[str]) -> list[Member]:
-    """All entries of a .rar; DataError, with what to do by hand, if neither reader understands it."""
+    """Return all entries of a .rar; DataError, with what to do by hand, if neither reader can read it."""
     libarchive = _import_libarchive()
     reason: object = "libarchive is not installed"
     if libarchive is not None:
@@ -51,7 +51,7 @@ def open_member(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[i
         if libarchive is not None:
             try:
                 blocks = stack.enter_context(_libarchive_blocks(libarchive, path, name))
-                # The first block is read here: libarchive opens archives that it then can't decompress.
+                # Read the first block here: libarchive opens archives that it cannot decompress.
                 first = next(blocks, b"")
                 yield _BlockReader(first, blocks, libarchive.ArchiveError).read
                 return
@@ -63,9 +63,9 @@ def open_member(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[i
 
 
 def damaged(path: str | os.PathLike[str], error: object, more: str = "") -> DataError:
-    """The error for an archive that can't be read, with what to do about it."""
+    """Return the error for an unreadable archive, with what to do about it."""
     return DataError(
-        f"{path}: cannot be unpacked ({error}{'; ' + more if more else ''}): it may be cut off or damaged, so "
+        f"{path}: cannot be unpacked ({error}{'; ' + more if more else ''}): it may be truncated or damaged, so "
         "fetch it again; if it opens elsewhere, unpack it by hand and pack the same files into a .zip"
     )
 
@@ -74,7 +74,7 @@ def _import_libarchive() -> ModuleType | None:
     try:
         import libarchive
     except (ImportError, OSError, AttributeError, TypeError):
-        # The Python binding fails in any of these ways where the system's library is missing or too old.
+        # The Python binding fails in any of these ways if the system's library is missing or too old.
         return None
     return libarchive if isinstance(libarchive, ModuleType) else None
 
@@ -82,14 +82,14 @@ def _import_libarchive() -> ModuleType | None:
 def _libarchive_member(entry: Any, libarchive: ModuleType) -> Member:
     is_link = entry.islnk or not (entry.isfile or entry.isdir)
     kind = "link" if is_link else "folder" if entry.isdir else "file"
-    # The binding has no name of its own for this.
+    # The binding has no function for this.
     is_encrypted = libarchive.ffi.libarchive.archive_entry_is_data_encrypted
     encrypted = bool(is_encrypted(ctypes.c_void_p(entry._entry_p)))
     return Member(_name(entry), int(entry.size or 0), kind, encrypted)
 
 
 def _name(entry: Any) -> str:
-    # Bytes where they are no text; nothing where the archive has no name.
+    # Bytes if it is not text; None if the archive has no name for it.
     name = entry.pathname or ""
     return _slashes(os.fsdecode(name))
 

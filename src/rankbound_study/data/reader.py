@@ -1,4 +1,4 @@
-"""Instances as training reads them: flat NumPy arrays per fold and split, views of Arrow's memory where possible."""
+"""Read instances for training: flat NumPy arrays per fold and split, views of Arrow's memory where possible."""
 
 import json
 import os
@@ -24,7 +24,7 @@ Path = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Split:
-    """Lists, flat: list t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`.
+    """Flat lists: list t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`.
 
     topics int64 (n_lists,), indices into `Instances.topics`; items int64 (n_items,), indices of items or rows of the
     lists file; relevance int8 (n_items,); offsets int64 (n_lists + 1,).
@@ -40,12 +40,12 @@ class Split:
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """N of each list: its number of items."""
+        """The size N of each list."""
         return np.diff(self.offsets)
 
     @property
     def positives(self) -> npt.NDArray[np.int64]:
-        """P of each list: its number of items of relevance above 0."""
+        """The number P of items with relevance above 0 in each list."""
         before = np.concatenate(([0], np.cumsum(self.relevance > 0, dtype=np.int64)))
         counts: npt.NDArray[np.int64] = before[self.offsets[1:]] - before[self.offsets[:-1]]
         return counts
@@ -53,9 +53,9 @@ class Split:
 
 @dataclass(frozen=True)
 class Instances:
-    """One instances file. `topics` are all names, in order of appearance; `splits` by fold and split's name.
+    """An instances file: `topics` are all names in order of appearance; `splits` is by fold and split's name.
 
-    `item_count` bounds the item indices; `item_names` gives each index' id in the raw data, and is None for judged
+    `item_count` bounds the item indices; `item_names` gives the raw data's id of each index, and is None for judged
     lists, whose names are in the lists file (`read_item_names`).
     """
 
@@ -69,20 +69,20 @@ class Instances:
 
     @property
     def folds(self) -> tuple[int, ...]:
-        """The folds that the file has, ascending."""
+        """The folds of the file, ascending."""
         return tuple(sorted({fold for fold, _ in self.splits}))
 
     def split(self, fold: int, name: str) -> Split:
-        """The lists of one fold and split; DataError if the file has none."""
+        """Return the lists of one fold and split; DataError if the file has none."""
         if (fold, name) not in self.splits:
             raise DataError(
-                f"{self.dataset}: no lists of fold {fold}, split {name!r}; there are the folds "
-                f"{', '.join(map(str, self.folds))} and the splits {', '.join(SPLITS)}"
+                f"{self.dataset}: no lists of fold {fold}, split {name!r}; the folds are "
+                f"{', '.join(map(str, self.folds))}, the splits {', '.join(SPLITS)}"
             )
         return self.splits[fold, name]
 
     def pairs(self) -> set[tuple[int, int]]:
-        """The distinct (N, P) of all lists with P > 0, training and validation also merged (published protocol)."""
+        """Return the distinct (N, P) of all lists with P > 0, also with training and validation merged."""
         merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
         every = [*self.splits.values(), *merged]
         found = {pair for one in every for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
@@ -90,7 +90,7 @@ class Instances:
 
 
 def read_instances(path: Path) -> Instances:
-    """Read an instances file; DataError where it breaks the contract or contradicts itself."""
+    """Read an instances file; DataError if it breaks the contract or contradicts itself."""
     table = read_table(path, "instances")
     metadata = read_metadata(path, "instances")
     if not re.fullmatch(r"[0-9]{1,18}", metadata.get(ITEM_COUNT_KEY, "")):
@@ -116,13 +116,13 @@ def read_instances(path: Path) -> Instances:
 
 
 def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
-    """Distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
+    """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
     found = set().union(*(read_instances(path).pairs() for path in paths))
     return sorted((n, p) for n, p in found if 0 < p < n)
 
 
 def merge(train: Split, validation: Split) -> Split:
-    """Both splits' lists joined per topic, items ascending: what the published protocol trains on."""
+    """Join the lists of both splits by topic, items ascending, for the training of the published protocol."""
     topics = np.unique(np.concatenate((train.topics, validation.topics)))
     owner = np.concatenate((np.repeat(train.topics, train.sizes), np.repeat(validation.topics, validation.sizes)))
     items = np.concatenate((train.items, validation.items))
@@ -133,9 +133,9 @@ def merge(train: Split, validation: Split) -> Split:
 
 
 def read_features(path: Path) -> npt.NDArray[np.float32]:
-    """The features of a judged-lists file, (rows, d): row r is item r of its instances.
+    """Read the features of a judged-lists file, (rows, d): row r is item r of its instances.
 
-    Memory is that of the result and one row group: of a million rows, a second copy is hundreds of megabytes.
+    Memory is that of the result and one row group; for a million rows, a second copy would take hundreds of megabytes.
     """
     rows = sum(len(_values(table, "relevance")) for table in read_row_groups(path, "lists", ["relevance"]))
     features: npt.NDArray[np.float32] = np.empty((rows, 0), dtype=np.float32)
@@ -146,7 +146,7 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
             features = np.empty((rows, vectors.type.list_size), dtype=np.float32)
         stop = start + len(vectors)
         if stop > rows:
-            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' has ({rows})")
+            raise DataError(f"{path}: column 'features' has more rows than column 'relevance' ({rows})")
         features[start:stop] = to_numpy(vectors.flatten()).reshape(len(vectors), -1)
         start = stop
     if start != rows:
@@ -155,7 +155,7 @@ def read_features(path: Path) -> npt.NDArray[np.float32]:
 
 
 def read_item_names(path: Path) -> list[str]:
-    """The document names of a judged-lists file, by row."""
+    """Read the document names of a judged-lists file, by row."""
     column = read_table(path, "lists", ["items"]).column("items")
     return [name for chunk in column.chunks for name in chunk.flatten().to_pylist()]
 
@@ -183,7 +183,7 @@ def _single(table: pa.Table, column: str, path: Path) -> Any:
 
 
 def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int]]:
-    """The rows start .. stop - 1 of each (fold, split), which must stand together."""
+    """Return the rows start .. stop - 1 of each (fold, split), which must be contiguous."""
     fold = to_numpy(table.column("fold"))
     split = np.array(table.column("split").to_pylist(), dtype=str)
     changes = np.flatnonzero((np.diff(fold) != 0) | (split[1:] != split[:-1])) + 1
@@ -194,7 +194,7 @@ def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int
         if key[1] not in SPLITS:
             raise DataError(f"{path}: column 'split' holds {key[1]!r}; expected one of {', '.join(SPLITS)}")
         if keys.count(key) > 1:
-            raise DataError(f"{path}: the rows of fold {key[0]}, split {key[1]!r} do not stand together")
+            raise DataError(f"{path}: the rows of fold {key[0]}, split {key[1]!r} are not contiguous")
     return ranges
 
 
@@ -209,7 +209,7 @@ def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
 
 
 def _values(table: pa.Table, name: str) -> pa.Array:
-    """What stands in all the lists of a column."""
+    """Return the values of all lists of a column."""
     return _one_chunk(table.column(name)).flatten()
 
 

@@ -1,4 +1,4 @@
-"""The sample step: data and folds in, a file of instances out."""
+"""Make a file of instances from data and folds: the step `sample`."""
 
 import json
 import os
@@ -20,19 +20,19 @@ ITEM_COUNT_KEY = "rankbound.item_count"
 """Metadata of an instances file: items are indices 0 .. this number - 1."""
 
 ITEM_NAMES_KEY = "rankbound.item_names"
-"""Metadata of sampled instances: JSON list, the item id of each index. (For judged lists: rows of the lists file.)"""
+"""Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
 
 GRADED = "graded"
-"""Judged lists whose labels are the relevance, not only whether they reach a threshold."""
+"""Suffix of judged lists whose labels are the relevance, without a threshold."""
 
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
 
 
 def label_dataset(name: str, threshold: int | None) -> str:
-    """The name of judged lists read with that threshold: `mq2008-label2` from `mq2008` or from itself.
+    """Return the name of judged lists with that threshold: `mq2008-label2` for `mq2008` or for itself.
 
     Each threshold makes another data set, and so do the labels themselves (None): `mslr-web10k-graded`. Raises
-    ConfigError where the name says another reading.
+    ConfigError if the name implies another reading.
     """
     found = _READING.fullmatch(name)
     base, given = found.groups() if found else (name, None)
@@ -47,7 +47,7 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
 
     `dataset` is the name in the file.
 
-    Raises DataError if the folds are not of the same topics in the same order.
+    Raises DataError if the folds do not have the same topics in the same order.
     """
     table = read_table(lists, "lists", ["topic", "relevance"]).combine_chunks()
     parts = read_table(folds, "list-folds")
@@ -76,7 +76,7 @@ def sample_interactions(
     table = read_table(folds, "interaction-folds").sort_by([("topic", "ascending"), ("item", "ascending")])
     topic, item, fold = (table.column(name).to_numpy() for name in ("topic", "item", "fold"))
     if not len(topic) or not np.isin(item, item_ids).all():
-        raise DataError(f"{folds}: empty, or with items that {interactions} lacks; make the folds anew")
+        raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
     pairs = Pairs(topic, np.searchsorted(item_ids, item), fold, len(item_ids))
     metadata = {ITEM_COUNT_KEY: str(len(item_ids)), ITEM_NAMES_KEY: json.dumps(item_ids.tolist())}
     made = sampled_instances(pairs, drawing)
@@ -94,7 +94,7 @@ def _write(
 ) -> None:
     inherited = {key: value for key, value in read_metadata(source, contract).items() if key == SYNTHETIC_KEY}
     if inherited and not dataset.startswith("synthetic-"):
-        raise ConfigError(f"{source} is synthetic, so its data set cannot be named {dataset!r}: say synthetic-...")
+        raise ConfigError(f"{source} is synthetic, so its data set cannot be named {dataset!r}: name it synthetic-...")
     table, sizes = instances_table(dataset, nsr, made)
     write_table(table, out, "instances", sizes, {**inherited, **metadata, DATASET_KEY: dataset})
 

@@ -1,4 +1,4 @@
-"""The parquet contracts themselves: the columns and types of every kind of file that the steps hand on."""
+"""The parquet contracts: columns and types of every kind of file that steps exchange."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ SCHEMA_KEY = "rankbound.schema"
 """Metadata of every file: its contract's name and version."""
 
 DATASET_KEY = "rankbound.dataset"
-"""Metadata: the data set that a file is of, or was made from."""
+"""Metadata: the data set of a file, or from which it was made."""
 
 SYNTHETIC_KEY = "rankbound.synthetic"
-"""Metadata of a synthetic file and of all that is made from it: how it was generated, as sorted JSON."""
+"""Metadata of a synthetic file and of all files made from it: how it was generated, as sorted JSON."""
 
 PARTS_KEY = "rankbound.parts"
-"""Metadata of a lists file: JSON list, the number of topics of each part, in the file's order."""
+"""Metadata of a lists file: JSON list with the number of topics of each part, in the file's order."""
 
 FEATURES = pa.list_(pa.list_(pa.float32(), 0))
-"""Stands for `list<fixed_size_list<float>[d]>` with any width d."""
+"""Denotes `list<fixed_size_list<float>[d]>` with any width d."""
 
 VECTOR = pa.list_(pa.float32(), 0)
-"""Stands for `fixed_size_list<float>[d]` with any width d."""
+"""Denotes `fixed_size_list<float>[d]` with any width d."""
 
 PIXELS = pa.binary(1)
-"""Stands for `fixed_size_binary[d]` with any width d: the bytes of a picture, all red, then green, then blue."""
+"""Denotes `fixed_size_binary[d]` with any width d: the bytes of a picture, all red, then green, then blue."""
 
 _ANY_WIDTH = {
     id(FEATURES): "list<fixed_size_list<float>[d]>",
@@ -35,7 +35,7 @@ _ANY_WIDTH = {
 
 @dataclass(frozen=True)
 class Contract:
-    """Columns in order; `nullable` may hold nulls; `metrics` allows any further column, of type float64."""
+    """Columns in order; those in `nullable` may hold nulls; `metrics` allows further columns of type float64."""
 
     name: str
     columns: Mapping[str, pa.DataType]
@@ -141,12 +141,12 @@ CONTRACTS: Mapping[str, Contract] = {
 
 
 def any_width(expected: pa.DataType) -> bool:
-    """Whether a contract's type leaves the width of its values open."""
+    """Return whether a contract's type leaves the width of its values open."""
     return id(expected) in _ANY_WIDTH
 
 
 def same_type(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether a column's type is the one that a contract asks for."""
+    """Return whether a column has the type of its contract."""
     if expected is PIXELS:
         return bool(pa.types.is_fixed_size_binary(found))
     if expected is FEATURES:
@@ -157,5 +157,5 @@ def same_type(found: pa.DataType, expected: pa.DataType) -> bool:
 
 
 def type_text(expected: pa.DataType) -> str:
-    """A contract's type as errors show it."""
+    """Return a contract's type as messages show it."""
     return _ANY_WIDTH.get(id(expected), str(expected))

@@ -1,10 +1,10 @@
-"""The publishers' raw files: where they are, under which terms, and the checksums of what is in them.
+"""The publishers' raw files: addresses, terms, and checksums of the content.
 
-An archive may be packed anew (the publisher ships MQ2008 as .rar, mirrors as .zip), so what counts is the content:
-every member named here must have its checksum, after CRLF line ends became LF where `normalise` says so, and a folder
-named here must hold its files. What is no archive has a checksum of its own.
+An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip), so the content counts: every member
+named here must have its checksum, with CRLF line ends read as LF if `normalise` says so, and a folder named here must
+hold its files. A file that is not an archive has its own checksum.
 
-A step reads a raw file through `RawFile` alone, which makes this comparison first.
+Steps read raw files only through `RawFile`, which makes this comparison first.
 """
 
 import hashlib
@@ -27,11 +27,11 @@ _READ_BYTES = _MEGABYTE
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One raw archive, or a single file.
+    """A raw archive, or a single file.
 
-    `file_names` are its possible names on a mirror or placed by hand, best first; `addresses` the publisher's.
-    Of an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` says what a
-    folder of many files holds; of a single file, `checksum` is its SHA-256. `remark` says what a check can't tell.
+    `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
+    For an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` describes a
+    folder of many files; for a single file, `checksum` is its SHA-256. `remark` states the limits of the check.
     """
 
     name: str
@@ -101,7 +101,8 @@ SOURCES: Mapping[str, Source] = {
             name="mslr-web10k",
             title="MSLR-WEB10K (Microsoft learning to rank)",
             file_names=("MSLR-WEB10K.zip",),
-            # The publisher's share link, https://1drv.ms/u/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78, by the API for such links.
+            # The publisher's share link, https://1drv.ms/u/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78, through the API for such
+            # links.
             addresses=(
                 "https://api.onedrive.com/v1.0/shares/"
                 "u!aHR0cHM6Ly8xZHJ2Lm1zL3UvcyFBdHNNZldVejVsOG5iT0lvSjZLczBiRU1wNzg/root/content",
@@ -109,8 +110,8 @@ SOURCES: Mapping[str, Source] = {
             ),
             homepage="https://www.microsoft.com/en-us/research/project/mslr/",
             algorithm="sha256",
-            # As the library pytorchltr lists them (datasets/svmrank/mslr10k.py), where every part stands twice, for the
-            # fold that tests on it and for the one that validates on it, with the same sum.
+            # As listed in the library pytorchltr (datasets/svmrank/mslr10k.py), where every part occurs twice with the
+            # same checksum, for the fold that tests on it and for the one that validates on it.
             members={
                 "Fold2/test.txt": "44add582ccd674cf63af24d3bf6e1074e87a678db77f00b44c37980a3010917a",
                 "Fold3/test.txt": "c0a5a3c6bd7790d0b4ff3d5e961d0c8c5f8ff149089ce492540fa63035801b7a",
@@ -125,7 +126,7 @@ SOURCES: Mapping[str, Source] = {
                 "https://arxiv.org/abs/1306.2597"
             ),
             remark=(
-                "compared were the five test parts, which hold every row once, by the checksums that the library "
+                "the five test parts, which hold every row once, were compared with the checksums that the library "
                 "pytorchltr lists; the train and validation files repeat these rows and are not read"
             ),
         ),
@@ -154,8 +155,8 @@ SOURCES: Mapping[str, Source] = {
                 "https://doi.org/10.26599/TST.2018.9010090"
             ),
             remark=(
-                "of the full-size edition only the 13,322 names were compared: its contents' checksum is not known; "
-                "the edition with 128 pixels a side is compared byte by byte"
+                "for the full-size edition only the 13,322 names were compared: the checksum of its contents is not "
+                "known; the edition with 128 pixels a side is compared byte by byte"
             ),
         ),
         Source(
@@ -177,7 +178,7 @@ SOURCES: Mapping[str, Source] = {
 
 
 def find_source(name: str) -> Source:
-    """The source of that name; ConfigError lists the names if there is none."""
+    """Return the source of that name; ConfigError lists the names if there is none."""
     if name not in SOURCES:
         raise ConfigError(f"there is no source {name!r}; known are {', '.join(SOURCES)}")
     return SOURCES[name]
@@ -185,12 +186,11 @@ def find_source(name: str) -> Source:
 
 @dataclass(frozen=True)
 class RawFile:
-    """A raw file whose content has been compared with its source: what every step that reads raw data is given.
+    """A raw file whose content has been compared with its source; every step reads raw data through it.
 
-    The comparison is made here, however the file came to its place, so that no step can leave it out. The file stays
-    as it is, right or wrong.
+    The comparison is made here, whatever the file's origin, so no step can omit it. The file itself is never changed.
 
-    Raises SourceError that says what was expected, what was found, and how to get the right file.
+    Raises SourceError, which states what was expected, what was found, and how to get the right file.
     """
 
     source: Source
@@ -202,7 +202,7 @@ class RawFile:
         except SourceError as error:
             raise SourceError(
                 f"{error}. To get the right file, run "
-                f"`python -m rankbound_study download {self.source.name} --out {self.path}`, which sets a wrong one "
+                f"`python -m rankbound_study download {self.source.name} --out {self.path}`, which sets a wrong file "
                 f"aside, or save {' or '.join(self.source.file_names)} from {self.source.homepage} "
                 f"as {self.path}"
             ) from error
@@ -213,7 +213,7 @@ class RawFile:
         return list_members(self.path, self.source.limits)
 
     def find(self, wanted: str) -> str:
-        """The name of the one member whose path ends in `wanted`; DataError if there is none or several."""
+        """Return the name of the one member whose path ends in `wanted`; DataError if there is none or several."""
         return find_member(self.members, wanted, self.path)
 
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
@@ -221,15 +221,15 @@ class RawFile:
         return open_member(self.path, name, self.source.limits)
 
     def read(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Each of these members with its whole content, in that order."""
+        """Yield each of these members with its whole content, in that order."""
         return read_members(self.path, names, self.source.limits)
 
 
 def check_content(source: Source, path: str | os.PathLike[str]) -> None:
-    """Compare everything that the source says about the file: its own checksum, or its members' and folder's.
+    """Compare the file with the checksums of its source: its own, or those of its members and folder.
 
-    Raises SourceError that says which member, the sum expected and the sum found; also where the archive cannot
-    be opened, is unsafe (see `rankbound_study.data.archives`), or lacks a member.
+    Raises SourceError, which names the member, the expected checksum and the one found; also if the archive cannot be
+    opened, is unsafe (see `rankbound_study.data.archives`), or lacks a member.
     """
     try:
         if source.checksum:
@@ -252,8 +252,8 @@ def check_content(source: Source, path: str | os.PathLike[str]) -> None:
 
 
 def member_checksum(path: str | os.PathLike[str], name: str, source: Source) -> str:
-    """The checksum of one member, by the source's algorithm and line-end rule."""
-    # md5 is what the publisher gives; it guards against damage here, not against an adversary.
+    """Return the checksum of one member, by the source's algorithm and line-end rule."""
+    # The publisher gives md5; it guards against damage here, not against an adversary.
     digest = hashlib.new(source.algorithm, usedforsecurity=False)
     with open_member(path, name, source.limits) as stream:
         _update(digest.update, stream.read, source.normalise)
@@ -269,7 +269,7 @@ def _check_file(source: Source, path: str | os.PathLike[str]) -> None:
     if found != source.checksum:
         raise SourceError(
             f"{path}: not {source.title}: expected the SHA-256 {source.checksum}, found {found} "
-            f"of {Path(path).stat().st_size} bytes; it may be cut off"
+            f"of {Path(path).stat().st_size} bytes; it may be truncated"
         )
 
 

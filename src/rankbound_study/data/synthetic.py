@@ -1,7 +1,7 @@
 """Seeded stand-ins for the licensed data sets, always labelled synthetic, for demonstrations and tests.
 
-They have the published sizes and shares, scaled down on demand, and a planted structure that a model can learn in
-part: a random order scores below a fitted model, and that below an oracle, by margins that tests state.
+They have the published sizes and shares, scaled down on demand, and a planted structure that a model can learn in part:
+a random ordering scores below a fitted model, and the model below an oracle, by margins that tests state.
 """
 
 import json
@@ -28,7 +28,7 @@ SIZES = {
     "synthetic-mq2008": {"demo": 120, "full": 784},
     "synthetic-aaf": {"demo": 240, "full": 12_936},
 }
-"""Number of topics: of users with enough relevant items, and of queries; or of faces."""
+"""Number of topics (users with enough relevant items, or queries), or of faces."""
 
 _SMALLEST_SIZE = 10
 _WIDTH = LETOR_SETS["mq2008"].width
@@ -38,12 +38,12 @@ _WIDTH = LETOR_SETS["mq2008"].width
 _FULL_USERS, _FULL_ITEMS, _FEWEST_ITEMS = 412, 9724, 600
 _DROPPED_SHARE, _RELEVANT_SHARE = 198 / 412, 0.48
 _LEAST_RELEVANT, _MOST_RELEVANT, _MEDIAN_EXCESS, _EXCESS_SPREAD = 25, 1227, 40.5, 1.2
-_ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item, of the movies that anyone rated
+_ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item among the rated movies
 _TASTES, _TASTE_WEIGHT, _POPULARITY_SPREAD = 4, 1.6, 1.3
 _FIRST_TIMESTAMP = 1_000_000_000
 
-# MQ2008 (the same section): 5 .. 121 documents, median 8, mean 19.4; labels 0, 1, 2 in shares 81, 13 and 6%; 28% of
-# the queries have no label above 0; no query has nothing else.
+# MQ2008 (the same section): 5 .. 121 documents, median 8, mean 19.4; labels 0, 1, 2 in shares 81, 13 and 6%; 28% of the
+# queries have no label above 0; every query has some label 0.
 _FEWEST_DOCUMENTS, _MOST_DOCUMENTS, _MEDIAN_MORE, _MORE_SPREAD = 5, 121, 3.5, 1.6
 _EMPTY_SHARE, _POSITIVE_SHARE, _TOP_SHARE = 0.28, 0.3, 0.32
 _CAUSES, _INFORMATIVE, _CONSTANT, _NOISE = 6, 30, 6, 0.8
@@ -82,7 +82,7 @@ def _topics(dataset: str, size: str) -> int:
 
 
 def _interactions(random: np.random.Generator, users: int) -> pa.Table:
-    """Ratings by popularity and taste: what a user rates, and which of these well, follow u . v + popularity."""
+    """Return ratings by popularity and taste: which items a user rates, and how well, follow u . v + popularity."""
     scale = min(1.0, users / _FULL_USERS)
     items = max(_FEWEST_ITEMS, round(_FULL_ITEMS * scale))
     positives = _relevant_counts(random, users, scale, items // _ITEMS_PER_RELEVANT)
@@ -93,7 +93,7 @@ def _interactions(random: np.random.Generator, users: int) -> pa.Table:
         taste = random.standard_normal(_TASTES) / np.sqrt(_TASTES)
         utility = popularity + _TASTE_WEIGHT * item_tastes @ taste
         rated = min(items, round(count / _RELEVANT_SHARE))
-        # The largest of utility plus Gumbel noise are a draw without replacement by exp(utility).
+        # The largest values of utility plus Gumbel noise are a draw without replacement by exp(utility).
         chosen = np.argsort(-(utility + random.gumbel(size=items)))[:rated]
         ordered = chosen[np.argsort(-(utility[chosen] + random.gumbel(size=rated)))]
         good = random.choice((4.0, 4.5, 5.0), size=count)
@@ -110,7 +110,7 @@ def _interactions(random: np.random.Generator, users: int) -> pa.Table:
 
 
 def _relevant_counts(random: np.random.Generator, users: int, scale: float, most: int) -> Integers:
-    """Relevant items of each user: `users` with enough of them, and the share of others that folding leaves out."""
+    """Return relevant items per user: `users` with enough of them, and the share of others that folding drops."""
     excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
     enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, min(most, _MOST_RELEVANT))
     fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
@@ -119,7 +119,7 @@ def _relevant_counts(random: np.random.Generator, users: int, scale: float, most
 
 
 def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, list[int]]:
-    """Lists whose labels follow hidden causes, partly linear, of which the features are noisy mixtures."""
+    """Return lists whose labels follow hidden causes, partly linear; the features are noisy mixtures of these."""
     more = np.floor(_MEDIAN_MORE * np.exp(_MORE_SPREAD * random.standard_normal(queries)))
     sizes = np.clip(_FEWEST_DOCUMENTS + more, _FEWEST_DOCUMENTS, _MOST_DOCUMENTS).astype(np.int64)
     offsets = np.concatenate(([0], np.cumsum(sizes)))
@@ -143,7 +143,7 @@ def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, 
 
 
 def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8]:
-    """Labels of one query: 0 throughout for some, else the best get 2 and 1, and at least one stays 0."""
+    """Return the labels of one query: 0 throughout for some, else the best get 2 and 1, and at least one stays 0."""
     labels = np.zeros(len(utility), dtype=np.int8)
     if random.random() < _EMPTY_SHARE:
         return labels
@@ -155,7 +155,7 @@ def _labels(random: np.random.Generator, utility: Floats) -> npt.NDArray[np.int8
 
 
 def _features(random: np.random.Generator, causes: Floats, offsets: Integers) -> npt.NDArray[np.float32]:
-    """Noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 within each query as LETOR does."""
+    """Return noisy mixtures of the causes, pure noise and constants, scaled to 0 .. 1 per query as LETOR does."""
     rows = len(causes)
     mixed = causes @ random.standard_normal((_CAUSES, _INFORMATIVE)) / np.sqrt(_CAUSES)
     noise = random.standard_normal((rows, _WIDTH - _CONSTANT))

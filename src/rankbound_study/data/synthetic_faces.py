@@ -1,8 +1,8 @@
-"""A seeded stand-in for All-Age-Faces: drawn faces whose hair and skin tell an age in part.
+"""A seeded stand-in for All-Age-Faces: drawn faces whose hair and skin indicate the age in part.
 
-The older, the greyer the hair: a linear sign, which hair colours blur. Wrinkles are stripes whose strength grows with
-age but whose place is random: no linear model sees them. Some pictures are altered copies of others with another
-age, as in the real set.
+Hair turns grey with age: a linear sign, blurred by hair colours. Wrinkles are stripes whose strength grows with age but
+whose place is random: no linear model detects them. Some pictures are altered copies of others with another age, as in
+the real set.
 """
 
 import json
@@ -42,7 +42,7 @@ def generate_faces(out: str | os.PathLike[str], count: int, seed: int, metadata:
     numbers = np.arange(count)
     with open_writer(out, "images", {**metadata, IMAGES_KEY: json.dumps(notes, sort_keys=True)}) as write:
         start = 0
-        # Drawn a second time rather than held: the real set's size would take 400 MB.
+        # Drawn twice instead of held in memory: the real set's size would take 400 MB.
         for pixels, ages in _blocks(count, seed):
             part = slice(start, start + len(pixels))
             names = [f"{number:05}A{age:02}" for number, age in zip(numbers[part].tolist(), ages.tolist(), strict=True)]
@@ -57,7 +57,7 @@ def _blocks(count: int, seed: int) -> Iterator[Block]:
 
 
 def _block(random: np.random.Generator, count: int) -> Block:
-    """Some faces and their ages; the last ones are altered copies of the first ones."""
+    """Return some faces and their ages; the last ones are altered copies of the first ones."""
     decade = random.choice(len(_SHARES), count, p=_SHARES / _SHARES.sum())
     ages = random.integers(_DECADES[decade], _DECADES[decade + 1])
     drawn = _draw(random, ages)
@@ -68,7 +68,7 @@ def _block(random: np.random.Generator, count: int) -> Block:
 
 
 def _draw(random: np.random.Generator, ages: Integers) -> Floats:
-    """Faces `(n, 3, side, side)` before rounding: background, hair, skin with wrinkles, and a texture over all."""
+    """Return faces `(n, 3, side, side)` before rounding: background, hair, wrinkled skin, and a texture over all."""
     count = len(ages)
     age = ((ages - _DECADES[0]) / (_DECADES[-1] - 1 - _DECADES[0])).astype(np.float32)
     place = np.linspace(-1, 1, SIDE, dtype=np.float32)
@@ -87,7 +87,7 @@ def _draw(random: np.random.Generator, ages: Integers) -> Floats:
 
 
 def _texture(random: np.random.Generator, count: int) -> Floats:
-    """Smooth noise `(n, side, side)`: what makes one picture different from every other."""
+    """Return smooth noise `(n, side, side)`, which makes all pictures different."""
     knots = np.linspace(0, SIDE - 1, _TEXTURE_GRID)
     weights = np.clip(1 - np.abs(np.arange(SIDE)[:, None] - knots) / knots[1], 0, None).astype(np.float32)
     coarse = random.standard_normal((count, _TEXTURE_GRID, _TEXTURE_GRID), dtype=np.float32)
@@ -100,5 +100,5 @@ def _normal(random: np.random.Generator, count: int) -> Floats:
 
 
 def _spread(values: npt.NDArray[Any]) -> Floats:
-    """A value per face, for all its pixels."""
+    """Return a value per face, for all its pixels."""
     return values.astype(np.float32)[:, None, None]

@@ -1,1 +1,1 @@
-"""A study's kept scores as TREC files: runs and qrels that any evaluator reads."""
+"""Export a study's kept scores as TREC runs and qrels for any evaluator."""

@@ -1,4 +1,4 @@
-"""Exported lists beside the study's own table: the same numbers must come out of them."""
+"""Check exported lists against the study's table: the same numbers must result."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many lists there were, how many of them score otherwise than in the study, and by how much at most."""
+    """The number of lists, the number that score differently than in the study, and the largest difference."""
 
     lists: int = 0
     differing: int = 0
@@ -28,7 +28,7 @@ class Agreement:
 
 
 def studied(kept: Kept) -> pl.DataFrame:
-    """What the study found of a training: a row per fold and topic, with sizes and metrics."""
+    """Return the study's results of a training: a row per fold and topic, with sizes and metrics."""
     frame = pl.from_arrow(read_table(kept.runs_file, "runs"))
     assert isinstance(frame, pl.DataFrame)
     found = [name for name in METRICS if name in frame.columns]
@@ -36,7 +36,7 @@ def studied(kept: Kept) -> pl.DataFrame:
 
 
 def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> Agreement:
-    """How the run scores beside `rows`, which the study has of the same lists in the same order (`studied`).
+    """Compare the run with `rows`, the study's results for the same lists in the same order (`studied`).
 
     Raises:
         DataError: the lists have other numbers of items, or of relevant ones, than the study's.
@@ -45,8 +45,8 @@ def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> Agreeme
     sizes = lists.group_by("place", maintain_order=True).agg(n=pl.len(), p=pl.col("relevant").sum())
     if any(sizes[name].to_list() != rows[name].to_list() for name in ("n", "p")):
         raise DataError(
-            f"{kept.file}: its lists have other numbers of items or of relevant items in {kept.runs_file}; expected "
-            "the data that the study ran on: name its folder with --data, or run the study's steps again"
+            f"{kept.file}: its lists differ from {kept.runs_file} in their numbers of items or of relevant items; "
+            "expected the data of the study: give its folder with --data, or run the study's steps again"
         )
     chosen = [metric(name) for name in METRICS if name in rows.columns]
     values = evaluate(chosen, run.scores, qrels.relevance, run.offsets)

@@ -1,4 +1,4 @@
-"""Whose scores a study kept: the predictions beside its runs, found and chosen by their keys."""
+"""The kept scores of a study: the predictions beside its runs, found and chosen by their keys."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ ENDING = ".predictions.parquet"
 
 @dataclass(frozen=True)
 class Kept:
-    """One training's scores in all its folds: the file that holds them, and the key and seed by which it does."""
+    """One training's scores in all its folds: the file that holds them, and their key and seed."""
 
     file: Path
     key: Mapping[str, Any]
@@ -26,22 +26,22 @@ class Kept:
 
     @property
     def runs_file(self) -> Path:
-        """The runs that the predictions lie beside."""
+        """The runs beside the predictions."""
         return self.file.with_name(f"{self.file.name.removesuffix(ENDING)}.parquet")
 
     def rows(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """What a table of predictions or of runs has of this training, in these folds."""
+        """Return the rows of this training, in these folds, from a table of predictions or of runs."""
         key = {**self.key, "seed": self.seed}
         same = [pl.col(name).eq_missing(pl.lit(value, dtype=frame.schema[name])) for name, value in key.items()]
         return frame.filter(*same, pl.col("fold").is_in(self.folds))
 
 
 def kept_scores(results: Path, choice: Mapping[str, str]) -> list[Kept]:
-    """The trainings in `results` (a results folder, or one file of predictions) that have the values of `choice`.
+    """Return the trainings in `results` (a results folder, or one file of predictions) with the values of `choice`.
 
     Raises:
-        DataError: no predictions are there.
-        ConfigError: none of them are of such runs; the text says whether there are such runs without predictions.
+        DataError: there are no predictions.
+        ConfigError: no predictions match; the text says whether there are matching runs without predictions.
     """
     files = tqdm(_files(results), unit="file", desc="keys", disable=None, leave=False)
     keys = pl.concat([_keys(file) for file in files])
@@ -62,14 +62,14 @@ def _files(results: Path) -> Sequence[Path]:
     files = sorted(file for file in (results / "runs").rglob(f"*{ENDING}") if not _is_shard(file.relative_to(results)))
     if not files:
         raise DataError(
-            f"{results}: there is no runs/**/*{ENDING} in it; expected a study's results folder, where "
-            "`python -m rankbound_study job` has left the scores of its trainings"
+            f"{results}: it has no runs/**/*{ENDING}; expected a study's results folder, where "
+            "`python -m rankbound_study job` keeps the scores of its trainings"
         )
     return files
 
 
 def _is_shard(file: Path) -> bool:
-    """Whether it is a piece of a job that has not finished (`rankbound_study.jobs.shards`)."""
+    """Return whether it is a piece of an unfinished job (`rankbound_study.jobs.shards`)."""
     return any(part.endswith(".shards") for part in file.parts)
 
 
@@ -90,7 +90,7 @@ def _were_run(results: Path, choice: Mapping[str, str]) -> bool:
 
 def _not_kept(results: Path) -> str:
     return (
-        f"{results}: there are such runs, but their scores were not kept: those of controls never are, and of a "
-        "training only those of the epoch that its protocol shows (published: --selection test, honest: --selection "
+        f"{results}: there are such runs, but their scores were not kept: scores of controls never are, those of a "
+        "training only at the epoch that its protocol selects (published: --selection test, honest: --selection "
         "validation)"
     )

@@ -1,4 +1,4 @@
-"""Where an exported run goes: a folder for what is judged by one file of qrels, and a name that says what it is."""
+"""The place of an exported run: a folder for all runs judged by one file of qrels, and a descriptive name."""
 
 import json
 import re
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from rankbound_study.export.kept import Kept
 
 NAMED = ("study", "protocol", "model", "loss", "bounding", "selection")
-"""What tells the runs of a data set apart, besides the seed, in the order of their names."""
+"""The keys that distinguish the runs of a data set, besides the seed, in the order of their names."""
 
 QRELS = "qrels.txt"
 RUNS = "runs"
 
 
 def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
-    """The folder of all runs on the same test lists: `movielens-nsr1`, `mq2008-label1`.
+    """Return the folder of all runs on the same test lists: `movielens-nsr1`, `mq2008-label1`.
 
-    Where a training was tested on other lists than its data set's, or on some folds alone, the name says so:
+    If a training was tested on other lists than its data set's, or only on some folds, the name says so:
     `movielens-nsr3_tested-at-nsr1_folds-1-2`.
     """
     key = kept.key
@@ -32,10 +32,10 @@ def lists_folder(kept: Kept, all_folds: Sequence[int]) -> str:
 
 
 def run_name(kept: Kept) -> str:
-    """What a run is called, as a file and by its tag: `thesis_published_mlp_nDCG_min-max_test_seed0`."""
+    """Return a run's file name and tag: `thesis_published_mlp_nDCG_min-max_test_seed0`."""
     return _file_name("_".join([*(str(kept.key[name]) for name in NAMED), f"seed{kept.seed}"]))
 
 
 def _file_name(text: str) -> str:
-    """The text without what file systems and shells read as something else."""
+    """Return the text without characters that are special to file systems or shells."""
     return re.sub(r"[^\w.@=+-]+", "-", text)

@@ -19,8 +19,8 @@ class Tested:
 
     Attributes:
         path: of the instances.
-        item_names: by the items' indices.
-        topic_names: by the topics' indices.
+        item_names: by item index.
+        topic_names: by topic index.
     """
 
     path: Path
@@ -30,7 +30,7 @@ class Tested:
 
     @classmethod
     def read(cls, data: Path, dataset: str, nsr: int | None, space: str | None = None) -> "Tested":
-        """From a study's data folder; `space` takes the place of white space in names.
+        """Read them from a study's data folder; `space` replaces white space in names.
 
         Raises:
             DataError: a file is missing, or of another data set, or a name has white space and `space` is None.
@@ -58,17 +58,17 @@ class Tested:
 
     @property
     def folds(self) -> tuple[int, ...]:
-        """All folds of the data set."""
+        """The folds of the data set."""
         return self.instances.folds
 
     @property
     def is_crossed(self) -> bool:
-        """Whether a topic is tested in more than one fold: with other items in each, as users are."""
+        """Return whether a topic is tested in several folds, with other items in each, as users are."""
         topics = np.concatenate([self.instances.split(fold, "test").topics for fold in self.folds])
         return len(np.unique(topics)) < len(topics)
 
     def judged(self, predictions: pl.DataFrame, fold: int, file: Path) -> pl.DataFrame:
-        """The fold's predicted items, a row each, in their order: topic, item, score and relevance.
+        """Return the fold's predicted items, a row each, in their order: topic, item, score and relevance.
 
         Raises:
             DataError: they are not of these lists, a score is not finite, or two items of a topic have one name.
@@ -79,14 +79,14 @@ class Tested:
         if len(unknown):
             raise DataError(
                 f"{file}: topic {unknown['topic'][0]!r} of fold {fold} has an item that its test list in {self.path} "
-                f"does not have ({len(unknown)} such items); expected the data that the study ran on: name its folder "
+                f"does not have ({len(unknown)} such items); expected the data of the study: give its folder "
                 "with --data, or run the study's steps again"
             )
         if not joined["scores"].is_finite().all():
             bad = joined.filter(~pl.col("scores").is_finite())
             raise DataError(
                 f"{file}: topic {bad['topic'][0]!r} of fold {fold} has the score {bad['scores'][0]}, expected finite "
-                "numbers: the training diverged; choose others with the flags, or train it anew"
+                "numbers: the training diverged; select others with the flags, or train it again"
             )
         frame = joined.select(
             topic=self.topic_names.gather(joined["place"]),
@@ -111,41 +111,41 @@ class Tested:
 
 
 def instances_path(data: Path, dataset: str, nsr: int | None) -> Path:
-    """Where the lists of a data set lie; DataError if they don't."""
+    """Return the path of a data set's lists; DataError if it does not exist."""
     name = _base(dataset) if nsr is None else f"{dataset}-nsr{nsr}"
     return _required(data / "instances" / f"{name}.parquet", f"the test lists of {dataset}")
 
 
 def _base(dataset: str) -> str:
-    """The data set whose lists it shares: pixels and features of the same images have the same pairs."""
+    """Return the data set whose lists it shares: pixels and features of the same images have the same pairs."""
     return dataset.removesuffix(f"-{VGG16}")
 
 
 def _required(path: Path, what: str) -> Path:
     if not path.is_file():
-        raise DataError(
-            f"{path}: there is no such file; expected {what}: name the data folder that the study ran on with --data"
-        )
+        raise DataError(f"{path}: there is no such file; expected {what}: give the study's data folder with --data")
     return path
 
 
 def _known(instances: Instances, used: npt.NDArray[np.int64]) -> pl.Series:
-    """The topics' names; None for those that no test part has."""
+    """Return the topics' names; None for those without a test list."""
     known = pl.Series([None] * len(instances.topics), dtype=pl.String)
     return known.scatter(used, [instances.topics[topic] for topic in used.tolist()])
 
 
 def _plain(names: pl.Series, what: str, path: Path, space: str | None) -> pl.Series:
-    """The names without white space, which would end a field."""
+    """Return the names without white space, which would end a field."""
     bad = names.filter(names.str.contains(r"\s") | (names == ""))
     if not len(bad):
         return names
     if space is None or "" in bad:
         raise DataError(
-            f"{path}: found the {what} {bad[0]!r}; a name in a TREC file has no white space and is not empty: say "
-            "--space _ to put _ in the place of white space"
+            f"{path}: found the {what} {bad[0]!r}; a name in a TREC file has no white space and is not empty: use "
+            "--space _ to replace white space with _"
         )
     plain = names.str.replace_all(r"\s", space)
     if what == "topic" and plain.n_unique() < names.n_unique():
-        raise DataError(f"{path}: with {space!r} in the place of white space, two topics have one name: choose another")
+        raise DataError(
+            f"{path}: with {space!r} instead of white space, two topics have one name: choose another character"
+        )
     return plain

@@ -1,4 +1,4 @@
-"""Writes a study's kept scores as a folder of TREC runs and qrels."""
+"""Write a study's kept scores as a folder of TREC runs and qrels."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -26,22 +26,22 @@ INDEX = "runs.csv"
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: a row per run file, and how its lists score beside the study's table."""
+    """The result of an export: a row per run file, and the agreement of its lists with the study's table."""
 
     index: pl.DataFrame
     agreement: Agreement
 
 
 def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
-    """Write the chosen runs of `results`, whose test lists lie in `data`, into the new folder `out`.
+    """Write the chosen runs of `results`, whose test lists are in `data`, into the new folder `out`.
 
-    Runs on the same test lists share a folder, and its qrels. A training's folds are one run where no topic is in two
-    of them. Where topics recur (users), each fold is a folder of its own: its runs and qrels have the topics' names, as
-    the data does, and no evaluator takes a user's folds for independent topics.
+    Runs on the same test lists share a folder and its qrels. A training's folds form one run if no topic is in two of
+    them. If topics recur (users), each fold has a separate folder: its runs and qrels use the topics' own names, and no
+    evaluator treats a user's folds as independent topics.
 
     Raises:
-        ConfigError: `out` is there already, no such runs are, or two of them would have one name.
-        DataError: predictions or data are missing, don't fit each other, or can't be written as TREC files.
+        ConfigError: `out` already exists, no runs match, or two of them would have one name.
+        DataError: predictions or data are missing, do not match, or cannot be written as TREC files.
     """
     every = sorted(
         kept_scores(results, choice), key=lambda kept: (kept.key["dataset"], kept.key["nsr_test"] or 0, kept.file)
@@ -111,12 +111,12 @@ class _Writer:
         )
 
     def _require_new(self, file: str, kept: Kept) -> None:
-        # File systems may take names that differ in their case alone for one.
+        # File systems may identify names that differ only in case.
         other = self._names.setdefault(file.casefold(), kept)
         if other is not kept:
             raise ConfigError(
-                f"{file} would be a run of {other.file} and of {kept.file}: choose one of them, with --options or by "
-                "naming its file in the place of the results folder"
+                f"{file} would be a run of {other.file} and of {kept.file}: select one of them, with --options or by "
+                "giving its file instead of the results folder"
             )
 
     def _judge(self, kept: Kept, place: str, frame: pl.DataFrame, qrels: Qrels) -> None:
@@ -128,13 +128,13 @@ class _Writer:
         first, other = self._judged[place]
         if not first.equals(judged.sort("topic", "item")):
             raise DataError(
-                f"{kept.file} and {other.file}: tested on other lists, expected the same ones of {place}; some were "
+                f"{kept.file} and {other.file}: tested on different lists, expected the same of {place}; some were "
                 "made from other instances: run the study's steps again"
             )
 
 
 def _places(kept: Kept, tested: Tested) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The folders of a training's run files, each with its folds."""
+    """Yield the folders of a training's run files, each with its folds."""
     folder = lists_folder(kept, tested.folds)
     if not tested.is_crossed:
         yield folder, kept.folds

@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all."""
+"""Write a folder completely or not at all."""
 
 import os
 import shutil
@@ -17,16 +17,16 @@ _FOLDER = ".folder"
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a new folder beside `path`, and rename it to `path` if the block ends without an error.
 
-    It is removed on any error; what a killed process left of it, the next writer of the same path removes.
+    It is removed on any error; the next writer of the same path removes leftovers of a killed process.
 
     Raises:
-        ConfigError: something is at `path` already, other than an empty folder.
+        ConfigError: `path` exists and is not an empty folder.
         OutputError: the folder beside it cannot be written.
     """
     target = Path(path)
     if target.exists() and not _is_empty(target):
-        raise ConfigError(f"{target}: is there already, expected a new folder: remove it, or name another one")
-    # Whoever has the file has the folder of that name: files that no living process holds are removed first.
+        raise ConfigError(f"{target}: already exists, expected a new folder: remove it, or choose another one")
+    # The lock file's owner owns the folder of that name; files without a live owner are removed first.
     with temporary_beside(target, _LOCK) as lock:
         _remove_left_behind(target)
         folder = lock.with_suffix(_FOLDER)

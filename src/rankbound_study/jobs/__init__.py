@@ -1,1 +1,1 @@
-"""Training jobs: what they read, how each kind of model is fitted, what they leave behind; all runs in one table."""
+"""Training jobs: their inputs, the fitting of each kind of model, their outputs, and the table of all runs."""

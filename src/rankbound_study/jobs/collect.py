@@ -1,4 +1,4 @@
-"""All runs in one table, checked on the way: no run twice, the same topics everywhere, no model beyond its controls."""
+"""Collect all runs in one table; check for duplicates, differing topics and scores beyond the controls."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.jobs.files import CONTROLS_FILE, beside
 from rankbound_study.vocabulary import JUDGED_BY
 
-# A mean this far below a random order's, in units of the metric, and by as many standard errors more, is a mistake.
+# A mean this far below a random ordering's, in units of the metric, and as many standard errors more, is a mistake.
 BELOW_RANDOM = 0.05
 STANDARD_ERRORS = 3
 ROUNDING = 1e-9
@@ -25,8 +25,8 @@ def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
     """Write all `runs` into `out` and the epochs beside them into `epochs_out`, in the order of the files' names.
 
     Raises:
-        DataError: for a run that occurs twice, runs of one fold over different topics, or a mean score above the
-            oracle's or far below a random order's.
+        DataError: a run occurs twice, runs of one fold have different topics, or a mean score is above the oracle's or
+            far below a random ordering's.
     """
     files = sorted(runs)
     table = pa.concat_tables(read_table(path, "runs") for path in files)
@@ -43,7 +43,7 @@ def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """All rows of tables that differ in the metrics they have: NaN where one was not measured."""
+    """Return all rows of tables with different metrics: NaN if one was not measured."""
     frame = pl.from_arrow(pa.concat_tables(tables, promote_options="default"))
     assert isinstance(frame, pl.DataFrame)
     metrics = [name for name, kind in frame.schema.items() if kind == pl.Float64]
@@ -51,18 +51,18 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _named_judge() -> pl.Expr:
-    """The metric that a run's options say it is judged by; null where the loss decides."""
+    """Return the metric that a run's options name as judge; null if the loss decides."""
     return pl.col("options").str.json_path_match("$.judged_by")
 
 
 def _check_unique(runs: pl.DataFrame) -> None:
     twice = runs.group_by(*RUN, "topic").len().filter(pl.col("len") > 1)
     if len(twice):
-        raise DataError(f"the runs hold {len(twice)} topics twice, such as {twice.sort('topic').row(0, named=True)}")
+        raise DataError(f"the runs contain {len(twice)} topics twice, such as {twice.sort('topic').row(0, named=True)}")
 
 
 def _check_topics(runs: pl.DataFrame) -> None:
-    """Scores are compared topic by topic: a fold has the same topics, of the same sizes, in every run."""
+    """Check that a fold has the same topics, of the same sizes, in every run: scores are compared by topic."""
     pairs = runs.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
     differing = pairs.group_by(*CELL, "fold").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
     if len(differing):
@@ -73,7 +73,7 @@ def _check_topics(runs: pl.DataFrame) -> None:
 
 
 def _check_controls(runs: pl.DataFrame) -> None:
-    """A model above the oracle or far below random is a bug in data or metrics, not a finding."""
+    """Check that no model is above the oracle or far below random: that is a bug in data or metrics, not a finding."""
     judged = runs.filter(pl.col("loss") != "none").select("loss", _named_judge().alias("judge")).unique()
     for loss, named in judged.sort("loss", "judge").iter_rows():
         metric = named or JUDGED_BY.get(loss, loss)
@@ -85,8 +85,8 @@ def _check_controls(runs: pl.DataFrame) -> None:
         found = means.filter(pl.col("loss") == loss, pl.col("judge").eq_missing(named))
         for control, beyond in (
             ("oracle", pl.col("mean") > pl.col("limit") + ROUNDING),
-            # Where training ends is anyone's guess: a classifier that first learns how few items are relevant, and by
-            # which of them it can say so, may order them backwards for many epochs. What was chosen may not.
+            # The last epoch is exempt: a classifier that first learns how rare relevant items are, and which features
+            # tell, may order them backwards for many epochs. Selected epochs are checked.
             (
                 "random",
                 (pl.col("selection") != LAST)
@@ -98,5 +98,5 @@ def _check_controls(runs: pl.DataFrame) -> None:
             for row in wrong.head(1).iter_rows(named=True):
                 raise DataError(
                     f"{row['dataset']}, loss {loss}, bounding {row['bounding']}: mean {metric} {row['mean']:.4f} is "
-                    f"{'above the oracle' if control == 'oracle' else 'far below a random order'} ({row['limit']:.4f})"
+                    f"{'above the oracle' if control == 'oracle' else 'far below random'} ({row['limit']:.4f})"
                 )

@@ -1,4 +1,4 @@
-"""The controls of a data set: what knowing nothing, the training counts or everything scores on the test parts."""
+"""The controls of a data set, scored on the test parts: random, popularity and oracle."""
 
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from rankbound_study.vocabulary import PUBLISHED
 def run_controls(options: str, instances: Path, out: Path) -> None:
     """Write one run per control and fold to `out`.
 
-    `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur
-    in several lists, and is left out for judged lists.
+    `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur in
+    several lists, and is omitted for judged lists.
     """
     given = parse_options(options)
     if unknown := set(given["controls"]) - set(CONTROLS):

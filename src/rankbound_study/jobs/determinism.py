@@ -1,18 +1,19 @@
-"""The same numbers from the same input: algorithms whose sums have a fixed order, at full precision."""
+"""Deterministic computation: algorithms whose sums have a fixed order, at full precision."""
 
 import torch
 
 
 def use_fixed_algorithms() -> None:
-    """Let this process choose algorithms that repeat to the last digit, where there are such; say where there are none.
+    """Use deterministic algorithms in this process where they exist; warn where they do not.
 
-    On a processor there always are, given the number of threads. On a GPU a few operations have no such algorithm
-    (running sums of fractions are one); PyTorch warns of those that occur. cuBLAS also needs the environment variable
-    CUBLAS_WORKSPACE_CONFIG, which the workflow sets. Convolutions on a GPU would round their factors to 10 bits.
+    On a CPU they always exist, for a given number of threads. On a GPU a few operations have none (cumulative sums of
+    fractions, for example); PyTorch warns of those that occur. cuBLAS also needs the environment variable
+    CUBLAS_WORKSPACE_CONFIG, which the workflow sets. Convolutions on a GPU would otherwise round their factors to 10
+    bits.
     """
-    # The same setting as use_deterministic_algorithms, which loads all of torch's compiler for it: over a second.
+    # The same setting as use_deterministic_algorithms, which takes over a second to load torch's compiler.
     torch.set_deterministic_debug_mode("warn")
-    # That would fill fresh memory with NaN as well, at a cost: nothing here reads it before writing.
+    # This would also fill fresh memory with NaN, at a cost; nothing here reads memory before writing it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.allow_tf32 = False

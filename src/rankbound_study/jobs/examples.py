@@ -1,4 +1,4 @@
-"""What a method of a comparison learns from: a fold's training lists whole, as pairs, as single items, or as values."""
+"""The training examples of a method: a fold's training lists whole, as pairs, as single items, or as values."""
 
 from dataclasses import dataclass, replace
 
@@ -18,14 +18,14 @@ from rankbound_study.jobs.parts import StudyData
 
 @dataclass(frozen=True)
 class ValueScale:
-    """Values in units of the training items' deviation, from their mean: what a regression learns."""
+    """Values in units of the training items' deviation from their mean, the targets of a regression."""
 
     mean: float
     deviation: float
 
     @classmethod
     def of(cls, values: Tensor) -> "ValueScale":
-        """The scale of the training items' values; equal values keep the deviation 1."""
+        """Return the scale of the training items' values; equal values keep the deviation 1."""
         exact = values.to(torch.float64)
         return cls(float(exact.mean()), float(exact.std(correction=0)) or 1.0)
 
@@ -33,16 +33,16 @@ class ValueScale:
         return (values - self.mean) / self.deviation
 
     def restored(self, scores: Tensor) -> Tensor:
-        """Scores in the values' own unit."""
+        """Return scores in the values' own unit."""
         return scores * self.deviation + self.mean
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a file of tensors."""
+        """Return the scale as named tensors for a file."""
         return {"target.mean": torch.tensor(self.mean), "target.deviation": torch.tensor(self.deviation)}
 
 
 def examples_of(job: MethodJob, data: StudyData, fold: int, seed: int) -> Part | Draw:
-    """The training lists of `fold` as the job's batches take them."""
+    """Return the training lists of `fold` in the form of the job's batches."""
     split = data.instances.split(fold, "train")
     batches = job.settings.get("batches", "lists")
     if batches == "lists":
@@ -59,18 +59,18 @@ def examples_of(job: MethodJob, data: StudyData, fold: int, seed: int) -> Part |
 
 
 def as_single_items(split: Split) -> Split:
-    """Every item a list of its own."""
+    """Return every item as a separate list."""
     count = len(split.items)
     return Split(np.repeat(split.topics, split.sizes), split.items, split.relevance, np.arange(count + 1))
 
 
 def value_examples(job: MethodJob, data: StudyData, split: Split) -> tuple[Part, ValueScale]:
-    """The distinct items of the lists, each a list of its own, with their scaled values in the grades' place.
+    """Return the distinct items of the lists, each a separate list, with scaled values instead of relevance labels.
 
-    An item that many lists share counts once: a regression learns items, not lists.
+    An item in several lists counts once: a regression learns items, not lists.
     """
     if data.values is None:
-        raise ConfigError(f"target: {job.method} learns the items' values, which the data set {job.dataset} has not")
+        raise ConfigError(f"target: {job.method} learns the items' values, but items of {job.dataset} have none")
     items, first = np.unique(split.items, return_index=True)
     topics = np.repeat(split.topics, split.sizes)[first]
     single = Split(topics, items, np.zeros(len(items), np.int8), np.arange(len(items) + 1))
@@ -82,7 +82,7 @@ def value_examples(job: MethodJob, data: StudyData, split: Split) -> tuple[Part,
 
 @dataclass(frozen=True)
 class Rows:
-    """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they stand in."""
+    """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they belong to."""
 
     items: Tensor
     labels: Tensor
@@ -90,17 +90,17 @@ class Rows:
     lists: Lists | None
 
     def spread(self, part: Part) -> Tensor:
-        """The row of each item of `part`, from which these rows were made."""
+        """Return the row of each item of `part`, from which these rows were made."""
         items = part.items.cpu()
         return torch.arange(len(items)) if self.weights is None else torch.searchsorted(self.items, items)
 
 
 def pooled_rows(part: Part, least: float | None) -> Rows:
-    """The distinct items of `part`, ascending, each with its mean grade and, as weight, how often it occurs.
+    """Return the distinct items of `part`, ascending, with mean relevance label and, as weight, number of occurrences.
 
-    With `least`, grades of at least that count 1 and others 0, so that the mean is the share of an item's occurrences
-    that are relevant: a face that is the older one of two pairs and the younger one of a third has 2/3. A logistic or
-    squared loss of these shares, weighed by the counts, differs from that of all occurrences by a constant.
+    With `least`, labels of at least that count 1 and others 0, so the mean is the share of an item's occurrences that
+    are relevant: a face that is the older one of two pairs and the younger one of a third has 2/3. A logistic or
+    squared loss of these shares, weighted by the counts, differs from that of all occurrences by a constant.
     """
     items, place, counts = torch.unique(part.items.cpu(), return_inverse=True, return_counts=True)
     grades = part.relevance.cpu().to(torch.float64)

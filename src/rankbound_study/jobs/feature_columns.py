@@ -1,4 +1,4 @@
-"""A method that sees some of the features: which columns, drawn once for all methods of a data set's fold."""
+"""Restrict a method to some feature columns, drawn once for all methods of a data set's fold."""
 
 from dataclasses import dataclass, replace
 
@@ -15,36 +15,36 @@ from rankbound_study.models.pixels import CHANNELS
 
 @dataclass(frozen=True)
 class FeatureColumns:
-    """The columns of the features that a method sees, ascending.
+    """The feature columns of a method, ascending.
 
     Attributes:
         indices: `(n,)`, int64.
-        channels: of pixels, how many of them belong to each channel.
+        channels: for pixels, how many of them belong to each channel.
     """
 
     indices: Tensor
     channels: tuple[int, ...] | None
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a file of tensors: without them nobody could give the model its features."""
+        """Return the columns as named tensors for a file; the model cannot be applied without them."""
         return {"features.columns": self.indices}
 
 
 def drawn_columns(count: int, width: int, *, study: str, dataset: str, fold: int, seed: int) -> Tensor:
-    """`count` of `width` columns, without replacement, ascending: those of a smaller count are among them.
+    """Draw `count` of `width` columns, without replacement, ascending; smaller counts are subsets of larger ones.
 
-    They depend on nothing but the study, the data set, the fold and the seed, so that all methods see the same. All
-    columns are the features in their own order.
+    They depend only on the study, the data set, the fold and the seed, so all methods use the same. If all columns are
+    drawn, the features keep their order.
     """
     random = np.random.default_rng(derive_seed("features", study, dataset, fold, seed))
     return torch.from_numpy(np.sort(random.permutation(width)[:count]))
 
 
 def narrowed(job: MethodJob, data: StudyData, fold: int, seed: int) -> tuple[StudyData, FeatureColumns | None]:
-    """The data with as many columns of the features as the job's setting `features` says; all, and None, without one.
+    """Return the data with the number of feature columns in the job's setting `features`; all, and None, without one.
 
     Raises:
-        ConfigError: the data set has fewer columns than that.
+        ConfigError: the data set has fewer columns.
     """
     count = job.settings.get("features")
     if count is None or data.features is None:
@@ -52,7 +52,7 @@ def narrowed(job: MethodJob, data: StudyData, fold: int, seed: int) -> tuple[Stu
     width = data.features.shape[1]
     if not 1 <= count <= width:
         raise ConfigError(
-            f"{job.method}: it should see {count} features, and {job.dataset} has {width}; give counts from 1 to "
+            f"{job.method}: it requires {count} features, but {job.dataset} has {width}; set counts from 1 to "
             f"{width} under feature_counts of its comparison"
         )
     indices = drawn_columns(count, width, study=job.study, dataset=job.dataset, fold=fold, seed=seed)

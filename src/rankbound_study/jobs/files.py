@@ -1,16 +1,16 @@
-"""The files that a training job leaves: runs, and beside them epochs, predictions and weights."""
+"""The output files of a training job: runs, with epochs, predictions and weights beside them."""
 
 from pathlib import Path
 
 SIDECARS = ("epochs", "predictions")
-"""The tables beside the runs, by the part of their names after the output's own."""
+"""The tables beside the runs, by the suffix that replaces the output's own."""
 
 WEIGHTS = "weights.safetensors"
 
 CONTROLS_FILE = "controls.parquet"
-"""The runs of the models without training."""
+"""The file name of the runs of models without training."""
 
 
 def beside(out: Path, ending: str) -> Path:
-    """The sidecar of the runs file `out`: min-max.parquet has min-max.epochs.parquet beside it."""
+    """Return the sidecar of the runs file `out`: min-max.epochs.parquet beside min-max.parquet."""
     return out.with_name(f"{out.name.removesuffix('.parquet')}.{ending}")

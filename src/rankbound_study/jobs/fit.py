@@ -1,4 +1,4 @@
-"""From a job to what its trainings leave: the one place that knows which model is fitted how."""
+"""Fit a job's models; the only place that dispatches on the model's type."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ OnEpoch = Callable[[Epoch], None]
 
 
 def epochs_of(job: Job) -> int:
-    """The number of epochs of one training, for progress: of trees measurements, of a path penalties."""
+    """Return the number of epochs of one training, for progress: measurements for trees, penalties for a path."""
     if isinstance(job, TrainingJob):
         return job.epochs
     if job.model["name"] in TREES:
@@ -42,17 +42,17 @@ def epochs_of(job: Job) -> int:
 
 @dataclass(frozen=True)
 class Training:
-    """One of a job's trainings: a fold, with its parts, and a seed."""
+    """One of a job's trainings: a fold with its parts, and a seed."""
 
     fold: int
     seed: int
     parts: FoldParts
 
     def generator(self, job: Job) -> torch.Generator:
-        """What starts the model and orders its batches.
+        """Return the generator of the initial model and the order of its batches.
 
-        It depends on the study, the data set, the fold and the seed alone: neither model, loss nor bound has a say in
-        it, so that every comparison between them is paired.
+        It depends only on the study, the data set, the fold and the seed, not on model, loss or bound, so every
+        comparison between these is paired.
         """
         seed = derive_seed("training", job.study, job.dataset, job.nsr, self.fold, self.seed)
         return torch.Generator().manual_seed(seed)
@@ -65,7 +65,7 @@ def fit(
     tables: DistributionTables | None,
     on_epoch: OnEpoch,
 ) -> list[Fitted]:
-    """Train the job's model on some folds, with some seeds; networks and factorisations take their steps together."""
+    """Train the job's model on some folds and seeds; networks and factorisations are trained together."""
     if isinstance(job, MethodJob):
         return _fit_method(job, data, trainings, on_epoch)
     learners = [_bounded_learner(job, data, one) for one in trainings]
@@ -75,7 +75,7 @@ def fit(
 
 
 def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLoss:
-    """The smooth, bounded loss of a metric, or one of the other losses, which have neither bound nor temperature."""
+    """Return the smooth, bounded loss of a metric, or another loss, which has neither bound nor temperature."""
     if split_text(job.loss, "loss")[0] in KINDS:
         return loss(job.loss, job.bounding)
     return SmoothLoss(job.loss, job.bounding, temperature=job.temperature, tables=tables)
@@ -106,7 +106,7 @@ def _fit_method(job: MethodJob, data: StudyData, trainings: Sequence[Training], 
 
 @dataclass(frozen=True)
 class _Task:
-    """A training of a method: the features that it sees, and what it learns in the grades' place, if not them."""
+    """A training of a method: its features, and its targets if they are not the relevance labels."""
 
     training: Training
     data: StudyData
@@ -148,6 +148,6 @@ class _Task:
         return fit_penalised(job, self.features, parts, self.values[0], on_epoch, self.channels)
 
     def completed(self, fitted: Fitted) -> Fitted:
-        """With scores in the values' unit, and with the columns among the weights."""
+        """Restore the scores to the values' unit, and add the columns to the weights."""
         restored = fitted.restored(self.values[1]) if self.values else fitted
         return restored.joined(self.columns.tensors()) if self.columns else restored

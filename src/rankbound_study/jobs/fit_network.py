@@ -1,4 +1,4 @@
-"""Fits networks: by the trainer, to whatever the job's batches hold."""
+"""Fit networks with the trainer, on the contents of the job's batches."""
 
 from collections.abc import Callable, Sequence
 
@@ -26,9 +26,9 @@ def network_learner(
     generator: torch.Generator,
     channels: Sequence[int] | None = None,
 ) -> Learner:
-    """The job's network before its training on `examples`; `generator` starts it and orders the batches.
+    """Return the job's network before its training on `examples`; `generator` sets its weights and batch order.
 
-    `channels`: of pictures that lack some pixels, how many of those left belong to each channel.
+    `channels`: for pictures that lack some pixels, the number of remaining pixels per channel.
     """
     distinct = torch.unique(parts.training.items)
     scale = job.settings.get("scale", "none")
@@ -52,7 +52,7 @@ def fit_learners(
     tests: Sequence[Part],
     on_epoch: Callable[[Epoch], None],
 ) -> list[Fitted]:
-    """Train, and choose epochs by the metric that the job is judged by."""
+    """Train, and select epochs by the metric that judges the job."""
     trained = train(
         learners,
         objective,

@@ -1,4 +1,4 @@
-"""Fits penalised linear regressions: one penalty after the other, and the validation part says which."""
+"""Fit penalised linear regressions along a path of penalties; the validation part selects one."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ def fit_penalised(
     on_epoch: Callable[[Epoch], None],
     channels: Sequence[int] | None = None,
 ) -> Fitted:
-    """Fit the values of `examples` for every penalty of the job's model; a step's number is the penalty's place.
+    """Fit the values of `examples` for every penalty of the job's model; a step's number is the penalty's position.
 
-    `channels`: of pictures that lack some pixels, how many of those left belong to each channel.
+    `channels`: for pictures that lack some pixels, the number of remaining pixels per channel.
     """
     scale = input_scale(job.settings.get("scale", "standard"), features, examples.items, channels)
     linear = Linear(features.shape[1])
@@ -42,7 +42,7 @@ def fit_penalised(
             linear.weight.copy_(weight)
             linear.bias.copy_(bias)
         found.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
-        # The rows are centred by now: their scores lack the bias, and so do the labels, whose mean is 0.
+        # The rows are centred by now: neither their scores nor the labels, whose mean is 0, include the bias.
         residual = rows @ weight - (examples.relevance - examples.relevance.mean())
         steps.add(len(found), float(residual.square().mean()), predict(model, scorer, steps.measured))
 
@@ -54,7 +54,7 @@ def fit_penalised(
 
 
 def _scaled_rows(scale: nn.Module, features: Tensor, items: Tensor) -> Tensor:
-    """The scaled features of `items` `(n, d)`, stored feature after feature, as coordinate descent reads them."""
+    """Return the scaled features of `items` `(n, d)`, stored by feature, as coordinate descent reads them."""
     rows = torch.empty(features.shape[1], len(items)).T
     for place in torch.split(torch.arange(len(items)), CHUNK):
         rows[place] = scale(features.index_select(0, items[place]))

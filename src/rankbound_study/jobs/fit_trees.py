@@ -1,4 +1,4 @@
-"""Fits trees: round by round, measured on the way; the validation part says after how many to stop."""
+"""Fit trees round by round, with measurements on the way; the validation part selects their number."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def fit_trees(
 ) -> Fitted:
     """Grow trees on `examples`, measuring after every `every` of them (a step's number counts trees).
 
-    A loss of single items reads every item once, with its mean grade; a ranking loss reads the lists as they are.
+    A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
     """
     options: dict[str, Any] = {key: value for key, value in job.model.items() if key != "name"}
     every = int(options.pop("every"))
@@ -71,7 +71,7 @@ def _rows_of(judged: RankingLoss, examples: Part) -> Rows:
 
 
 def _mean_loss(judged: RankingLoss, scores: Tensor, examples: Part) -> float:
-    """As the trainer has it: over the lists that the loss can learn from."""
+    """Return the mean over informative lists, as the trainer does."""
     relevance, lists = examples.relevance.cpu(), examples.lists
     informative = max(int(judged.informative(relevance, lists).sum()), 1)
     return float(judged.of_lists(scores, relevance, lists).sum() / informative)

@@ -1,4 +1,4 @@
-"""What a training leaves, whatever was trained: its epochs, and the model of the chosen ones."""
+"""The results of a training of any model: its epochs, and the model at the selected ones."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,13 +25,13 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Fitted:
-    """All epochs of one training, and what each selection chose among them."""
+    """All epochs of a training, and the choice of each selection among them."""
 
     epochs: list[Epoch]
     chosen: dict[str, Chosen]
 
     def restored(self, scale: ValueScale) -> "Fitted":
-        """The same with scores in the unit of the values that were learnt, whose scale joins the weights."""
+        """Return a copy with scores in the unit of the trained values, whose scale is added to the weights."""
         chosen = {
             name: Chosen(one.epoch, scale.restored(one.scores), {**one.weights, **scale.tensors()})
             for name, one in self.chosen.items()
@@ -39,13 +39,13 @@ class Fitted:
         return Fitted(self.epochs, chosen)
 
     def joined(self, tensors: Mapping[str, Tensor]) -> "Fitted":
-        """The same with further numbers among the weights."""
+        """Return a copy with further numbers among the weights."""
         chosen = {name: Chosen(one.epoch, one.scores, {**one.weights, **tensors}) for name, one in self.chosen.items()}
         return Fitted(self.epochs, chosen)
 
 
 def fitted_of(trained: Trained, learner: Learner, test: Part) -> Fitted:
-    """What a torch model's training leaves."""
+    """Return the results of a torch model's training."""
     chosen = {}
     for name, selected in trained.selected.items():
         learner.model.load_state_dict(selected.weights)
@@ -55,12 +55,12 @@ def fitted_of(trained: Trained, learner: Learner, test: Part) -> Fitted:
 
 
 class Steps:
-    """The epochs of a fit that goes its own way: rounds of boosting, penalties along a path.
+    """The epochs of a fit without the trainer: rounds of boosting, penalties along a path.
 
     Args:
         parts: of the fold.
         monitored: metrics whose means are kept.
-        judge: the metric that picks an epoch on each measured part; the first best one counts.
+        judge: the metric that selects an epoch on each measured part; the first best one counts.
         on_epoch: called after every epoch, for progress.
     """
 
@@ -74,7 +74,7 @@ class Steps:
 
     @property
     def measured(self) -> Part:
-        """What to score after every step."""
+        """Return the items to score after every step."""
         return self._measuring.joined
 
     def add(self, number: int, loss: float, scores: Tensor) -> None:
@@ -87,7 +87,7 @@ class Steps:
         self._on_epoch(epoch)
 
     def fitted(self, model: Callable[[int], tuple[Tensor, Mapping[str, Tensor]]]) -> Fitted:
-        """What was chosen; `model` gives the test part's scores and the numbers of the model after a step."""
+        """Return the selections; `model` returns the test part's scores and the numbers of the model after a step."""
         numbers = {name: number for name, (_, number) in self._best.items()} | {LAST: self.epochs[-1].number}
         made = {number: model(number) for number in set(numbers.values())}
         return Fitted(self.epochs, {name: Chosen(number, *made[number]) for name, number in numbers.items()})

@@ -1,4 +1,4 @@
-"""The features that a pretrained network gives to pictures, kept as parquet, chunk after chunk."""
+"""Extract features of pictures with a pretrained network, chunk by chunk, into parquet."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from rankbound_study.jobs.vgg16_weights import read_weights
 from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images
 
 CHUNK = 256
-"""Pictures of one shard: what a killed run loses at most."""
+"""Number of pictures of a shard: the largest loss if a run is killed."""
 
 _BATCH = 16
 
@@ -27,8 +27,8 @@ def extract_features(
 ) -> None:
     """Write the features of all faces of `images` to `out`, one row group per chunk, resuming from finished chunks.
 
-    Chunks that an interrupted run made with the same `code` (its digest) are taken from it. Pictures are enlarged to
-    `side`: the published weights expect 224, and the paper does not say what it did.
+    Chunks that an interrupted run made with the same `code` (its digest) are reused. Pictures are enlarged to `side`:
+    the published weights expect 224; the paper does not state its size.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     model = read_weights(weights).to(where)
@@ -57,7 +57,7 @@ def _extract_all(model: VGG16, images: Path, faces: Faces, shards: Shards, side:
 def _features(
     model: VGG16, faces: Faces, pixels: npt.NDArray[np.uint8], chunk: slice, side: int, device: torch.device
 ) -> pa.Table:
-    # A copy: torch warns of memory that it may not write to.
+    # A copy: torch warns of read-only memory.
     images = torch.from_numpy(pixels[chunk].copy())
     with torch.inference_mode():
         batches = [model(imagenet_images(batch.to(device), side)).cpu() for batch in torch.split(images, _BATCH)]

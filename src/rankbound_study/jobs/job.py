@@ -31,13 +31,13 @@ EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """What `python -m rankbound_study job` is asked to do, from its options.
+    """The request of `python -m rankbound_study job`, from its options.
 
     Attributes:
-        test_nsr: the ratio of the test lists, if it is another one than that of the training.
-        test_relevant: how many relevant items a test list has at most, if not all.
-        judged_by: the metric that picks an epoch, if it is not the loss' own.
-        validation_share: how much of each user's training ratings validates, if not as the instances say.
+        test_nsr: the ratio of the test lists, if it differs from that of the training.
+        test_relevant: largest number of relevant items in a test list, if limited.
+        judged_by: the metric that selects an epoch, if it is not the loss' own.
+        validation_share: the share of each user's training ratings for validation, if it differs from the instances'.
     """
 
     study: str
@@ -62,7 +62,7 @@ class TrainingJob:
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
-        """The job of a JSON object with these keys; `ConfigError` names missing and unknown ones."""
+        """Return the job of a JSON object with these keys; ConfigError names missing and unknown ones."""
         given = parse_options(text)
         known = {field.name: field.default is MISSING for field in fields(cls)}
         needed = {name for name, is_needed in known.items() if is_needed}
@@ -72,7 +72,7 @@ class TrainingJob:
 
     @property
     def judge(self) -> Metric:
-        """The metric that picks an epoch, and that tables show."""
+        """The metric that selects an epoch, and that tables show."""
         return metric(self.judged_by or JUDGED_BY.get(self.loss, self.loss))
 
     @property
@@ -82,14 +82,14 @@ class TrainingJob:
 
     @property
     def trains_on_validation(self) -> bool:
-        """Whether the validation part joins the training: the published protocol splits in two only.
+        """Return whether the validation part joins the training: the published protocol splits in two only.
 
-        Judged lists keep it apart, because LETOR's folds have a validation part of their own.
+        Judged lists keep it apart, because LETOR's folds have a separate validation part.
         """
         return self.protocol == PUBLISHED and self.nsr is not None
 
     def key(self, fold: int, seed: int) -> dict[str, Any]:
-        """The key columns that all of a training's rows share."""
+        """Return the key columns that all rows of a training share."""
         return {
             "study": f"{self.study}{VARIANT}{self.variant}" if self.variant else self.study,
             "protocol": self.protocol,

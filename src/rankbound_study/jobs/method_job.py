@@ -1,4 +1,4 @@
-"""One job of a comparison: a method, which is a model, a loss and its settings under a name, on one data set."""
+"""A job of a comparison: a named method, which is a model, a loss and its settings, on one data set."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
 from rankbound_study.options import parse_options
 
-# What a comparison's methods learn: the grades of the lists, or each item's own value (an age).
+# The targets of a comparison's methods: the lists' relevance labels, or each item's own value (an age).
 TARGETS = ("relevance", "value")
 
 # Metrics whose means are kept for every epoch and part.
@@ -20,19 +20,18 @@ BATCHES = ("lists", "pairs", "items")
 
 @dataclass(frozen=True, kw_only=True)
 class MethodJob:
-    """What `python -m rankbound_study job` is asked to do, from options that name a method.
+    """The request of `python -m rankbound_study job`, from options that name a method.
 
     Attributes:
         method: its name, the `model` of its rows in the results.
-        family: `rank`, `class` or `reg`: what kind of question it learns to answer.
-        model: name and options of what is fitted: `mlp`, `linear`, `cnn`, `boosted-trees`, `random-forest`, `lasso`,
-            `ridge`.
+        family: `rank`, `class` or `reg`: the kind of problem that it solves.
+        model: name and options: `mlp`, `linear`, `cnn`, `boosted-trees`, `random-forest`, `lasso`, `ridge`.
         target: of `TARGETS`.
         settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
-            `scale` of the features, what a batch holds (`batches`, of `BATCHES`), and how many `pairs` an epoch draws.
-            Of any model: how many of the `features` it sees (all if not given), and how far pictures are moved at
-            random (`shift`, a share of their side; not at all if not given).
-        judged_by: the metric that picks an epoch, and that tables show.
+            `scale` of the features, content of a batch (`batches`, of `BATCHES`), and number of `pairs` per epoch. For
+            any model: number of `features` (default: all), and random shift of pictures (`shift`, a share of their
+            side; default: none).
+        judged_by: the metric that selects an epoch, and that tables show.
     """
 
     study: str
@@ -52,7 +51,7 @@ class MethodJob:
 
     @classmethod
     def from_json(cls, text: str) -> "MethodJob":
-        """The job of a JSON object with exactly these keys; `ConfigError` names missing and unknown ones."""
+        """Return the job of a JSON object with exactly these keys; ConfigError names missing and unknown ones."""
         given = parse_options(text)
         known = {field.name for field in fields(cls)}
         if wrong := known.symmetric_difference(given):
@@ -71,11 +70,11 @@ class MethodJob:
 
     @property
     def trains_on_validation(self) -> bool:
-        """Never: the validation part picks the epoch."""
+        """Return False: the validation part selects the epoch."""
         return False
 
     def key(self, fold: int, seed: int) -> dict[str, Any]:
-        """The key columns that all of a training's rows share."""
+        """Return the key columns that all rows of a training share."""
         settings = {
             "family": self.family,
             "judged_by": self.judged_by,

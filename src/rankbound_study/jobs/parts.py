@@ -1,4 +1,4 @@
-"""Instances as tensors: the parts of a fold, on the device where they are trained."""
+"""Instances as tensors: the parts of a fold, on the training device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -14,11 +14,11 @@ from rankbound_study.data.reader import Instances, Split, merge, read_features, 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files that a job reads.
+    """The input files of a job.
 
-    lists: judged lists, whose rows the items are. images: pictures, likewise, with an age each. image_features: what a
-    network made of these pictures, to be read in their pixels' place. distributions: the score distributions of a
-    loss' metric. test_instances: the same ratings at another ratio, whose test lists take the place of the instances'.
+    lists: judged lists, whose rows are the items. images: pictures, likewise, each with an age. image_features: a
+    network's features of these pictures, read instead of their pixels. distributions: the score distributions of a
+    loss' metric. test_instances: the same ratings at another ratio, whose test lists replace those of the instances.
     """
 
     instances: Path
@@ -29,14 +29,14 @@ class Inputs:
     test_instances: Path | None = None
 
     def paths(self) -> list[Path]:
-        """All files there are."""
+        """Return all files that are given."""
         every = (getattr(self, field.name) for field in fields(self))
         return [path for path in every if path is not None]
 
 
 @dataclass(frozen=True)
 class FoldParts:
-    """The parts of one fold; `validation` is `None` where its lists joined the training."""
+    """The parts of one fold; `validation` is None if its lists joined the training."""
 
     training: Part
     validation: Part | None
@@ -44,15 +44,15 @@ class FoldParts:
 
     @property
     def measured(self) -> dict[str, Part]:
-        """The parts that a training is measured on, by name."""
+        """Return the parts on which a training is measured, by name."""
         return {"test": self.test} | ({"validation": self.validation} if self.validation else {})
 
 
 @dataclass(frozen=True)
 class StudyData:
-    """A data set's instances, with the features of its items if it has any `(n_items, d)`: of pictures, bytes.
+    """A data set's instances, with the features of its items, if any, `(n_items, d)`: bytes for pictures.
 
-    values: each item's own value, `(n_items,)`, where it has one: the age of a face.
+    values: each item's own value, `(n_items,)`, if it has one: the age of a face.
     """
 
     instances: Instances
@@ -62,7 +62,7 @@ class StudyData:
 
     @classmethod
     def read(cls, inputs: Inputs, device: torch.device) -> "StudyData":
-        """Read all files but the distributions and other test lists."""
+        """Read all files except the distributions and other test lists."""
         instances = read_instances(inputs.instances)
         if inputs.images is not None:
             values, features = _of_images(inputs.images, inputs.image_features)
@@ -78,14 +78,14 @@ class StudyData:
         return self.instances.item_count
 
     def fold(self, fold: int, *, merge_validation: bool) -> FoldParts:
-        """The parts of `fold`; with `merge_validation`, training and validation are one list per topic."""
+        """Return the parts of `fold`; with `merge_validation`, training and validation form one list per topic."""
         train, validation, test = (self.instances.split(fold, name) for name in ("train", "validation", "test"))
         if merge_validation:
             return FoldParts(self.part(merge(train, validation)), None, self.part(test))
         return FoldParts(self.part(train), self.part(validation), self.part(test))
 
     def part(self, split: Split) -> Part:
-        """A split as tensors."""
+        """Return a split as tensors."""
         names: Sequence[str] = [self.instances.topics[index] for index in split.topics.tolist()]
         topics, items, relevance, offsets = (
             as_tensor(values, name).to(self.device)
@@ -100,13 +100,13 @@ class StudyData:
 
 
 def as_matrix(lists: Path, device: torch.device) -> Tensor:
-    """The features of all items, a view of the file's memory on the CPU."""
+    """Return the features of all items, a view of the file's memory on the CPU."""
     features = read_features(lists)
     return as_tensor(features.reshape(-1), "features").reshape(features.shape).to(device)
 
 
 def _of_images(images: Path, image_features: Path | None) -> tuple[Tensor, Tensor]:
-    """The ages of the faces, and their pixels or what a network made of them."""
+    """Return the ages of the faces, and their pixels or network features."""
     from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 
     faces = read_faces(images)

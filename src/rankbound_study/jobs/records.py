@@ -1,4 +1,4 @@
-"""The rows that trainings and controls leave: per-topic runs, epochs and predictions, as Arrow tables."""
+"""The output rows of trainings and controls: per-topic runs, epochs and predictions, as Arrow tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from rankbound_study.jobs.job import RUN_METRICS
 
 
 def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor) -> pa.Table:
-    """One row per list of `part`: its sizes and all metrics of `RUN_METRICS`, NaN where undefined."""
+    """Return one row per list of `part`: its sizes and all metrics of `RUN_METRICS`, NaN where undefined."""
     values = evaluate([metric(name) for name in RUN_METRICS], scores, part.relevance, part.lists.offsets)
     relevant = part.lists.sum((part.relevance > 0).to(torch.float64))
     columns = {
@@ -31,7 +31,7 @@ def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, sco
 
 
 def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: Tensor) -> pa.Table:
-    """One row per list of `part`: its items and their scores, in the order of the instances file."""
+    """Return one row per list of `part`: its items and their scores, in the order of the instances file."""
     offsets = to_arrow(part.lists.offsets.cpu().numpy().astype(np.int32))
     columns = {
         "topic": strings_to_arrow(part.names),
@@ -42,7 +42,7 @@ def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: 
 
 
 def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
-    """One row per epoch and measured part, with the training loss and gradient norm of the epoch."""
+    """Return one row per epoch and measured part, with the training loss and gradient norm of the epoch."""
     rows = [(epoch, name, means) for epoch in epochs for name, means in epoch.metrics.items()]
     names = list(rows[0][2]) if rows else []
     columns = {

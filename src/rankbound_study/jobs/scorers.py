@@ -1,4 +1,4 @@
-"""From a model's name in the config to a module and the way it scores a part's items."""
+"""Build a module and its scorer from a model's name in the configuration."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ NETWORKS = (NETWORK, LINEAR, CONVOLUTIONAL)
 SCALES = ("standard", "none")
 
 CHUNK = 512
-"""Items that are scored together: of pictures, as many as memory is for."""
+"""Number of items that are scored together; for pictures, limited by memory."""
 
 
 def build_model(
@@ -37,10 +37,10 @@ def build_model(
     features: Tensor | None,
     generator: torch.Generator,
 ) -> tuple[nn.Module, Scorer]:
-    """The module that `model` describes, with fresh weights from `generator`, and its scorer.
+    """Return the module that `model` describes, with fresh weights from `generator`, and its scorer.
 
     `model` holds the name and the options of the model's class. A factorisation reads a part's topics and items; a
-    network reads the rows of `features` (n_rows, d) that the items are.
+    network reads the items' rows of `features` (n_rows, d).
     """
     name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
     if name == MATRIX_FACTORIZATION:
@@ -60,14 +60,14 @@ def build_network(
     generator: torch.Generator,
     channels: Sequence[int] | None = None,
 ) -> tuple[nn.Module, Scorer]:
-    """A network over scaled features, with its scorer.
+    """Return a network over scaled features, with its scorer.
 
     Args:
         model: `mlp`, `linear` or `cnn`, and its options.
-        scale: `standard` (by the means and deviations of the items `training`; of pixels: per channel) or `none`
-            (pixels: 0 .. 1).
+        scale: `standard` (by means and deviations of the items `training`; per channel for pixels) or `none` (pixels: 0
+            .. 1).
         features: `(n_rows, d)`, bytes of pictures or floating point.
-        channels: of pictures that lack some pixels, how many of those left belong to each channel.
+        channels: for pictures that lack some pixels, the number of remaining pixels per channel.
     """
     name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
     width = features.shape[1]
@@ -78,7 +78,7 @@ def build_network(
     elif name == CONVOLUTIONAL:
         network = RankCNN(**options, generator=generator)
         if network.n_features != width:
-            raise ConfigError(f"model {name}: it reads {network.n_features} values of a picture, these have {width}")
+            raise ConfigError(f"model {name}: it reads {network.n_features} values per picture, but these have {width}")
     else:
         raise ConfigError(f"model {name!r}: unknown; known are {', '.join(NETWORKS)}")
     layers = OrderedDict(scale=input_scale(scale, features, training, channels), network=network)
@@ -86,7 +86,7 @@ def build_network(
 
 
 def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
-    """The first layer: features of the rows `training` give the scale `standard`."""
+    """Return the first layer; the scale `standard` is that of the features' rows `training`."""
     if scale not in SCALES:
         raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
     if features.dtype == torch.uint8:
@@ -97,7 +97,7 @@ def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequen
 
 
 def score_distinct(features: Tensor) -> Scorer:
-    """Scores every distinct item once, however many lists it is in: pictures take long."""
+    """Score every distinct item once, even if it is in several lists: pictures take long."""
 
     def score(model: nn.Module, part: Part) -> Tensor:
         distinct, place = torch.unique(part.items, return_inverse=True)

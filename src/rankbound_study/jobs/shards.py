@@ -1,7 +1,7 @@
-"""Finished pieces of a job, kept until the whole is done, so that a killed job loses only the piece it was at.
+"""Finished pieces of a job, kept until the whole is done; a killed job loses only its current piece.
 
-Shards lie in a folder beside the job's output, under a digest of everything that decides their content: a rerun with
-other options, data or code never picks up stale ones.
+Shards are in a folder beside the job's output, under a digest of everything that determines their content: a rerun with
+other options, data or code never uses stale ones.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ _LOCK = "lock"
 class Shards:
     """The shards of the job that writes `out`; inside a `with` block, no other process works on that output.
 
-    A second one waits until the first has ended, however it ends. That is no rarity: when snakemake is killed, the
-    steps that it started live on, and meet those of the next run.
+    A second process waits until the first has ended, in whatever way. This is common: when snakemake is killed, its
+    steps continue and meet those of the next run.
     """
 
     def __init__(self, out: str | os.PathLike[str], options: str, inputs: Iterable[str | os.PathLike[str]]) -> None:
@@ -40,7 +40,7 @@ class Shards:
             except FileNotFoundError:
                 continue  # The process before us has just finished, and removed the folder.
             if not lock(self._handle, wait=False):
-                print(f"{self._out}: another process is making it; waiting for its end", file=sys.stderr, flush=True)
+                print(f"{self._out}: another process is making it; waiting until it ends", file=sys.stderr, flush=True)
                 lock(self._handle, wait=True)
         return self
 
@@ -50,15 +50,15 @@ class Shards:
         self._close()
 
     def path(self, name: str) -> Path:
-        """Where the shard `name` lies, or will lie."""
+        """Return the path of the shard `name`, finished or not."""
         return self.folder / name
 
     def has_all(self, names: Sequence[str]) -> bool:
-        """Whether all of these shards are finished."""
+        """Return whether all of these shards are finished."""
         return all(self.path(name).exists() for name in names)
 
     def remove(self) -> None:
-        """Forget all shards of this output, of any digest: it is finished."""
+        """Remove all shards of this output, of any digest, when it is finished."""
         shutil.rmtree(self._root, ignore_errors=True)
 
     def _close(self) -> None:

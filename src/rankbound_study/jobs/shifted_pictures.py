@@ -1,4 +1,4 @@
-"""Pictures that are moved at random, so that what they show is in the middle no more."""
+"""Shift pictures at random, so that faces are no longer centred."""
 
 from dataclasses import replace
 
@@ -13,42 +13,43 @@ from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.pixels import CHANNELS
 
 CHUNK = 256
-"""Pictures that are moved together."""
+"""Number of pictures that are shifted together."""
 
 
 def shifted(job: MethodJob, data: StudyData) -> StudyData:
-    """The data with every picture moved by up to the job's setting `shift`, a share of its side; unchanged without one.
+    """Return the data with every picture shifted by up to the setting `shift`, a share of its side, if set.
 
     Raises:
-        ConfigError: the features are no square pictures.
+        ConfigError: the features are not square pictures.
     """
     share = job.settings.get("shift")
     if share is None:
         return data
     side = _side(data.features)
     if data.features is None or not side:
-        raise ConfigError(f"{job.method}: shift moves pictures, and the features of {job.dataset} are none")
+        raise ConfigError(
+            f"{job.method}: shift moves pictures, but the features of {job.dataset} are not square pictures"
+        )
     moves = drawn_shifts(len(data.features), reach_of(share, side), study=job.study, dataset=job.dataset)
     return replace(data, features=moved(data.features, moves.to(data.device), side))
 
 
 def drawn_shifts(count: int, reach: int, *, study: str, dataset: str) -> Tensor:
-    """How far each of `count` pictures is moved, down and to the right, `(count, 2)`: from -`reach` to `reach` pixels.
+    """Draw the shift of each of `count` pictures, down and right, `(count, 2)`: from -`reach` to `reach` pixels.
 
-    They depend on nothing but the study, the data set and the picture: all methods see the same ones, in training and
-    in test.
+    They depend only on the study, the data set and the picture: all methods have the same, in training and in test.
     """
     random = np.random.default_rng(derive_seed("shifts", study, dataset))
     return torch.from_numpy(random.integers(-reach, reach, (count, 2), endpoint=True))
 
 
 def reach_of(share: float, side: int) -> int:
-    """The largest move in pixels: a share of the side, rounded down."""
+    """Return the largest shift in pixels: a share of the side, rounded down."""
     return int(share * side + 1e-9)
 
 
 def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
-    """Each picture `(3 * side * side,)` of `pixels` moved by its row of `moves`; what comes in repeats the edge."""
+    """Shift each picture `(3 * side * side,)` of `pixels` by its row of `moves`; the edge is repeated."""
     found = torch.empty_like(pixels)
     places = torch.arange(side, device=pixels.device)
     channels = torch.arange(CHANNELS, device=pixels.device)
@@ -64,7 +65,7 @@ def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
 
 
 def _side(features: Tensor | None) -> int:
-    """Of square pictures in bytes; 0 of anything else."""
+    """Return the side of square pictures in bytes; 0 for anything else."""
     if features is None or features.dtype != torch.uint8:
         return 0
     side = round((features.shape[1] / CHANNELS) ** 0.5)

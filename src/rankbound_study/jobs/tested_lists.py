@@ -1,4 +1,4 @@
-"""Test lists other than those of a job's instances: at another ratio of negatives, or with fewer relevant items."""
+"""Test lists that differ from the job's instances: another ratio of negatives, or fewer relevant items."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _Integers = npt.NDArray[np.int64]
 
 
 def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyData:
-    """The data with the lists that the job asks for; `other`: the file with the test lists of another ratio."""
+    """Return the data with the test lists of the job; `other` is the file with those of another ratio."""
     if (job.test_nsr is None) != (other is None):
         found, expected = ("none", "a file") if other is None else ("a file", "none")
         raise ConfigError(f"--test-instances: found {found}, expected {expected}: test_nsr is {job.test_nsr}")
@@ -36,16 +36,16 @@ def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyDat
 
 
 def with_tests_of(instances: Instances, other: Instances) -> Instances:
-    """`instances`, tested on the test lists of `other`: the same ratings in the same folds, sampled at another ratio.
+    """Return `instances` with the test lists of `other`: the same ratings and folds, sampled at another ratio.
 
-    Every ratio draws its negatives anew, so a test negative of one may be a training negative of the other: those that
-    stand in the user's training or validation list are left out of the test list.
+    Every ratio draws its negatives anew, so a test negative of one may be a training negative of the other. Those in
+    the user's training or validation list are removed from the test list.
 
     Raises:
-        DataError: the two are not of the same items, users, folds and relevant test items.
+        DataError: the two differ in items, users, folds or relevant test items.
     """
     if instances.item_names is None or instances.item_names != other.item_names or instances.folds != other.folds:
-        raise DataError("test instances: expected sampled ratings of the same items and folds; make both anew")
+        raise DataError("test instances: expected sampled ratings with the same items and folds; make both anew")
     places = {name: place for place, name in enumerate(instances.topics)}
     if unknown := [name for name in other.topics if name not in places]:
         raise DataError(f"test instances: topic {unknown[0]} has no training lists; make both anew")
@@ -56,14 +56,14 @@ def with_tests_of(instances: Instances, other: Instances) -> Instances:
         test = replace(found, topics=names[found.topics])
         own = instances.split(fold, "test")
         if not np.array_equal(_relevant_pairs(test, instances), _relevant_pairs(own, instances)):
-            raise DataError(f"test instances: other relevant items in fold {fold}'s test part; make both anew")
+            raise DataError(f"test instances: fold {fold}'s test part has other relevant items; make both anew")
         seen = np.concatenate([_pairs(instances.split(fold, part), instances) for part in ("train", "validation")])
         splits[fold, "test"] = _kept(test, ~np.isin(_pairs(test, instances), seen))
     return replace(instances, splits=splits)
 
 
 def with_few_relevant(instances: Instances, count: int) -> Instances:
-    """`instances`, of whose test lists at most `count` relevant items are kept, drawn at random, and all others."""
+    """Return `instances` with at most `count` relevant items, drawn at random, per test list, and all other items."""
     splits: Mapping[tuple[int, str], Split] = {
         (fold, name): _with_few(split, instances, fold, count) if name == "test" else split
         for (fold, name), split in instances.splits.items()
@@ -86,7 +86,7 @@ def _kept(split: Split, kept: npt.NDArray[np.bool_]) -> Split:
 
 
 def _pairs(split: Split, instances: Instances) -> _Integers:
-    """A number for every topic and item of the lists."""
+    """Return a number for every topic and item of the lists."""
     pairs: _Integers = np.repeat(split.topics, split.sizes) * instances.item_count + split.items
     return pairs
 

@@ -1,4 +1,4 @@
-"""Runs a training job: fold by fold and seed by seed, each kept as a shard, put together at the end."""
+"""Run a training job by fold and seed; each training is kept as a shard, and all are joined at the end."""
 
 import itertools
 import json
@@ -32,18 +32,18 @@ from rankbound_study.vocabulary import HONEST
 
 
 def job_of(text: str) -> Job:
-    """The job of a JSON object: a method's if it names one."""
+    """Return the job of a JSON object: a method's if it names one."""
     return MethodJob.from_json(text) if "method" in parse_options(text) else TrainingJob.from_json(text)
 
 
 def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1, code: str = "") -> None:
     """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
 
-    `together` trainings take their steps together (the last digits depend on it). Those that an earlier, interrupted
-    run finished with the same options, data and `code` (its digest) are taken from its shards.
+    `together` trainings are trained as a group (the last digits depend on it). Trainings that an interrupted run
+    finished with the same options, data and `code` (its digest) are taken from its shards.
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
-    # Shards of another device or grouping have other last digits: a result holds only one kind.
+    # Shards of another device or grouping differ in the last digits: a result holds only one kind.
     decided = json.dumps({**asdict(job), "device": where.type, "together": together, "code": code}, sort_keys=True)
     with Shards(out, decided, inputs.paths()) as shards:
         _train_all(job, inputs, shards, where, together)
@@ -53,7 +53,7 @@ def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together:
 
 def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
     every = list(itertools.product(job.folds, job.seeds))
-    # Always the same groups, also after an interruption: who trains with whom decides the last digits.
+    # Always the same groups, also after an interruption: they determine the last digits.
     groups = [every[start : start + together] for start in range(0, len(every), together)]
     waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
@@ -68,7 +68,7 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
 
 
 def _read(job: Job, inputs: Inputs, device: torch.device) -> StudyData:
-    """The job's data: with the test lists that it asks for, or with pictures moved as it asks for."""
+    """Return the job's data, with its test lists or shifted pictures if it has any."""
     data = StudyData.read(inputs, device)
     if isinstance(job, TrainingJob):
         return as_tested(job, data, inputs.test_instances)
@@ -109,7 +109,7 @@ def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
 
 
 def _main_selection(job: Job) -> str:
-    """Whose predictions and weights are kept: the epoch that the protocol's tables show."""
+    """Return the selection whose predictions and weights are kept: that of the protocol's tables."""
     return "validation" if job.protocol == HONEST else "test"
 
 
@@ -120,7 +120,7 @@ def _assemble(job: Job, shards: Shards, out: Path) -> None:
     for name in weights:
         merged |= read_tensors(shards.path(name))
     write_tensors(merged, beside(out, WEIGHTS))
-    # The runs come last: who finds them finds all the rest.
+    # The runs come last: if they exist, all other files do.
     for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
         path = out if contract == "runs" else beside(out, f"{contract}.parquet")
         write_table(_concatenated(shards, contract, names), path, contract, metadata={"job": json.dumps(asdict(job))})

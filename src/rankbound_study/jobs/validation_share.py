@@ -1,4 +1,4 @@
-"""Validation lists that hold another share of each user's training ratings than the instances' own."""
+"""Validation lists with another share of each user's training ratings than the instances' own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,17 +14,17 @@ _Integers = npt.NDArray[np.int64]
 
 
 def with_validation_share(instances: Instances, share: float) -> Instances:
-    """`instances`, of whose training and validation items that share validates: of the relevant ones and of the others.
+    """Return `instances` with that share of training and validation items, relevant and other, in validation.
 
-    Each user's items of both parts are shuffled by a seed of the user and the fold and cut anew, so that of two shares
-    the smaller one's validation items are among the larger one's. Test lists stay.
+    Each user's items of both parts are shuffled by a seed of the user and the fold and split anew, so the validation
+    items of a smaller share are among those of a larger one. Test lists stay.
 
     Raises:
-        ConfigError: the instances are judged lists, whose folds have a validation part of their own.
+        ConfigError: the instances are judged lists, whose folds have a separate validation part.
         DataError: a user would keep nothing to train on.
     """
     if instances.nsr is None:
-        raise ConfigError(f"validation_share: {instances.dataset} is no data set of ratings")
+        raise ConfigError(f"validation_share: {instances.dataset} is not a data set of ratings")
     splits: Mapping[tuple[int, str], Split] = {
         key: split for fold in instances.folds for key, split in _cut(instances, fold, share).items()
     }
@@ -54,7 +54,7 @@ def _count(share: float, items: int, user: str) -> int:
     count = max(1, round(share * items))
     if count >= items:
         raise DataError(
-            f"validation_share: user {user} has {items} items alike to train on, and {count} would validate"
+            f"validation_share: user {user} has {items} items of one kind to train on, of which {count} would validate"
         )
     return count
 

@@ -1,4 +1,4 @@
-"""VGG16's published weights as safetensors: the one place where a file of pickled tensors is opened."""
+"""VGG16's published weights as safetensors; the only place that opens a file of pickled tensors."""
 
 import warnings
 from pathlib import Path
@@ -27,12 +27,12 @@ WHAT_IS_MISSING = (
 def convert_weights(raw: RawFile, out: Path) -> None:
     """Write the weights of torchvision's `vgg16-397923af.pth` to the safetensors file `out`.
 
-    The publisher ships a pickle, and a pickle can run any code while it is read. So its SHA-256 is compared first (by
-    `RawFile`), and then it goes through torch's restricted reader (`weights_only=True`), which builds nothing but
-    tensors and plain containers, and refuses everything else. What is left, names and shapes compared, is written in a
-    format that holds numbers only; nothing reads the pickle again.
+    The publisher ships a pickle, which can run any code when it is read. So its SHA-256 is compared first (by
+    `RawFile`); then torch's restricted reader (`weights_only=True`) builds only tensors and plain containers, and
+    refuses everything else. The result, after a check of names and shapes, is written in a format that holds only
+    numbers; nothing reads the pickle again.
 
-    Raises DataError for a content that is not VGG16's.
+    Raises DataError for content that is not VGG16's.
     """
     weights = read_pickled_tensors(Path(raw.path))
     try:
@@ -43,14 +43,14 @@ def convert_weights(raw: RawFile, out: Path) -> None:
 
 
 def read_pickled_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a state dictionary saved by torch, by name; DataError if the file holds anything else."""
+    """Return the tensors of a state dictionary saved by torch, by name; DataError if the file holds anything else."""
     try:
         with warnings.catch_warnings():
-            # Of other protocols of pickles: they are read or refused, and there is nothing to be done about them.
+            # Torch warns of other pickle protocols; they are read or refused either way.
             warnings.simplefilter("ignore")
             found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        # Of a damaged pickle even an assertion of torch's may fail: any of its errors says that the file is none.
+        # A damaged pickle may even fail an assertion of torch's: any error means that the file is unreadable.
         reason = str(error).partition("\n")[0][:200]
         raise DataError(f"{path}: not a readable file of tensors ({reason or type(error).__name__})") from error
     if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
@@ -59,9 +59,9 @@ def read_pickled_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def read_weights(path: Path) -> VGG16:
-    """The network of a file that `convert_weights` or `generate_weights` wrote; DataError names what does not fit."""
+    """Return the network of a file by `convert_weights` or `generate_weights`; DataError names what does not fit."""
     if not path.exists():
-        raise SourceError(f"{path}: there is no such file. {WHAT_IS_MISSING}")
+        raise SourceError(f"{path}: no such file. {WHAT_IS_MISSING}")
     try:
         return VGG16.of_weights(read_tensors(path))
     except ValueError as error:

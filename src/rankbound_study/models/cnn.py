@@ -14,9 +14,9 @@ POOLING = 2
 class RankCNN(nn.Module):
     """Convolutions, each with ReLU and 2 x 2 maximum pooling, then fully connected layers down to one score.
 
-    The defaults are the paper's: 3 to 6 and 6 to 16 channels with filters of 17 x 17, layers of 300 and 60. It names
-    neither padding nor stride; without padding, at stride 1, a side goes 100, 84, 42, 26, 13, so that 16 * 13 * 13 =
-    2704 values enter the layer of 300, and there are 862,589 parameters.
+    The defaults are the paper's: 3 to 6 and 6 to 16 channels with filters of 17 x 17, layers of 300 and 60. It states
+    neither padding nor stride; without padding, at stride 1, a side goes 100, 84, 42, 26, 13, so 16 * 13 * 13 = 2704
+    values enter the layer of 300, and there are 862,589 parameters.
 
     Args:
         side: height and width of the pictures.
@@ -52,30 +52,30 @@ class RankCNN(nn.Module):
 
     @property
     def n_features(self) -> int:
-        """Values of one picture: 30,000 of 3 x 100 x 100."""
+        """Return the number of values of a picture: 30,000 for 3 x 100 x 100."""
         return self.channels * self.side**2
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scores `(n,)` of pictures, flat `(n, n_features)`, channel by channel and row by row, or `(n, c, h, w)`."""
+        """Return scores `(n,)` of pictures, flat `(n, n_features)`, by channel and row, or `(n, c, h, w)`."""
         images = features.reshape(-1, self.channels, self.side, self.side)
         scores: Tensor = self.scores(self.convolutions(images).flatten(1))
         return scores
 
 
 class FrequencyConv2d(nn.Conv2d):
-    """A convolution without padding, at stride 1, by the Fourier transform: what `nn.Conv2d` gives, to rounding.
+    """A convolution without padding, at stride 1, by the Fourier transform; equals `nn.Conv2d` up to rounding.
 
-    On a processor, filters of 17 x 17 are ten times as fast as the direct sums are, most of all on the way back. A GPU
-    does those sums itself.
+    On a CPU, this is ten times as fast as direct sums for filters of 17 x 17, mostly in the backward pass. On a GPU,
+    direct sums are used.
     """
 
     def forward(self, images: Tensor) -> Tensor:
-        """Filtered `images` `(n, channels, h, w)`."""
+        """Return filtered `images` `(n, channels, h, w)`."""
         if images.device.type != "cpu":
             return super().forward(images)
         height, width = images.shape[-2:]
         below, beside = (size - filtered + 1 for size, filtered in zip((height, width), self.kernel_size, strict=True))
-        # One small matrix product for each frequency; the places that would wrap around are those that are cut off.
+        # One small matrix product per frequency; the positions that would wrap around are those that are cut off.
         values = torch.fft.rfft2(images).flatten(2).permute(2, 0, 1)
         filters = torch.fft.rfft2(self.weight, s=(height, width)).conj().flatten(2).permute(2, 1, 0)
         products = torch.bmm(values, filters).permute(1, 2, 0).reshape(len(images), -1, height, width // 2 + 1)

@@ -10,9 +10,9 @@ class MatrixFactorization(nn.Module):
     r"""Scores $p_t \cdot q_i$, without biases, from factors that start uniform around 0 (thesis sec. 4.1.1).
 
     Args:
-        n_topics, n_items: how many topics and items have factors.
+        n_topics, n_items: numbers of topics and items.
         factors: dimensions of $p_t$ and $q_i$.
-        spread: how far from 0 they start at most; the thesis has 0.01.
+        spread: largest absolute initial value; 0.01 in the thesis.
         generator: the source of the initial factors.
     """
 
@@ -29,7 +29,7 @@ class MatrixFactorization(nn.Module):
         self.items = nn.Parameter(_uniform(n_items, factors, spread, generator))
 
     def forward(self, topics: Tensor, items: Tensor) -> Tensor:
-        """Scores of pairs of `topics` and `items`, both `(n,)` indices: `(n,)`."""
+        """Return the scores of pairs of `topics` and `items`, both `(n,)` indices: `(n,)`."""
         return (self.topics.index_select(0, topics) * self.items.index_select(0, items)).sum(1)
 
 

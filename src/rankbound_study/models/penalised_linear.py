@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 _TOLERANCE = 1e-3
-"""Of the lasso's duality gap, as a share of the labels' sum of squares."""
+"""Tolerance of the lasso's duality gap, as a share of the labels' sum of squares."""
 
 
 def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Weights `(d,)` and bias `()` for each penalty, as a share of the features' mean squared norm, their variance.
+    """Yield weights `(d,)` and bias `()` per penalty, given as a share of the features' mean squared norm (variance).
 
     Exact, by one product of the features with themselves on their shorter side, and a Cholesky factor per penalty.
     `features` `(n, d)` are centred in place.
@@ -25,7 +25,7 @@ def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> 
     targets = (labels - labels.mean()).to(torch.float64)
     tall = features.shape[0] >= features.shape[1]
     product = (features.T @ features if tall else features @ features.T).to(torch.float64)
-    # Features that are the same in all rows have no variance: whatever the penalty, their weights are 0.
+    # Constant features have no variance: their weights are 0 for any penalty.
     scale = float(product.diagonal().sum()) or 1.0
     right = (features.T @ targets.to(features)).to(torch.float64) if tall else targets
     diagonal, shifted = product.diagonal().clone(), torch.empty_like(product)
@@ -37,10 +37,10 @@ def ridge_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> 
 
 
 def lasso_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Weights `(d,)` and bias `()` for each penalty, as a share of the least one that leaves no feature in.
+    """Yield weights `(d,)` and bias `()` per penalty, given as a share of the smallest one that leaves no feature in.
 
-    By coordinate descent (scikit-learn), each penalty from the solution of the one before. `features` `(n, d)` are
-    centred in place; fastest where their transpose is contiguous.
+    By coordinate descent (scikit-learn), each penalty starting from the previous solution. `features` `(n, d)` are
+    centred in place; fastest if their transpose is contiguous.
     """
     from sklearn.linear_model import enet_path  # type: ignore[import-untyped,unused-ignore]
 

@@ -1,4 +1,4 @@
-"""Pixels as a network reads them."""
+"""Scale pixels for a network."""
 
 from collections.abc import Sequence
 
@@ -12,12 +12,12 @@ CHANNELS = 3
 class PixelScale(nn.Module):
     r"""Bytes to single precision, channel by channel: $(x / 255 - m_c) / d_c$, of shape `(n, channels * h * w)`.
 
-    The default keeps 0 .. 1 (m = 0, d = 1). `of_pixels` takes means and deviations from the training part's pixels:
-    give it nothing else. They are buffers, so that saved weights carry them. Put it before a network:
+    The default keeps 0 .. 1 (m = 0, d = 1). `of_pixels` takes means and deviations from the training part's pixels;
+    pass no others. They are buffers, so saved weights include them. Put it before a network:
     `nn.Sequential(PixelScale(), MLP(30_000, (1000, 500, 100)))` reads rows of an images file as they are.
 
     Args:
-        widths: of rows that lack some of the pixels, how many belong to each channel; as many to each if not given.
+        widths: number of pixels of each channel, for rows that lack some pixels; equal numbers if not given.
     """
 
     mean: Tensor
@@ -39,10 +39,9 @@ class PixelScale(nn.Module):
 
     @classmethod
     def of_pixels(cls, pixels: Tensor, channels: int = CHANNELS, widths: Sequence[int] | None = None) -> "PixelScale":
-        """Means and standard deviations of `pixels` `(n, channels * h * w)`, bytes, over all pictures and places.
+        """Return the scale of `pixels` `(n, channels * h * w)`, bytes, over all pictures and places.
 
-        A channel that never changes, or of which there are no pixels, keeps the deviation 1. The sums are counts of
-        byte values: exact, in any order.
+        A constant or missing channel keeps the deviation 1. The sums are counts of byte values: exact, in any order.
         """
         means, deviations = [], []
         levels = torch.arange(LARGEST + 1, dtype=torch.float64) / LARGEST
@@ -55,7 +54,7 @@ class PixelScale(nn.Module):
         return cls(means, deviations, widths)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Scaled `pixels` `(n, channels * h * w)`, of the same shape, float32."""
+        """Return scaled `pixels` `(n, channels * h * w)`, of the same shape, float32."""
         if self._widths is not None:
             mean, deviation = (
                 each.repeat_interleave(self._widths.to(each.device)) for each in (self.mean, self.deviation)

@@ -1,4 +1,4 @@
-"""Features of one scale, as the first layer of a network."""
+"""Standardise features in the first layer of a network."""
 
 from torch import Tensor, nn
 
@@ -8,7 +8,7 @@ from rankbound.training.feature_scaling import Scaling
 class StandardScale(nn.Module):
     r"""Features $(x - m) / d$ with the means $m$ and deviations $d$ of training items; constant ones become 0.
 
-    Both are buffers, so that saved weights carry them.
+    Both are buffers, so saved weights include them.
     """
 
     shift: Tensor
@@ -21,10 +21,10 @@ class StandardScale(nn.Module):
 
     @classmethod
     def of_features(cls, features: Tensor) -> "StandardScale":
-        """The scale of `features` `(n, d)`: those of the training part, nothing else."""
+        """Return the scale of the training part's `features` `(n, d)`; pass no others."""
         fitted = Scaling.fitted("standard", features)
         return cls(fitted.shift, fitted.factor)
 
     def forward(self, features: Tensor) -> Tensor:
-        """Scaled `features` `(n, d)`, of the same shape."""
+        """Return scaled `features` `(n, d)`, of the same shape."""
         return (features - self.shift) * self.factor

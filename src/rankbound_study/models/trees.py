@@ -1,6 +1,6 @@
-"""Gradient-boosted trees and random forests, by LightGBM, over features of any kind, pictures too.
+"""Gradient-boosted trees and random forests, by LightGBM, over features of any kind, including pixels.
 
-Both grow tree by tree, and can be asked what they score after so many. One thread and fixed seeds: the same trees.
+Both grow tree by tree and give the scores after any number of trees. One thread and fixed seeds make them reproducible.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,32 +20,32 @@ from rankbound.texts import split_text
 FOREST = "random-forest"
 
 _VALUES = 4_000_000
-"""Values that are handed over at once, in double precision."""
+"""Number of values that are passed at once, in double precision."""
 
 _BIN_SAMPLE = 60_000_000
-"""Values from which the limits of the bins are taken, in double precision: of pictures, 2,000 rows of 30,000 pixels."""
+"""Number of values that determine the bins, in double precision: for pictures, 2,000 rows of 30,000 pixels."""
 
 _HISTOGRAMS = 512
-"""Megabytes for the histograms of leaves that may yet be split: each has 16 bytes for every bin of every feature."""
+"""Megabytes for the histograms of leaves that may be split: each has 16 bytes per bin and feature."""
 
 _WIDE = 4096
-"""Features from which on LightGBM should not look for those that are never set together: it takes for ever."""
+"""Number of features from which LightGBM's search for mutually exclusive features takes far too long."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Growth:
-    """How trees grow.
+    """Options for growing trees.
 
     Attributes:
         rounds: number of trees.
-        leaves: of one tree, at most.
-        min_rows: in a leaf, at least.
-        feature_share: of the features that each tree may use, drawn anew for every tree.
-        bins: values that a feature is rounded to.
+        leaves: largest number of leaves of a tree.
+        min_rows: smallest number of rows in a leaf.
+        feature_share: share of the features that each tree may use, drawn anew for every tree.
+        bins: number of values that a feature is rounded to.
         learning_rate: of boosting.
-        row_share: of the rows that each tree of a forest sees.
+        row_share: share of the rows for each tree of a forest.
     """
 
     rounds: int
@@ -57,7 +57,7 @@ class Growth:
     row_share: float = 0.632
 
     def parameters(self, kind: str, seed: int) -> dict[str, Any]:
-        """LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
+        """Return LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
         chosen: dict[str, Any] = {
             "num_leaves": self.leaves,
             "min_data_in_leaf": self.min_rows,
@@ -79,15 +79,16 @@ class Growth:
 
 
 class Trees:
-    """Trees that are grown one by one.
+    """Trees that grow one by one.
 
     Args:
         kind: `boosted-trees` or `random-forest`.
         loss: text of the loss. `squared` and `logistic` (of shares, 0 .. 1) and `LambdaRank` are LightGBM's own
-            objectives; any other ranking loss is boosted by its gradient and Hessian. A forest takes `squared`: means.
+            objectives; any other ranking loss is boosted by its gradient and Hessian. A forest requires `squared`: its
+            leaves are means.
         features: `(n_items, d)`, of all items.
-        rows: the items to learn from `(n,)`; labels and weights beside; `sizes` of their lists, for ranking losses.
-        watched: items whose scores `watched_scores` gives.
+        rows: the training items `(n,)`, with labels and weights, and the `sizes` of their lists for ranking losses.
+        watched: items whose scores `watched_scores` returns.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Trees:
 
         name = split_text(loss, "loss")[0]
         if kind == FOREST and name != SquaredLoss.name:
-            raise ValueError(f"loss: found {loss} for a forest, expected squared: its scores are means of its trees'")
+            raise ValueError(f"loss: found {loss} for a forest, expected squared: its scores are means over its trees")
         objective = _OBJECTIVES.get(name)
         parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
         width = features.shape[1]
@@ -115,7 +116,7 @@ class Trees:
         self._features = features
         self._fobj = None if objective else boosting_objective(loss)
         self._logistic = name == LogisticLoss.name
-        # Of a forest, LightGBM's raw scores are the sum over the trees.
+        # For a forest, LightGBM's raw scores are sums over the trees.
         self._raw = kind != FOREST
         data = lightgbm.Dataset(
             _sequence(features, rows), labels, weight=weights, group=sizes, params=parameters, free_raw_data=True
@@ -131,15 +132,15 @@ class Trees:
         self._booster.update(fobj=self._fobj)
 
     def training_scores(self) -> Tensor:
-        """The scores of the rows that are learnt from."""
+        """Return the scores of the training rows."""
         return self._heard(self._booster.eval_train)
 
     def watched_scores(self) -> Tensor:
-        """The scores of the watched items."""
+        """Return the scores of the watched items."""
         return self._heard(self._booster.eval_valid)
 
     def scores(self, items: Tensor, rounds: int) -> Tensor:
-        """The scores of items by the first so many trees."""
+        """Return the scores of items by the first `rounds` trees."""
         values = [
             self._booster.predict(
                 _rows(self._features, chunk), num_iteration=rounds, raw_score=self._raw, num_threads=1
@@ -149,12 +150,12 @@ class Trees:
         return torch.from_numpy(np.concatenate(values)) if values else torch.empty(0, dtype=torch.float64)
 
     def tensors(self, rounds: int) -> dict[str, Tensor]:
-        """The first so many trees as LightGBM's text, in bytes: `Booster(model_str=...)` reads it."""
+        """Return the first `rounds` trees as LightGBM's text, in bytes, readable by `Booster(model_str=...)`."""
         text = self._booster.model_to_string(num_iteration=rounds).encode()
         return {"lightgbm": torch.frombuffer(bytearray(text), dtype=torch.uint8)}
 
     def _heard(self, evaluate: Callable[..., Any]) -> Tensor:
-        """What the booster shows to a metric: its scores, of a logistic loss as probabilities."""
+        """Return the scores that the booster passes to a metric; probabilities for a logistic loss."""
         heard: list[Floats] = []
 
         def listen(predictions: Floats, data: Any) -> tuple[str, float, bool]:
@@ -170,7 +171,7 @@ _OBJECTIVES = {SquaredLoss.name: "regression", LogisticLoss.name: "cross_entropy
 
 
 def _sequence(features: Tensor, items: Tensor) -> Any:
-    """The rows `items` of `features` for LightGBM, which asks for a few at a time: there is no second copy of all."""
+    """Return the rows `items` of `features` for LightGBM, which reads a few at a time: no second copy of all."""
     import lightgbm
 
     class Rows(lightgbm.Sequence):  # type: ignore[misc,unused-ignore]

@@ -16,24 +16,23 @@ STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 WIDTH = 4096
 N_CLASSES = 1000
 POOLED = 7
-"""Side of the map that enters the first fully connected layer, whatever the picture's size."""
+"""Side of the map that enters the first fully connected layer, for any picture size."""
 
 INPUT_SIDE = 224
 """Side of the pictures that the published weights were trained on."""
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Of ImageNet's red, green and blue in 0 .. 1: the published weights expect pictures scaled by them."""
+"""ImageNet's red, green and blue in 0 .. 1: the weights expect pictures scaled by them."""
 
 _KERNEL, _CHANNELS = 3, 3
 _FIRST, _LAST = "classifier.0", "classifier.6"
 
 
 class VGG16(nn.Module):
-    """The features of pictures: what leaves the second fully connected layer, after its ReLU ("fc7").
+    """The features of pictures: the output of the second fully connected layer, after its ReLU ("fc7").
 
-    The paper says "4096 features extracted by the pretrained VGG", which fits two layers; it is the second one here,
-    the last before the 1000 classes, as is usual. Dropout, which only training has, is left out, and so are the
-    weights of the classes.
+    The paper says "4096 features extracted by the pretrained VGG", which fits two layers; this is the second, the last
+    before the 1000 classes, as is usual. Dropout, used only in training, and the weights of the classes are omitted.
 
     Args:
         stages: channels and number of convolutions before each pooling.
@@ -50,16 +49,16 @@ class VGG16(nn.Module):
                 before = channels
             layers.append(nn.MaxPool2d(2))
         self.features = nn.Sequential(*layers)
-        # Named by their places among torchvision's layers, of which ReLU and dropout stand between.
+        # Named by their positions among torchvision's layers, with ReLU and dropout in between.
         linear = {"0": nn.Linear(before * POOLED**2, width), "3": nn.Linear(width, width)}
         self.classifier = nn.ModuleDict(linear)
         self.smallest_side = 2 ** len(stages)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Tensor]) -> "VGG16":
-        """The network that `weights` fit, in evaluation mode, sharing their memory; ValueError names what does not fit.
+        """Return the network of `weights`, in evaluation mode, sharing their memory; ValueError if they do not fit.
 
-        Widths are read off the weights, so that small stand-ins work; `check_published` insists on the real ones.
+        Widths are inferred from the weights, so small stand-ins work; `check_published` requires the real ones.
         """
         with torch.device("meta"):
             model = cls(_stages_of(weights), _width_of(weights))
@@ -69,7 +68,7 @@ class VGG16(nn.Module):
         return model.eval().requires_grad_(False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Features `(n, width)` of `images` `(n, 3, h, w)`, scaled by MEAN and DEVIATION, sides from 32 on."""
+        """Return features `(n, width)` of `images` `(n, 3, h, w)`, scaled by MEAN and DEVIATION, sides from 32 on."""
         if images.dim() != 4 or images.shape[1] != _CHANNELS or min(images.shape[2:]) < self.smallest_side:
             raise ValueError(
                 f"images: found shape {tuple(images.shape)}, expected (n, {_CHANNELS}, h, w) with sides from "
@@ -92,7 +91,7 @@ def check_published(weights: Mapping[str, Tensor]) -> None:
 
 
 def imagenet_images(pixels: Tensor, side: int = INPUT_SIDE) -> Tensor:
-    """Pictures `(n, 3, h, w)` of bytes as the published weights expect them: enlarged to `side`, scaled."""
+    """Return pictures `(n, 3, h, w)` of bytes as the published weights expect them: enlarged to `side`, scaled."""
     images = pixels.to(torch.float32) / 255
     if images.shape[2:] != (side, side):
         images = functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
@@ -103,7 +102,7 @@ def imagenet_images(pixels: Tensor, side: int = INPUT_SIDE) -> Tensor:
 def _check_shapes(weights: Mapping[str, Tensor], expected: Mapping[str, tuple[int, ...]]) -> None:
     for name, shape in expected.items():
         if name not in weights:
-            raise ValueError(f"weights: {name!r} is missing, expected it with the shape {shape}")
+            raise ValueError(f"weights: {name!r} is missing, expected a tensor of shape {shape}")
         if tuple(weights[name].shape) != shape or weights[name].dtype != torch.float32:
             raise ValueError(
                 f"weights: {name!r} is {weights[name].dtype} of shape {tuple(weights[name].shape)}, "
@@ -112,7 +111,7 @@ def _check_shapes(weights: Mapping[str, Tensor], expected: Mapping[str, tuple[in
 
 
 def _stages_of(weights: Mapping[str, Tensor]) -> list[tuple[int, int]]:
-    """Stages as in STAGES, with the channels that the first convolution of each has in `weights`."""
+    """Return stages as in STAGES, with the channels of the first convolution of each in `weights`."""
     stages, place = [], 0
     for channels, count in STAGES:
         name = f"features.{place}.weight"

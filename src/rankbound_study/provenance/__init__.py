@@ -1,1 +1,1 @@
-"""Where results come from: a record of every step, a manifest of all of them, and checks of a folder against both."""
+"""Provenance of results: a record of every step, a manifest of all records, and checks of a folder against both."""

@@ -1,4 +1,4 @@
-"""Checksums of files, and which files of a results folder are results."""
+"""Checksums of files, and the choice of a results folder's files that are results."""
 
 import hashlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 RECORDS = "provenance"
 MANIFEST = "provenance.json"
 PAPER = "paper/"
-"""What is made from the manifest, and so cannot be in it."""
+"""Files made from the manifest, which it therefore cannot list."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,21 @@ class Checksum:
 
     @classmethod
     def of(cls, path: Path) -> "Checksum":
-        """Read the file (about a second for a gigabyte)."""
+        """Read the file (about a second per gigabyte) and return its checksum."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
             return cls(digest.hexdigest(), file.tell())
 
     def fits(self, path: Path) -> bool:
-        """Whether the file has this content; it is read only if its length does."""
+        """Return whether the file has this content; it is read only if its length matches."""
         return path.stat().st_size == self.bytes and Checksum.of(path) == self
 
 
 def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
-    """The files of a results folder, in a fixed order, relative to it, with slashes.
+    """Yield the files of a results folder, in a fixed order, relative to it, with slashes.
 
-    Left out is what is no result: provenance itself, costs (the folder `ignored`), hidden files and what killed steps
-    left, and folders inside that are results folders of their own.
+    Omitted are files that are not results: provenance, costs (the folder `ignored`), hidden files, leftovers of killed
+    steps, and nested folders that are results folders themselves.
     """
     for folder, names, files in os.walk(results):
         here = Path(folder)

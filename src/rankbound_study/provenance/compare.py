@@ -1,4 +1,4 @@
-"""Compares two results folders: which files have the same bytes, and how far apart the runs are where they have not."""
+"""Compare two results folders: which files have the same bytes, and how far the runs differ in the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ REPEATS = ("fold", "seed")
 
 @dataclass(frozen=True)
 class MetricDifference:
-    """How far the runs of two folders are apart in one metric.
+    """The differences between the runs of two folders in one metric.
 
     Attributes:
-        topic: the largest difference of one topic's score.
-        mean: the largest difference of a mean score over topics, folds and seeds: what tables show.
-        where: whose mean that is.
+        topic: the largest difference in a topic's score.
+        mean: the largest difference in a mean score over topics, folds and seeds, as in the tables.
+        where: the runs with that mean.
     """
 
     metric: str
@@ -35,7 +35,7 @@ class MetricDifference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two folders beside each other: files with the same bytes, with other bytes, of one folder alone; the runs."""
+    """The comparison of two folders: files with equal bytes, with other bytes, in one folder only; the runs."""
 
     same: tuple[str, ...]
     different: tuple[str, ...]
@@ -45,7 +45,7 @@ class Comparison:
     other_epochs: int
 
     def holds(self, tolerance: float | None) -> bool:
-        """Whether both have the same files with the same bytes; with a tolerance, whether means differ by no more."""
+        """Return whether all files have the same bytes or, given a tolerance, all means differ by no more than that."""
         if self.only_here or self.only_there:
             return False
         if tolerance is None:
@@ -54,10 +54,10 @@ class Comparison:
 
 
 def compare(here: Path, there: Path) -> Comparison:
-    """Compare two results folders. The paper, which tells where and when it was made, is left out.
+    """Compare two results folders, without the paper, which states where and when it was made.
 
     Raises:
-        DataError: the folders hold runs of different topics, or a file that is no table of runs.
+        DataError: the folders hold runs of different topics, or a file is not a table of runs.
     """
     ours, theirs = set(_files(here)), set(_files(there))
     both = sorted(ours & theirs)
@@ -86,15 +86,15 @@ def _is_run(path: str) -> bool:
 
 
 def _runs(here: list[Path], there: list[Path]) -> tuple[list[MetricDifference], int]:
-    """The differences of every metric, and how many runs picked another epoch."""
+    """Return the differences of every metric, and the number of runs with another epoch."""
     ours, theirs = _table(here), _table(there)
     metrics = [name for name, kind in ours.schema.items() if kind == pl.Float64 and name in theirs.columns]
     key = [name for name in ours.columns if name not in metrics and name != EPOCH]
     joined = ours.join(theirs, on=key, how="inner", nulls_equal=True, suffix="_there", validate="1:1")
     if not len(ours) == len(theirs) == len(joined):
         raise DataError(
-            f"the runs cannot be compared: {len(ours)} and {len(theirs)} rows, {len(joined)} of them about the same "
-            "topic in the same run; were both made with the same configuration?"
+            f"the runs cannot be compared: {len(ours)} and {len(theirs)} rows, {len(joined)} of them for the same "
+            "topic in the same run; check that both were made with the same configuration"
         )
     run = [name for name in key if name not in LIST]
     other = joined.group_by(run).agg((pl.col(EPOCH) != pl.col(f"{EPOCH}_there")).any())
@@ -112,7 +112,7 @@ def _table(paths: list[Path]) -> pl.DataFrame:
 
 
 def _distance(metric: str) -> pl.Expr:
-    """Of a topic; none where the metric is undefined in both folders."""
+    """Return the distance in a topic; null if the metric is undefined in both folders."""
     ours, theirs = pl.col(metric), pl.col(f"{metric}_there")
     return pl.when(ours.is_nan() & theirs.is_nan()).then(None).otherwise(ours - theirs)
 

@@ -1,4 +1,4 @@
-"""What this process is: the package's code, the libraries that it loaded, the machine under it."""
+"""Facts about this process: the code of the packages, the loaded libraries, the machine."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ COMPUTING = {
     "matplotlib": "matplotlib",
     "typst": "typst",
 }
-"""Libraries that have a say in results: the module's name, and its distribution's."""
+"""Libraries that affect results: the names of module and distribution."""
 
 SWITCHES = (
     "ATEN_CPU_CAPABILITY",
@@ -49,13 +49,13 @@ SWITCHES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """The package that ran.
+    """The code of a step.
 
     Attributes:
         version: of the package.
-        commit: of the git checkout that the package lies in; None outside of one.
-        modified: files of the package and the workflow that differ from that commit.
-        sha256: of the package's files, names and contents: the same code has the same one, with or without git.
+        commit: of the git checkout that contains the packages; None outside of one.
+        modified: files of the packages and the workflow that differ from that commit.
+        sha256: of the packages' files, names and contents: equal for the same code, with or without git.
     """
 
     version: str
@@ -66,15 +66,15 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a step ran on.
+    """The machine of a step.
 
     Attributes:
-        name: its name in the network, which tells a cluster's nodes apart.
+        name: its network name, which identifies a cluster's nodes.
         system: operating system and C library.
         processor: its model.
         instructions: the vector instructions that torch chose; empty if it was not loaded.
         cores: of the machine.
-        usable_cores: those that the process was allowed to use.
+        usable_cores: those available to the process.
         memory_gib: of the machine.
         gpus: those that the step used.
     """
@@ -90,13 +90,13 @@ class Machine:
 
 
 def code() -> Code:
-    """The package that is running."""
+    """Return the code of the running packages."""
     commit, modified = _checkout(*PACKAGES)
     return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(PACKAGES))
 
 
 def versions() -> dict[str, str]:
-    """Python, and those libraries of `COMPUTING` that are loaded."""
+    """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
     found = {"python": platform.python_version(), "rankbound": __version__}
     for module, name in COMPUTING.items():
         if module in sys.modules:
@@ -108,7 +108,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> Machine:
-    """This machine, as far as the system says."""
+    """Describe this machine, as far as the system reports it."""
     torch = sys.modules.get("torch")
     return Machine(
         name=platform.node(),
@@ -123,12 +123,12 @@ def machine() -> Machine:
 
 
 def switches() -> dict[str, str]:
-    """Those of `SWITCHES` that are set."""
+    """Return the variables of `SWITCHES` that are set."""
     return {name: os.environ[name] for name in SWITCHES if name in os.environ}
 
 
 def peak_memory() -> float | None:
-    """The most memory that this process had, in MiB; None where the system does not say."""
+    """Return the peak memory of this process in MiB; None if the system does not report it."""
     if sys.platform == "win32":
         return None
     import resource
@@ -138,9 +138,9 @@ def peak_memory() -> float | None:
 
 
 def _checkout(library: Path, study: Path) -> tuple[str | None, tuple[str, ...]]:
-    """The commit that the two packages' files belong to, and what was modified since.
+    """Return the commit of the two packages' files, and the files modified since.
 
-    A checkout around a virtual environment knows nothing of the packages in it: theirs is not its commit.
+    A checkout around a virtual environment does not contain the packages in it, so its commit is not theirs.
     """
     if not _git(library, "ls-files", "--error-unmatch", "_version.py"):
         return None, ()
@@ -150,8 +150,8 @@ def _checkout(library: Path, study: Path) -> tuple[str | None, tuple[str, ...]]:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """What git prints; nothing where it fails or is not there."""
-    # Without optional locks, steps that run side by side never wait for each other.
+    """Return git's output, or an empty text if it fails or is missing."""
+    # Without optional locks, simultaneous steps never wait for each other.
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
     try:
         result = subprocess.run(

@@ -1,7 +1,7 @@
-"""The manifest: one file that says of every file of a results folder which step made it from what.
+"""The manifest: one file that states, for every file of a results folder, which step made it from what.
 
-It is made of the records that the steps left, those that still fit the files, and of the configuration. It travels
-alone: a folder can be checked by it where no step has ever run.
+It combines the records that still match the files with the configuration. It is self-contained: a folder can be checked
+against it on a machine where no step has run.
 """
 
 import hashlib
@@ -32,15 +32,15 @@ SCHEMA = "rankbound.provenance/1"
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What is known of a results folder. Paths are relative to it, with slashes.
+    """The provenance of a results folder. Paths are relative to it, with slashes.
 
     Attributes:
         schema: `SCHEMA`.
         created: time in UTC, ISO 8601.
         config: the study's configuration.
-        code: the package that made the manifest; every step has its own.
-        steps: records, by when they started.
-        unrecorded: files whose making left no record.
+        code: the code that made the manifest; every step has its own.
+        steps: records, by start time.
+        unrecorded: files made without a record.
     """
 
     schema: str = SCHEMA
@@ -51,20 +51,20 @@ class Manifest:
     unrecorded: Mapping[str, Checksum]
 
     def makers(self) -> dict[str, Record]:
-        """The step that made a file, by the file."""
+        """Return the step that made each file, by file."""
         return {path: step for step in self.steps for path in step.outputs}
 
     def files(self) -> dict[str, Checksum]:
-        """Every file that is known, those of other folders too."""
+        """Return every known file, including those of other folders."""
         made = {path: checksum for step in self.steps for path, checksum in step.outputs.items()}
         return dict(self.unrecorded) | made
 
 
 def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
-    """Read the records in `results`, and take the checksums of files without one.
+    """Read the records in `results`, and compute the checksums of files without one.
 
     Raises:
-        DataError: a file is not what the last step that made it recorded.
+        DataError: a file differs from the record of the last step that made it.
     """
     found = [record for record in records_in(results) if not _is_later(record)]
     found.sort(key=lambda record: (record.started, sorted(record.outputs)))
@@ -85,7 +85,7 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Write it as JSON, a line for every step."""
+    """Write it as JSON, one line per step."""
     content = {**asdict(manifest), "steps": []}
     steps = ",\n".join(step.to_json() for step in manifest.steps)
     text = json.dumps(content, sort_keys=True, indent=1).replace('"steps": []', f'"steps": [\n{steps}\n ]')
@@ -97,7 +97,7 @@ def read_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
     Raises:
-        DataError: it is no such file.
+        DataError: the file is not a manifest.
     """
     content = read_json(path)
     found = content.get("schema") if isinstance(content, dict) else None
@@ -117,16 +117,16 @@ def read_manifest(path: Path) -> Manifest:
             },
         )
         if datetime.fromisoformat(manifest.created).tzinfo is None:
-            raise ValueError("created: a time without its zone")
+            raise ValueError("created: a time without a time zone")
         return manifest
     except WRONG as error:
         raise DataError(
-            f"{path}: no manifest ({error}): make it with `python -m rankbound_study provenance`"
+            f"{path}: not a manifest ({error}): make it with `python -m rankbound_study provenance`"
         ) from error
 
 
 def known_of(results: Path) -> Manifest:
-    """What is known of a folder: its manifest, and what steps recorded after it (the paper comes last).
+    """Return the provenance of a folder: its manifest, and later records (the paper comes last).
 
     Raises:
         DataError: there is neither a manifest nor a record.
@@ -137,7 +137,7 @@ def known_of(results: Path) -> Manifest:
         if not steps:
             raise DataError(
                 f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
-                "leaves them; for results without, `python -m rankbound_study provenance` takes the checksums of now"
+                "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
             )
         return Manifest(created=steps[0].started, config={}, code=steps[0].code, steps=steps, unrecorded={})
     manifest = read_manifest(path)
@@ -156,10 +156,10 @@ def known_of(results: Path) -> Manifest:
 
 
 def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str]) -> None:
-    """Compare the files of some folders in `results` with what the manifest knows of them.
+    """Compare the files of some folders in `results` with the manifest.
 
     Raises:
-        DataError: one has another content. Files that the manifest does not know, or that are not there, are no error.
+        DataError: a file has other content. Files that the manifest lacks, and missing files, are no error.
     """
     for path, checksum in manifest.files().items():
         file = results / path
@@ -170,24 +170,24 @@ def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str]) ->
 
 
 def records_in(results: Path) -> Iterator[Record]:
-    """The records that steps left in a results folder, in the order of their files' names."""
+    """Yield the records in a results folder, in the order of their file names."""
     for path in sorted((results / RECORDS).rglob("*.json")):
         if not path.name.startswith("."):
             yield read_record(path)
 
 
 def config_digest(config: Mapping[str, Any]) -> str:
-    """SHA-256 of a configuration's values, whatever the order of its keys."""
+    """Return the SHA-256 of a configuration's values, independent of the order of keys."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def restore_records(results: Path) -> int:
-    """Write the records that the manifest has and the folder has not, or others of the same files; returns how many.
+    """Write the records that only the manifest has, or has in another version; return their number.
 
-    The manifest travels alone, but the next one is made from records.
+    The manifest is self-contained, but the next one is made from records.
 
     Raises:
-        DataError: a record is named after a place outside of the folder.
+        DataError: a record's name points outside the folder.
     """
     count = 0
     for step in read_manifest(results / MANIFEST).steps:
@@ -204,19 +204,19 @@ def restore_records(results: Path) -> int:
 
 
 def costs_folder(config: Mapping[str, Any]) -> str:
-    """The folder of what steps cost, as a path in the results folder."""
+    """Return the folder of the steps' costs, relative to the results folder."""
     folders = config.get("pathvars") or {}
     costs, results = folders.get("benchmarks", "results/benchmarks"), folders.get("results", "results")
     return str(costs).removeprefix(f"{results}/")
 
 
 def seeds_of(steps: Sequence[Record]) -> list[int]:
-    """All seeds of these steps."""
+    """Return all seeds of these steps."""
     return sorted({seed for step in steps for seed in step.seeds})
 
 
 def _is_later(record: Record) -> bool:
-    """Whether it is about the manifest, or what is made from it."""
+    """Return whether the record is of the manifest or of something made from it."""
     return any(path == MANIFEST or path.startswith(PAPER) for path in record.outputs)
 
 
@@ -225,6 +225,6 @@ def _refuse_changed(results: Path, makers: Mapping[str, Record]) -> None:
         if (results / path).is_file() and not maker.outputs[path].fits(results / path):
             raise DataError(
                 f"{results / path}: its content is not what `python -m rankbound_study {maker.subcommand}` made and "
-                "recorded: delete it and run the step that makes it again (if it was made anew without a record: "
+                "recorded: delete it and run the step that makes it again (if it was remade without a record, "
                 f"delete {results / RECORDS / maker.name}.json)"
             )

@@ -1,4 +1,4 @@
-"""Records a step while it runs: the command line does so where RANKBOUND_PROVENANCE names a folder."""
+"""Record a step while it runs; the command line does this if RANKBOUND_PROVENANCE names a folder."""
 
 import argparse
 import json
@@ -20,14 +20,14 @@ from rankbound_study.provenance.records import WRONG, Attempt, Record, attempt_o
 UNFINISHED = ".unfinished"
 
 HIDDEN = ("run", "subcommand", "mirror")
-"""Arguments that say nothing of the result: where archives lie is decided by a checksum."""
+"""Arguments that do not affect the result: where archives are, since their checksums are compared."""
 
 
 @contextmanager
 def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
-    """Leave a record of what the block does under `folder`, which lies in the results folder.
+    """Leave a record of the block's step under `folder`, which is in the results folder.
 
-    Every step has its own file, named by its first output. A step that writes no file leaves none, and one that fails
+    Every step has a separate file, named after its first output. A step without output files leaves none; a failed step
     leaves a note of the attempt for the next one.
     """
     target = _target(arguments)
@@ -68,7 +68,7 @@ def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
 
 
 def _target(arguments: argparse.Namespace) -> Path | None:
-    """The file that names the step: its output, or the first one."""
+    """Return the file after which the record is named: the output, or the first one."""
     out = getattr(arguments, "out", None)
     if isinstance(out, list):
         out = out[0] if out else None
@@ -78,7 +78,7 @@ def _target(arguments: argparse.Namespace) -> Path | None:
 
 
 def _place(target: Path, results: Path) -> str:
-    """Where a file's record lies in the folder: as the file in the results folder, or else in the working folder."""
+    """Return the place of a file's record: that of the file in the results folder, or else in the working folder."""
     for base in (results, Path()):
         relative = Path(os.path.relpath(target, base))
         if ".." not in relative.parts and not relative.is_absolute():
@@ -92,7 +92,7 @@ def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:
     try:
         return tuple(attempt_of(one) for one in listed(read_json(note)))
     except (DataError, *WRONG):
-        # The step was killed while it wrote this, on a file system that does not keep its promises: nothing is known.
+        # The step was killed while it wrote this, on an unreliable file system: nothing is known of the attempt.
         return ()
 
 
@@ -110,7 +110,7 @@ def _paths(value: Any) -> list[Path]:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as JSON has it: options are JSON already."""
+    """Return an argument as JSON; options are JSON already."""
     if isinstance(value, str) and value.startswith("{"):
         try:
             return json.loads(value)
@@ -120,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def _seeds(value: Any) -> Iterator[int]:
-    """What stands under `seed` and `seeds`, however deep."""
+    """Yield the values under `seed` and `seeds`, at any depth."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if key in ("seed", "seeds"):

@@ -1,4 +1,4 @@
-"""The record of one step: what it read, made, ran and ran on. One JSON file each, written by the step itself."""
+"""The record of one step: its inputs, outputs, code and machine. The step writes it, as one JSON file."""
 
 import json
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from rankbound_study.provenance.facts import Code, Machine
 SCHEMA = "rankbound.step/1"
 
 WRONG = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""What reading something else than was expected ends in."""
+"""The errors of reading unexpected content."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """A try at a step that never ended: what it finished may be part of the result."""
+    """An attempt that did not finish; the result may include parts of it."""
 
     started: str
     machine: Machine
@@ -30,24 +30,24 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A step that ended well. Paths are relative to the results folder, with slashes.
+    """A step that succeeded. Paths are relative to the results folder, with slashes.
 
     Attributes:
         schema: `SCHEMA`.
-        name: of the record's file in the folder of records, without its ending: the step's first output.
+        name: of the record's file in the folder of records, without suffix: the step's first output.
         subcommand: of `python -m rankbound_study`.
-        arguments: its arguments but for files; options that are JSON as what they say.
+        arguments: its arguments except files; JSON options as their content.
         seeds: all seeds among the arguments.
-        inputs: the files that it was given.
+        inputs: the files that it read.
         outputs: the files that it made.
-        code: the package that ran.
-        versions: of the libraries that were loaded.
+        code: the code that ran.
+        versions: of the loaded libraries.
         switches: environment variables that choose instructions, threads or algorithms.
         machine: where it ran.
         started: time in UTC, ISO 8601.
-        seconds: how long it took.
-        peak_mib: the most memory that it had, if the system said.
-        attempts: earlier tries that were killed, or failed.
+        seconds: duration.
+        peak_mib: peak memory, if the system reports it.
+        attempts: earlier attempts that were killed or failed.
     """
 
     schema: str = SCHEMA
@@ -68,11 +68,11 @@ class Record:
 
     @property
     def ended(self) -> datetime:
-        """When the step ended."""
+        """The time when the step ended."""
         return datetime.fromisoformat(self.started) + timedelta(seconds=self.seconds)
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the record as one line."""
         return json.dumps(asdict(self), sort_keys=True)
 
 
@@ -80,13 +80,13 @@ def read_record(path: Path) -> Record:
     """Read a step's record.
 
     Raises:
-        DataError: it is no such file.
+        DataError: the file is not a record.
     """
     return record_of(read_json(path), path)
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; DataError says which file is none."""
+    """Return the content of a JSON file; DataError names the file if it is not JSON."""
     try:
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
@@ -94,10 +94,10 @@ def read_json(path: Path) -> Any:
 
 
 def record_of(content: Any, path: Path) -> Record:
-    """The record that JSON content from `path` holds; DataError if it holds none of this version."""
+    """Return the record in JSON content from `path`; DataError if it has none of this version."""
     found = content.get("schema") if isinstance(content, dict) else None
     if found != SCHEMA:
-        raise DataError(f"{path}: found the schema {found!r}, expected {SCHEMA!r}: run the step again that made it")
+        raise DataError(f"{path}: found the schema {found!r}, expected {SCHEMA!r}: repeat the step that made it")
     try:
         record = built(
             Record,
@@ -111,31 +111,31 @@ def record_of(content: Any, path: Path) -> Record:
             },
         )
         if record.ended.tzinfo is None:
-            raise ValueError("started: a time without its zone")
+            raise ValueError("started: a time without a time zone")
     except WRONG as error:
-        raise DataError(f"{path}: not a step's record ({error}): run the step again that made it") from error
+        raise DataError(f"{path}: not a step's record ({error}): repeat the step that made it") from error
     return record
 
 
 def attempt_of(content: Mapping[str, Any]) -> Attempt:
-    """An attempt of its JSON content; one of `WRONG` if it is none."""
+    """Return the attempt in JSON content; one of `WRONG` if it is none."""
     return built(Attempt, {**content, "machine": built(Machine, content["machine"])})
 
 
 def listed(content: Any) -> list[Any]:
-    """JSON content that is a list; TypeError if it is none."""
+    """Return JSON content that is a list; TypeError otherwise."""
     if not isinstance(content, list):
         raise TypeError(f"found {content!r}, expected a list")
     return content
 
 
 def checksums_of(content: Mapping[str, Any]) -> dict[str, Checksum]:
-    """Checksums by file, of their JSON content; one of `WRONG` if it is none."""
+    """Return checksums by file from JSON content; one of `WRONG` if it has none."""
     return {path: built(Checksum, one) for path, one in content.items()}
 
 
 def built(kind: type[T], content: Mapping[str, Any]) -> T:
-    """A dataclass of its JSON content: the same keys, values of their types, lists as tuples; one of `WRONG` if not."""
+    """Build a dataclass from JSON content with the same keys and types, lists as tuples; or raise one of `WRONG`."""
     types = get_type_hints(kind)
     if wrong := set(content).symmetric_difference(types):
         raise KeyError(f"{kind.__name__}: missing or unknown: {', '.join(sorted(wrong))}")
@@ -147,7 +147,7 @@ def built(kind: type[T], content: Mapping[str, Any]) -> T:
 
 
 def _is_of(value: Any, kind: Any) -> bool:
-    """Whether a value is of a type as this package's dataclasses have them."""
+    """Return whether a value has a type, as annotated in this package's dataclasses."""
     inner, origin = get_args(kind), get_origin(kind)
     if isinstance(kind, UnionType):
         return any(_is_of(value, one) for one in inner)

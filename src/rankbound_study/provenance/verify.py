@@ -1,4 +1,4 @@
-"""Checks a results folder against what is known of its making: has anything changed since?"""
+"""Check a results folder for changes since it was made."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, costs_folder, known_of
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "config")
-"""Kinds of findings that say that the folder is not what its provenance says."""
+"""Kinds of findings that are differences from the provenance."""
 
 OPEN = ("code", "unchecked", "unrecorded")
-"""Kinds that leave a question: another package than here, a file that is not here, one that no step recorded."""
+"""Kinds that cannot be decided: another package than here, a missing file, a file without a record."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as recorded: its kind (of `DIFFERS` or `OPEN`), what it is about, what was found."""
+    """A deviation from the record: its kind (of `DIFFERS` or `OPEN`), its subject, and what was found."""
 
     kind: str
     subject: str
@@ -27,14 +27,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What was checked, how much of it is as recorded, and what is not."""
+    """The result of a check: what was checked, how much is as recorded, and what is not."""
 
     manifest: Manifest
     checked: Mapping[str, int] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
     def holds(self, *, strict: bool) -> bool:
-        """Whether nothing differs; with `strict`, whether no question is open, either."""
+        """Return whether nothing differs and, with `strict`, nothing is undecided."""
         return not any(finding.kind in DIFFERS or strict for finding in self.findings)
 
 
@@ -43,10 +43,10 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Report:
 
     Args:
         results: a results folder, here or copied from elsewhere.
-        config: the configuration that it should be of; None: not checked.
+        config: its expected configuration; None: not checked.
 
     Raises:
-        DataError: nothing is known of the folder, or what is known cannot be read.
+        DataError: the folder has no provenance, or it cannot be read.
     """
     manifest = known_of(results)
     inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}
@@ -74,16 +74,16 @@ def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) ->
         if not (results / path).is_file():
             yield Finding("missing", path, maker)
         elif not checksum.fits(results / path):
-            yield Finding("changed", path, f"{maker}; the content is another one now")
+            yield Finding("changed", path, f"{maker}; its content has changed")
     for path in result_files(results, costs_folder(manifest.config)):
         if path not in inside and path.startswith(PAPER):
-            yield Finding("unchecked", path, f"made after {MANIFEST}, and the record of its making is not here")
+            yield Finding("unchecked", path, f"made after {MANIFEST}, and its record is missing")
         elif path not in inside:
             yield Finding("unknown", path, "no step made it")
 
 
 def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
-    """Files that steps read: those of other folders against the disk, all against the steps that made them."""
+    """Check files that steps read: those of other folders on disk, all against the steps that made them."""
     made = manifest.files()
     given: dict[str, set[Checksum]] = {}
     for step in manifest.steps:
@@ -92,23 +92,23 @@ def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
     for path, checksums in sorted(given.items()):
         (first, *others) = sorted(checksums, key=lambda one: one.sha256)
         if others or (path in made and made[path] != first):
-            yield Finding("chain", path, "steps read another content of it than the one that was recorded at last")
+            yield Finding("chain", path, "steps read other content than the last recorded one")
         elif path.startswith("../"):
             if not (results / path).is_file():
                 yield Finding("unchecked", path, "not here")
             elif not first.fits(results / path):
-                yield Finding("input", path, "the content is another one now")
+                yield Finding("input", path, "its content has changed")
 
 
 def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[Finding]:
     if config is None:
         return
     if not manifest.config:
-        yield Finding("unchecked", "configuration", f"none is recorded: {MANIFEST} has it, and is not there")
+        yield Finding("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
         return
     recorded, present = _flat(manifest.config), _flat(config)
     for key in sorted(set(recorded) | set(present)):
-        # Where archives were fetched from is no part of a study: their content is checked.
+        # The archives' origin is not part of a study: their content is checked.
         if key != "mirror" and recorded.get(key, _ABSENT) != present.get(key, _ABSENT):
             found, expected = present.get(key, "nothing"), recorded.get(key, "nothing")
             yield Finding("config", key, f"found {found}, recorded {expected}")
@@ -124,16 +124,16 @@ def _code(manifest: Manifest) -> Iterator[Finding]:
             by_code[(name, changed)] = by_code.get((name, changed), 0) + 1
     for (name, changed), count in by_code.items():
         steps = "1 step was" if count == 1 else f"{count} steps were"
-        yield Finding("code", name + changed, f"{steps} made by another package than the one here")
+        yield Finding("code", name + changed, f"{steps} made by another package than the installed one")
 
 
 def _unrecorded(manifest: Manifest) -> Iterator[Finding]:
     for path in sorted(manifest.unrecorded):
-        yield Finding("unrecorded", path, "its checksum is known, the step that made it is not")
+        yield Finding("unrecorded", path, "its checksum is known, but not the step that made it")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    """The keys of nested sections, joined by dots."""
+    """Flatten nested sections into keys joined by dots."""
     if not isinstance(value, Mapping) or not value:
         return {prefix: value}
     found: dict[str, Any] = {}

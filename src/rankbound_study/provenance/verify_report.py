@@ -1,4 +1,4 @@
-"""What checks of results found, for people and as JSON."""
+"""The findings of a check as text and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from rankbound_study.provenance.compare import Comparison
 
 SHOWN = 20
-"""Findings of one kind that are printed; `--json` has all."""
+"""Number of printed findings per kind; `--json` has all."""
 
 
 def report_text(report: Report, *, strict: bool, config_checked: bool) -> str:
-    """How much is as recorded, then a line for everything that is not, then the verdict."""
+    """Return the counts of what is as recorded, a line per deviation, and the verdict."""
     counts = report.checked
     manifest = report.manifest
     study = manifest.config.get("study", "unknown study")
@@ -30,7 +30,7 @@ def report_text(report: Report, *, strict: bool, config_checked: bool) -> str:
 
 
 def report_json(report: Report, *, strict: bool, config_checked: bool) -> str:
-    """The same as one JSON object."""
+    """Return the same as one JSON object."""
     return _json(
         {
             "holds": report.holds(strict=strict),
@@ -44,8 +44,8 @@ def report_json(report: Report, *, strict: bool, config_checked: bool) -> str:
 
 
 def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
-    """Files, then the largest differences of the runs, then the verdict."""
-    lines = [f"{len(comparison.same)} files have the same bytes, {len(comparison.different)} other bytes"]
+    """Return the files, the largest differences of the runs, and the verdict."""
+    lines = [f"{len(comparison.same)} files have the same bytes, {len(comparison.different)} differ"]
     for title, paths in (
         ("other bytes", comparison.different),
         ("only in the first folder", comparison.only_here),
@@ -53,7 +53,7 @@ def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
     ):
         lines += _cut([f"  {title}: {path}" for path in paths])
     if comparison.metrics:
-        lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean that is furthest apart"]
+        lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean with the largest difference"]
         rows = sorted(comparison.metrics, key=lambda one: -one.mean)
         lines += [f"{one.metric:<14}{one.topic:>12.2e}{one.mean:>12.2e}  {one.where}" for one in rows]
         lines.append(f"{comparison.other_epochs} runs picked another epoch")
@@ -62,7 +62,7 @@ def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
 
 
 def comparison_json(comparison: "Comparison", tolerance: float | None) -> str:
-    """The same as one JSON object."""
+    """Return the same as one JSON object."""
     return _json({"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)})
 
 
@@ -75,7 +75,7 @@ def _config_line(report: Report, checked: bool) -> str:
 
 def _listed(findings: Sequence[Finding]) -> list[str]:
     lines = []
-    for title, differs in (("differs:", True), ("open questions:", False)):
+    for title, differs in (("differs:", True), ("undecided:", False)):
         kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
         if kinds:
             lines += ["", title]

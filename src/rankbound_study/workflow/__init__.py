@@ -1,1 +1,1 @@
-"""The study's code and results beside Snakemake and DVC: digests of code, stages, current files."""
+"""The study under Snakemake and DVC: stages of dvc.yaml, files to mark as current, offline plots."""

@@ -1,7 +1,7 @@
-"""dvc.yaml from what the workflow makes: stages whose outputs are those of Snakemake's rules.
+"""Generate dvc.yaml: stages whose outputs are those of Snakemake's rules.
 
-DVC wants every output by name, and fails if one of them does not come. Which tables and which data there are depends on
-the configuration, so the file is written from it: Snakemake lists the files, this module gives each to a stage.
+DVC needs every output by name, and fails if one is missing. The configuration determines which tables and data exist,
+so the file is generated: Snakemake lists the files, this module assigns each to a stage.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,23 +16,23 @@ from rankbound_study.workflow.programs import SNAKEMAKE, run_program
 
 FILE = "dvc.yaml"
 LICENSED = "licensed"
-"""The remote of files that hold rows of licensed data, or pictures."""
+"""The remote of files with rows of licensed data, or pictures."""
 PICTURES = "pictures"
-"""The stage of what shows pictures of a data set: some figures, and the document with them."""
+"""The stage of outputs that show a data set's pictures: some figures, and the document with them."""
 
 CHECK = "python -m rankbound_study dvc-stages --check"
 WRITE = "python -m rankbound_study dvc-stages"
 
 _HEADER = f"""\
-# Written by `{WRITE}` from config.yaml: run it again when the configuration asks for other data or tables.
+# Written by `{WRITE}` from config.yaml: run it again when the configuration requests other data or tables.
 #
-# Versions of what the workflow makes. Each stage calls snakemake, which decides what has to run; every output persists,
-# because a stage that deleted its outputs first would make snakemake run everything again. What holds licensed rows or
-# pictures goes to a remote of its own; tables and metrics are small enough for git (cache: false): docs/dvc.md.
+# Versions of the workflow's outputs. Each stage calls snakemake, which decides what to run; every output persists,
+# because a stage that deleted its outputs first would make snakemake run everything again. Files with licensed rows or
+# pictures go to a separate remote; tables and metrics are small enough for git (cache: false): docs/dvc.md.
 """
-# The profile may name another configuration.
+# `profiles/default` may name another configuration.
 _CODE = ["Snakefile", "config.yaml", "profiles/default", "src/rankbound", "src/rankbound_study", "workflow"]
-# What trainings and figures read besides the instances, if it is made.
+# Data folders that trainings and figures read besides the instances, if they exist.
 _FEATURES = ("lists", "images", "features")
 
 
@@ -46,9 +46,9 @@ def write_stages(folder: Path) -> Path:
 
 
 def misfits(folder: Path) -> list[str]:
-    """What is wrong with the outputs in dvc.yaml, or lacks among the dependencies, one line each; [] if nothing is.
+    """Return what is wrong with the outputs or dependencies in dvc.yaml, one line each; [] if nothing is.
 
-    Its other settings (remotes, plots, commands) are the user's.
+    Its other settings (remotes, plots, commands) belong to the user.
     """
     expected = yaml.safe_load(stages_text(outputs_of_workflow(folder), folders_of(folder)))
     made, read = _outputs(expected), _dependencies(expected)
@@ -58,22 +58,22 @@ def misfits(folder: Path) -> list[str]:
     except FileNotFoundError:
         return [f"there is no {FILE}"]
     except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-        raise DataError(f"{folder / FILE} is no list of DVC stages ({error}); write it anew: {WRITE}") from error
+        raise DataError(f"{folder / FILE} is not a list of DVC stages ({error}); write it anew: {WRITE}") from error
     moved = [path for path in made if named.get(path, made[path]) != made[path]]
     return [
         *(f"{path} is made, but no stage names it" for path in made if path not in named),
-        *(f"{path} stands in the stage {named[path]}, but is not made" for path in named if path not in made),
-        *(f"{path} stands in the stage {named[path]} in the place of {made[path]}" for path in moved),
+        *(f"{path} is in the stage {named[path]}, but is not made" for path in named if path not in made),
+        *(f"{path} is in the stage {named[path]} instead of {made[path]}" for path in moved),
         *(f"the stage {stage} does not depend on {path}" for stage, path in sorted(read - depends)),
     ]
 
 
 def outputs_of_workflow(folder: Path) -> dict[str, bool]:
-    """Every file that the target `all` leads to, as Snakemake lists it: whether it has a record of it as current."""
+    """Return every file that the target `all` requires, and whether Snakemake has a record of it as current."""
     table = run_program([*SNAKEMAKE, "--summary", "--", "all"], folder)
     rows = [line.split("\t") for line in table.splitlines() if "\t" in line]
     columns = dict(zip(rows[0], range(len(rows[0])), strict=True))
-    # A file without a record has no log, either.
+    # A file without a record has no log either.
     return {
         row[columns["output_file"]]: row[columns["plan"]] == "no update" and row[columns["log-file(s)"]] != "-"
         for row in sorted(rows[1:])
@@ -81,13 +81,13 @@ def outputs_of_workflow(folder: Path) -> dict[str, bool]:
 
 
 def pictures_of(folder: Path) -> list[str]:
-    """The outputs in dvc.yaml that show pictures of a data set."""
+    """Return the outputs in dvc.yaml that show pictures of a data set."""
     stages = yaml.safe_load((folder / FILE).read_text(encoding="utf-8"))["stages"]
     return list(_paths(stages.get(PICTURES, {})))
 
 
 def folders_of(folder: Path) -> dict[str, str]:
-    """The folders of data and results that config.yaml names."""
+    """Return the folders of data and results that config.yaml names."""
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
         return {name: Path(config["pathvars"][name]).as_posix() for name in ("data", "results")}
@@ -96,7 +96,7 @@ def folders_of(folder: Path) -> dict[str, str]:
 
 
 def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
-    """The text of dvc.yaml for these files, each under one of the `data` and `results` folders."""
+    """Return the text of dvc.yaml for these files, each under one of the `data` and `results` folders."""
     outputs = list(outputs)
     pictured = any(shows_pictures(Path(path)) for path in outputs)
     outs: dict[str, dict[str, dict[str, Any]]] = {"data": {}, "tables": {}, "runs": {}, "paper": {}, PICTURES: {}}
@@ -109,12 +109,14 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
     stages = {
         "data": _stage("raw archives to the instances that training reads", "data", [], outs["data"]),
         "tables": _stage("score distributions over random orders", "tables", instances, outs["tables"]),
-        "runs": _stage("every training, and the controls", "runs", [*instances, *read, *outs["tables"]], outs["runs"]),
+        "runs": _stage("all trainings, and the controls", "runs", [*instances, *read, *outs["tables"]], outs["runs"]),
         "paper": _stage("tables, figures and the document", "all", [*outs["runs"], *read], outs["paper"]),
-        PICTURES: _stage("what shows licensed pictures", "all", [*outs["runs"], *read], outs[PICTURES]),
+        PICTURES: _stage(
+            "figures with licensed pictures, and the document", "all", [*outs["runs"], *read], outs[PICTURES]
+        ),
     }
-    # Other outputs need another dvc.yaml, which is told at once and not after an hour of training. What a network makes
-    # of pictures is no part of the target `data`, but it is as licensed as they are.
+    # Other outputs need another dvc.yaml; the check reports this at once, not after an hour of training. Features of
+    # pictures are not part of the target `data`, but as licensed as the pictures.
     features = [path for path in outputs if path.startswith(f"{data}/features/")]
     stages["data"]["cmd"] = [CHECK, f"snakemake {' '.join(['data', *features])} --cores all"]
     metrics = outs["paper"].get(f"{results}/metrics.json")
@@ -127,23 +129,23 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
 
 
 def shows_pictures(path: Path) -> bool:
-    """Whether a file is a figure with pictures of a data set."""
+    """Return whether a file is a figure with pictures of a data set."""
     from rankbound_study.figures import FIGURES
 
     return path.parent.name == "figures" and path.stem in FIGURES and FIGURES[path.stem].shows_pictures
 
 
 def _place(path: str, folders: Mapping[str, str], *, pictured: bool) -> tuple[str, str, dict[str, Any]]:
-    """The stage of a file, the out that it belongs to (itself or a folder), and the out's settings.
+    """Return the stage of a file, its out (the file itself or a folder), and the out's settings.
 
-    Outs have no outs inside, so that where some figures are `pictured`, each is an out of its own.
+    Outs cannot be nested, so if some figures are `pictured`, each is a separate out.
     """
     data, results = Path(folders["data"]), Path(folders["results"])
     file = Path(path)
     if file.is_relative_to(data) and len(file.relative_to(data).parts) > 1:
         return "data", (data / file.relative_to(data).parts[0]).as_posix(), {"remote": LICENSED}
     if not file.is_relative_to(results):
-        raise DataError(f"the workflow makes {path}, which lies in a folder of neither {data} nor {results}")
+        raise DataError(f"the workflow makes {path}, which is in a folder of neither {data} nor {results}")
     match file.relative_to(results).parts:
         case ("tables", "distributions", *_):
             return "tables", f"{results.as_posix()}/tables/distributions", {}
@@ -180,12 +182,12 @@ def _plots(results: str, outs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _outputs(content: Mapping[str, Any]) -> dict[str, str]:
-    """The stage of every output in the content of dvc.yaml."""
+    """Return the stage of every output in the content of dvc.yaml."""
     return {path: name for name, stage in content["stages"].items() for path in _paths(stage)}
 
 
 def _dependencies(content: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Every stage's name with each of its dependencies."""
+    """Return every stage's name with each of its dependencies."""
     return {(name, path) for name, stage in content["stages"].items() for path in stage["deps"]}
 
 
@@ -205,7 +207,7 @@ def _dumped(content: Mapping[str, Any]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Lists are indented below their key, as people write them."""
+    """Indents lists below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)

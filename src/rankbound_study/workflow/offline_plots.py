@@ -1,8 +1,8 @@
-"""Pages of `dvc plots` that open without a network.
+"""Make the pages of `dvc plots` work without a network.
 
-DVC's own page loads the three scripts that draw from a public server. The same scripts come with Snakemake, for its
-reports; a template of the page that holds them makes every page complete. It is written where it is used, as it has two
-megabytes that are not ours.
+DVC's own page loads its three plotting scripts from a public server. Snakemake includes the same scripts for its
+reports; a template with these makes every page complete. It is generated instead of committed: two megabytes of
+third-party code.
 """
 
 import importlib.util
@@ -13,12 +13,12 @@ from rankbound.io.atomic import atomic_path
 from rankbound_study.workflow.programs import run_program
 
 TEMPLATE = "offline_plots.html"
-"""Inside .dvc, where paths in DVC's configuration begin; git ignores it."""
+"""Path inside .dvc, relative to which DVC's configuration gives paths; git ignores it."""
 
 SCRIPTS = ("vega/vega.js", "vega-lite/vega-lite.js", "vega-embed/vega-embed.js")
-"""In the order in which a page loads them, each under its package's name in Snakemake's assets."""
+"""The scripts in the order in which a page loads them, by package name in Snakemake's assets."""
 
-# DVC puts its plots, and a tag that reloads the page if it is asked to, in the place of the names in braces.
+# DVC replaces the names in braces with its plots, and with a tag that reloads the page if requested.
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en">
@@ -37,10 +37,10 @@ _PAGE = """\
 
 
 def make_plots_offline(folder: Path) -> Path:
-    """Write the template into `folder`/.dvc, and tell DVC to use it in this checkout; returns its path.
+    """Write the template into `folder`/.dvc, make DVC use it in this checkout, and return its path.
 
     Raises:
-        DataError: `folder` is no checkout with DVC, or the scripts are not where Snakemake has them.
+        DataError: `folder` is not a checkout with DVC, or Snakemake does not have the scripts.
     """
     if not (folder / ".dvc").is_dir():
         raise DataError(
@@ -55,19 +55,19 @@ def make_plots_offline(folder: Path) -> Path:
 
 
 def scripts_of_snakemake() -> list[str]:
-    """The texts of vega, vega-lite and vega-embed; DataError if this Snakemake does not have them."""
+    """Return the texts of vega, vega-lite and vega-embed; DataError if this Snakemake does not have them."""
     found = importlib.util.find_spec("snakemake")
     if found is None or found.origin is None:
         raise DataError("snakemake is not installed: `pip install -e '.[study]'` in the clone")
     files = [Path(found.origin).parent / "assets/data" / name for name in SCRIPTS]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
-        raise DataError(f"this version of snakemake comes without {', '.join(missing)}: 9.27 has them")
+        raise DataError(f"this version of snakemake lacks {', '.join(missing)}: 9.27 has them")
     return [file.read_text(encoding="utf-8") for file in files]
 
 
 def page_template(scripts: list[str]) -> str:
-    """DVC's page with these scripts inside."""
-    # Inside a page, its own closing tag would end a script.
+    """Return DVC's page with these scripts inside."""
+    # A script's own closing tag would end it inside a page.
     harmless = [script.replace("</script", "<\\/script") for script in scripts]
     return _PAGE % "\n".join(f"<script>\n{script}\n</script>" for script in harmless)

@@ -1,4 +1,4 @@
-"""Running the workflow's programs, snakemake and dvc, with the Python that runs us."""
+"""Run the workflow's programs, snakemake and dvc, with the current Python."""
 
 import os
 import subprocess
@@ -9,22 +9,22 @@ from pathlib import Path
 from rankbound.errors import DataError
 
 SNAKEMAKE = ("snakemake", "--profile", "none", "--cores", "1", "--quiet", "all")
-"""Without a profile of the user's, which may name another configuration; the workflow's own counts."""
+"""Snakemake without the user's own profile, which may name another configuration; the workflow's profile applies."""
 
 TAIL = 15
-"""Lines of a failed program's output that are shown."""
+"""Number of lines shown from a failed program's output."""
 
 
 def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """What a program (`["dvc", "status", "--json"]`) prints when it runs in `folder`.
+    """Return the output of a program (`["dvc", "status", "--json"]`) that runs in `folder`.
 
     Args:
         command: a Python module that runs as a program, and its arguments.
         folder: where it runs.
-        environment: variables besides our own.
+        environment: variables in addition to the current ones.
 
     Raises:
-        DataError: it failed; the text ends with the last lines of what it said.
+        DataError: it failed; the text ends with the last lines of its output.
     """
     result = subprocess.run(
         [sys.executable, "-m", *command],

@@ -1,7 +1,7 @@
-"""Making files that DVC brought current for Snakemake.
+"""Mark files that DVC restored as current for Snakemake.
 
-A pull gives files arbitrary times and no record of how they were made, so Snakemake would make everything again. If DVC
-finds every file as its lock file says, they are current by content, and Snakemake may be told so.
+A pull gives files arbitrary times and no record of how they were made, so Snakemake would make everything again. If
+every file matches DVC's lock file, all are current by content, and Snakemake can record them as such.
 """
 
 import json
@@ -17,39 +17,39 @@ from rankbound_study.workflow.programs import SNAKEMAKE, run_program
 
 LOCK = "dvc.lock"
 SHOWN = 10
-"""Differing files that are named; of more, the rest is counted."""
+"""Number of differing files that are named; further ones are counted."""
 
 _NOT_IN_CACHE = " is not in cache"
-"""What DVC says of files that were made here: it has not looked at their content then."""
+"""DVC's remark on files that were made here; it has not compared their content then."""
 
-_RAW_REASON = "another archive with the same content is accepted only where snakemake made data/ from it"
+_RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
 
 
 def settle(folder: Path) -> list[str]:
     """Record every file of the workflow in `folder` as made by its present rules, code and configuration.
 
-    Raw archives may differ from the lock file's where Snakemake itself finds that the data were made from them: a
-    publisher's and a mirror's need not have the same bytes. What shows licensed pictures may be missing: it is made of
-    the rest in a minute.
+    Raw archives may differ from the lock file's if Snakemake itself made the data from them: those of a publisher and a
+    mirror may differ in their bytes. Outputs that show licensed pictures may be missing: they are made from the rest in
+    a minute.
 
     Returns:
-        What is missing of it, for Snakemake to make.
+        The missing outputs, for Snakemake to make.
 
     Raises:
-        DataError: DVC finds a file or a dependency that differs from dvc.lock, or there are outputs that it knows
-            nothing of; nothing has been touched then. Or one of the two programs failed.
+        DataError: a file or dependency differs from dvc.lock, there are outputs unknown to DVC, or one of the two
+            programs failed. In the first two cases nothing has been changed.
     """
     if not (folder / LOCK).is_file():
         raise DataError(f"nothing was touched: {folder.resolve()} has no {LOCK}, so nothing was recorded: `dvc repro`")
     _refuse("the package that runs is not the one in this folder", _other_package(folder), "pip install -e .")
-    _refuse("dvc.yaml does not fit config.yaml, so that dvc cannot vouch for every file", misfits(folder), WRITE)
+    _refuse("dvc.yaml does not match config.yaml, so dvc cannot check every file", misfits(folder), WRITE)
     missing = [path for path in pictures_of(folder) if not (folder / path).exists()]
     _refuse(
-        f"these are not what {LOCK} says, so that steps may be out of date",
+        f"these differ from {LOCK}, so steps may be out of date",
         _differences(folder, missing),
-        "bring them back with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`",
+        "restore them with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`",
     )
-    # --forceall: also what looks current by its time alone gets a record of its inputs' checksums and options.
+    # --forceall: outputs that are current by time alone also get a record of their inputs' checksums and options.
     run_program([*SNAKEMAKE, "--touch", "--forceall", "--", "all"], folder)
     return missing
 
@@ -61,7 +61,7 @@ def _refuse(what: str, problems: Sequence[str], remedy: str) -> None:
 
 
 def _other_package(folder: Path) -> list[str]:
-    """Files of the running packages that the checkout, which DVC looks at, does not have in the same bytes."""
+    """Return files of the running packages that differ from the checkout, which DVC compares."""
     own = folder.resolve() / "src"
     if own == SOURCES.resolve():
         return []
@@ -85,8 +85,8 @@ def _same_bytes(first: Path, second: Path) -> bool:
 
 
 def _differences(folder: Path, missing: Sequence[str]) -> list[str]:
-    """What DVC finds changed but for what may be missing, one line each, with the files inside a changed folder."""
-    # A fresh cache of checksums: DVC's own goes by a file's size and time, and misses a damage that kept both.
+    """Return DVC's differences, one line each, with the files inside a changed folder, except those in `missing`."""
+    # A fresh cache of checksums: DVC's own goes by size and time, and misses damage that preserves both.
     with tempfile.TemporaryDirectory() as cache:
         fresh = {"DVC_SITE_CACHE_DIR": cache}
         changes = _changes(_json(["dvc", "status", "--json"], folder, fresh))
@@ -110,7 +110,7 @@ def _differences(folder: Path, missing: Sequence[str]) -> list[str]:
 
 
 def _as_locked(folder: Path, path: str, cache: str) -> bool:
-    """Whether an output's content is what the lock file says; DVC's commands only tell of what it has a copy of."""
+    """Return whether an output matches the lock file; DVC's commands only report outputs that it has a copy of."""
     from dvc.repo import Repo  # type: ignore[import-untyped]
 
     with Repo(str(folder.resolve()), config={"core": {"site_cache_dir": cache}}) as repo:
@@ -128,7 +128,7 @@ def _json(command: Sequence[str], folder: Path, environment: Mapping[str, str]) 
 
 
 def _changes(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What `dvc status` reports: a path (or the stage, where a command changed), and a line about it."""
+    """Yield the differences of `dvc status`: a path (or the stage, if a command changed), and a line about it."""
     for stage, changes in status.items():
         for change in changes:
             if isinstance(change, str):
@@ -139,12 +139,12 @@ def _changes(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _names(paths: Any) -> list[str]:
-    """File names of one kind of difference; DVC gives a renamed file as its old and new name."""
+    """Return the file names of one kind of difference; DVC gives a renamed file as its old and new name."""
     return [str(one["new"] if isinstance(one, dict) else one) for one in paths] if isinstance(paths, list) else []
 
 
 def _made_from(folder: Path, raw: str) -> bool:
-    """Whether Snakemake, by its own records, made what is derived from the raw archives here, from these."""
+    """Return whether Snakemake's records say that it made the derived data here, from these raw archives."""
     made = {Path(path): current for path, current in outputs_of_workflow(folder).items()}
     return all(
         current
