@@ -17,7 +17,7 @@ RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `python -m rankbound_study ARGUMENTS`; the exit status is that of `rankbound.cli.run`."""
-    names = sorted(one.name for one in iter_modules(commands.__path__) if not one.name.startswith("_"))
+    names = sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
     parser = build_parser(
         "python -m rankbound_study",
         "The steps of the study, from raw archives to the document. Snakemake runs them all: `snakemake --cores 2`.",

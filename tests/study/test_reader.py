@@ -186,7 +186,7 @@ def test_sampled_items_map_back_to_movies(tmp_path: Path) -> None:
 
 def test_folds_made_with_other_options_are_refused(tmp_path: Path) -> None:
     ratings = write_ratings(tmp_path)
-    message = r"folds\.parquet: the folds were made with min_relevant 10, but the options say 9: make the folds anew"
+    message = r"folds\.parquet: the folds were made with min_relevant 10, but the options have 9: make the folds anew"
     with pytest.raises(DataError, match=message):
         sampled_ratings(ratings, min_relevant=9)
 

@@ -9,7 +9,7 @@ SELECTION = {
     "nsr": "negative sampling ratio of the test part",
     "nsr_train": "negative sampling ratio of the training part",
     "model": "model",
-    "options": "options, as the table has them",
+    "options": "options, as in the table",
     "loss": "loss",
     "bounding": "bounding",
     "selection": "the part that selected the epoch: validation, test or last",
@@ -28,5 +28,5 @@ def add_selection_flags(parser: argparse.ArgumentParser, title: str) -> "argpars
 
 def given_selection(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the flags that were set, by key."""
-    found = {key: getattr(arguments, f"key_{key}") for key in SELECTION}
-    return {key: value for key, value in found.items() if value is not None}
+    flags = {key: getattr(arguments, f"key_{key}") for key in SELECTION}
+    return {key: value for key, value in flags.items() if value is not None}

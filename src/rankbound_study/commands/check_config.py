@@ -1,4 +1,4 @@
-"""The step `check-config`: say whether a study's configuration is valid."""
+"""The step `check-config`: validate a study's configuration."""
 
 import argparse
 from collections.abc import Sequence

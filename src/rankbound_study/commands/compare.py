@@ -34,7 +34,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for side in ("a", "b"):
         group.add_argument(
-            f"--{side}", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=f"of {side.upper()} alone"
+            f"--{side}",
+            nargs="+",
+            action="extend",
+            default=[],
+            metavar="KEY=VALUE",
+            help=f"applies to {side.upper()} only",
         )
 
 

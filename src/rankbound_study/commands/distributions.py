@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
     with tqdm(total=len(pairs), desc=arguments.metric, unit="table", disable=None) as bar:
         try:
             distributions = score_distributions(arguments.metric, pairs, done=bar.update, **options)
-            tables = DistributionTables.collect(one.binned() for one in distributions)
+            tables = DistributionTables.collect(distribution.binned() for distribution in distributions)
         except ValueError as error:
             raise ConfigError(str(error)) from error
     write_distributions(tables, arguments.out)

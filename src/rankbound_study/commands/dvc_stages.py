@@ -27,6 +27,6 @@ def run(arguments: argparse.Namespace) -> None:
     if not arguments.check:
         print(f"written: {write_stages(arguments.folder)}")
         return
-    found = misfits(arguments.folder)
-    if found:
-        raise ConfigError("\n  ".join(["dvc.yaml does not match config.yaml:", *found, f"write it anew: {WRITE}"]))
+    problems = misfits(arguments.folder)
+    if problems:
+        raise ConfigError("\n  ".join(["dvc.yaml does not match config.yaml:", *problems, f"write it anew: {WRITE}"]))

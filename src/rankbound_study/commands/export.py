@@ -62,23 +62,23 @@ def run(arguments: argparse.Namespace) -> None:
         from rankbound_study.export.trec_folder import export
         from rankbound_study.results.selection import parse_choice
     choice = parse_choice([f"{key}={value}" for key, value in given_selection(arguments).items()], "flag")
-    print(_told(export(arguments.results, arguments.data, arguments.out_dir, choice, space), arguments.out_dir))
+    print(_summary(export(arguments.results, arguments.data, arguments.out_dir, choice, space), arguments.out_dir))
 
 
-def _told(exported: "Exported", out: Path) -> str:
+def _summary(exported: "Exported", out: Path) -> str:
     from rankbound_study.export.checked import METRICS, TOLERANCE
     from rankbound_study.export.trec_folder import INDEX
 
-    index, found = exported.index, exported.agreement
+    index, agreement = exported.index, exported.agreement
     tied, metrics = int(index["tied_topics"].sum()), ", ".join(METRICS)
     compared = f"{metrics} of all lists are those of the study's runs"
-    if found.differing:
+    if agreement.differing:
         compared = (
-            f"{metrics} of {found.differing} lists differ from those of the study's runs by more than {TOLERANCE:g}, "
-            f"at most {found.most:.2g}: scores are kept in single precision, which creates some ties"
+            f"{metrics} of {agreement.differing} lists differ from those of the study's runs by more than "
+            f"{TOLERANCE:g}, at most {agreement.most:.2g}: scores are kept in single precision, which creates some ties"
         )
     return (
         f"wrote {len(index)} runs and {index['qrels'].n_unique()} qrels to {out}; {out / INDEX} lists them\n"
-        f"{tied} of {found.lists} lists have tied scores: `rankbound evaluate` takes the mean over their orders, "
+        f"{tied} of {agreement.lists} lists have tied scores: `rankbound evaluate` takes the mean over their orders, "
         f"trec_eval orders them by name\n{compared}"
     )

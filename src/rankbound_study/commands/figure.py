@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-SUMMARY = "Draw a figure as SVG and PDF, from the runs table or (closed forms) from the library alone"
+SUMMARY = "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library"
 EXAMPLES = """\
   python -m rankbound_study figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
   python -m rankbound_study figure figure_5_2 --runs results/runs.parquet --out results/figures/figure_5_2.svg

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples from the library alone"
+SUMMARY = "Make a table: 5.1 and neural_1 to neural_3 from the runs table, the worked examples only from the library"
 EXAMPLES = """\
   python -m rankbound_study table table_5_1 --runs results/runs.parquet --out-dir results/tables \\
       --metrics results/metrics.json

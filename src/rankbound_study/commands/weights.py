@@ -16,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--raw", type=Path, metavar="FILE", help="the publisher's file (vgg16 only)")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the safetensors file to write")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the stand-in (default 0)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed of the stand-in (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -47,11 +47,11 @@ def config_files(workflow: Any) -> list[Path]:
     Snakemake lists those of the command line first, although they take precedence; --replace-workflow-config uses only
     them.
     """
-    given = [Path(file) for file in workflow.overwrite_configfiles or []]
-    if given and workflow.config_settings.replace_workflow_config:
-        return given
-    own = [Path(file) for file in workflow.configfiles if Path(file) not in given]
-    return [*own, *given]
+    command_line = [Path(file) for file in workflow.overwrite_configfiles or []]
+    if command_line and workflow.config_settings.replace_workflow_config:
+        return command_line
+    own = [Path(file) for file in workflow.configfiles if Path(file) not in command_line]
+    return [*own, *command_line]
 
 
 def load_schema(path: Path) -> dict[str, Any]:

@@ -150,7 +150,9 @@ class CodeDigests:
             digest=hashlib.sha256(ast.dump(tree).encode()).hexdigest(),
             names=frozenset(word for text in texts if _NAMING.fullmatch(text) for word in _WORD.findall(text)),
             data=sorted(text for text in texts if text.endswith((".csv", ".json")) and self._data_file(text).is_file()),
-            public=sorted({self._public[one] for one in _library_attributes(tree) if one in self._public}),
+            public=sorted(
+                {self._public[attribute] for attribute in _library_attributes(tree) if attribute in self._public}
+            ),
         )
 
     def _tree(self, name: str) -> ast.Module:
@@ -169,7 +171,7 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     """Remove docstrings, including those of attributes, from the tree."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [one for one in node.body if not _is_text(one)]
+            node.body = [statement for statement in node.body if not _is_text(statement)]
     return tree
 
 
@@ -180,7 +182,7 @@ def _is_text(statement: ast.stmt) -> bool:
 
 def _names_given(tree: ast.Module) -> Iterator[str]:
     """Yield the texts that the classes of a module have as their `name`."""
-    for statement in (one for node in tree.body if isinstance(node, ast.ClassDef) for one in node.body):
+    for statement in (member for node in tree.body if isinstance(node, ast.ClassDef) for member in node.body):
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         value = getattr(statement, "value", None)
         if [getattr(target, "id", "") for target in targets] == ["name"] and isinstance(value, ast.Constant):
@@ -190,7 +192,7 @@ def _names_given(tree: ast.Module) -> Iterator[str]:
 def _library_attributes(tree: ast.Module) -> frozenset[str]:
     """Return the attributes of the library that a module uses (`import rankbound as rb`)."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    aliases = {one.asname or one.name for node in imports for one in node.names if one.name == LIBRARY}
+    aliases = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == LIBRARY}
     return frozenset(
         node.attr
         for node in ast.walk(tree)

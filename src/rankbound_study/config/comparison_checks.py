@@ -61,9 +61,9 @@ def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
                     yield (*path, "methods", base), f"{message}: give it another name"
         yield from _feature_counts(path, section)
         yield from _shifts(path, section, defined)
-        found = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
+        instances = [defined[dataset] for dataset in section["datasets"] if dataset in defined]
         for method, own in section["methods"].items():
-            yield from _method((*path, "methods", method), section, own, found)
+            yield from _method((*path, "methods", method), section, own, instances)
 
 
 def _folds_that_are_there(

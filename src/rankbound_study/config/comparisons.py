@@ -85,7 +85,7 @@ def method_options(section: Mapping[str, Any], instances: Instances, method: str
 def method_settings(section: Mapping[str, Any], method: Mapping[str, Any]) -> dict[str, Any]:
     """Return the trainer's settings, and the feature count and shift if the method has them."""
     seen = {"features": method["features"]} if "features" in method else {}
-    moved = {"shift": found} if (found := _merged_settings(section, method).get("shift")) is not None else {}
+    moved = {"shift": shift} if (shift := _merged_settings(section, method).get("shift")) is not None else {}
     return {**_trainer_settings(section, method), **seen, **moved}
 
 

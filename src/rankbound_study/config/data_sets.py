@@ -56,13 +56,13 @@ class Instances:
 
 def defined_instances(config: Mapping[str, Any]) -> dict[str, Instances]:
     """Return every data set that the configuration defines, as training reads it, by name."""
-    made = [
-        one
+    defined = [
+        instances
         for kind in KINDS
         for source, section in (config.get(kind) or {}).items()
-        for one in _instances_of(kind, source, section)
+        for instances in _instances_of(kind, source, section)
     ]
-    return {one.name: one for one in made}
+    return {instances.name: instances for instances in defined}
 
 
 def converted_path(kind: str, source: str) -> str:

@@ -53,7 +53,7 @@ class Variant:
     @property
     def instances(self) -> tuple[str, ...]:
         """All data sets that it reads."""
-        others = [other for one in self.datasets if (other := self.tested_on(one))]
+        others = [other for dataset in self.datasets if (other := self.tested_on(dataset))]
         return tuple(dict.fromkeys([*self.datasets, *others]))
 
     def tested_on(self, dataset: str) -> str | None:

@@ -175,7 +175,10 @@ class Steps:
         """Return the experiments that are measured like the study, each with its data sets."""
         instances = self.study.varied_instances
         ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
-        named = {name: [(instances[one].dataset, instances[one].nsr) for one in sets] for name, sets in ran.items()}
+        named = {
+            name: [(instances[data_set].dataset, instances[data_set].nsr) for data_set in sets]
+            for name, sets in ran.items()
+        }
         return as_json({"study": self.config["study"], "experiments": named})
 
     def study_options(self, wildcards: Any) -> str:
@@ -187,7 +190,11 @@ class Steps:
 
     def _compared(self, wildcards: Any) -> dict[str, Any]:
         names = (wildcards.instances, wildcards.model, wildcards.loss)
-        job = next(one for one in self.study.compared if (one.instances.name, one.method, one.loss) == names)
+        job = next(
+            compared
+            for compared in self.study.compared
+            if (compared.instances.name, compared.method, compared.loss) == names
+        )
         return method_options(self.study.comparisons[job.comparison], job.instances, job.method)
 
     def _key(self, wildcards: Any) -> dict[str, Any]:

@@ -63,8 +63,10 @@ class Study:
     def bounded_instances(self) -> dict[str, Instances]:
         """The data sets of the bounded half as training reads them, by name."""
         every = defined_instances(self.config)
-        chosen = [one for name in self.config["datasets"] for one in every.values() if one.source == name]
-        return {one.name: one for one in chosen}
+        chosen = [
+            data_set for name in self.config["datasets"] for data_set in every.values() if data_set.source == name
+        ]
+        return {data_set.name: data_set for data_set in chosen}
 
     @cached_property
     def compared_instances(self) -> dict[str, Instances]:
@@ -86,7 +88,7 @@ class Study:
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
         """The configuration's section of every data set that the instances are made from, by name."""
-        kinds = {one.source: one.kind for one in self.instances.values()}
+        kinds = {data_set.source: data_set.kind for data_set in self.instances.values()}
         return {name: self.config[kind][name] for name, kind in kinds.items()}
 
     @cached_property
@@ -111,9 +113,9 @@ class Study:
     def runs(self) -> list[Run]:
         """Every training job of the bounded half, in the configuration's order."""
         return [
-            Run(protocol, one, self.training(one, protocol)["model"]["name"], loss, bounding)
+            Run(protocol, data_set, self.training(data_set, protocol)["model"]["name"], loss, bounding)
             for protocol in self.config["protocols"]
-            for one in self.bounded_instances.values()
+            for data_set in self.bounded_instances.values()
             for loss in self.config["losses"]
             for bounding in self.config["bounds"]
         ]
@@ -127,9 +129,9 @@ class Study:
     def experiments(self) -> list[Run]:
         """Every training job of the experiments, in the configuration's order."""
         return [
-            Run(OF_EXPERIMENTS, one, self._varied(one, variant)["model"]["name"], loss, bounding, variant)
+            Run(OF_EXPERIMENTS, data_set, self._varied(data_set, variant)["model"]["name"], loss, bounding, variant)
             for variant in self.variants
-            for one in map(self.varied_instances.__getitem__, variant.datasets)
+            for data_set in map(self.varied_instances.__getitem__, variant.datasets)
             for loss in variant.losses
             for bounding in variant.bounds
         ]
@@ -197,11 +199,11 @@ class Study:
 
     def data_files(self) -> list[str]:
         """Return the files of the target `data`."""
-        return list(dict.fromkeys(one.path for one in self.instances.values()))
+        return list(dict.fromkeys(data_set.path for data_set in self.instances.values()))
 
     def bounded_files(self) -> list[str]:
         """Return the instances whose list sizes need score distributions."""
-        return [one.path for one in (self.bounded_instances | self.varied_instances).values()]
+        return [data_set.path for data_set in (self.bounded_instances | self.varied_instances).values()]
 
     def distribution_files(self) -> list[str]:
         """Return the files of the target `tables`."""
@@ -299,11 +301,11 @@ class Study:
     @cached_property
     def _reading(self) -> dict[str, list[str]]:
         """File of score distributions -> the instances of the runs that read it."""
-        found: dict[str, list[str]] = {}
+        readers: dict[str, list[str]] = {}
         for run in self._bounded:
             if reads_distributions(run.bounding):
-                found.setdefault(distributions_path(run.loss, run.bounding), []).append(run.instances.path)
-        return {path: list(dict.fromkeys(instances)) for path, instances in found.items()}
+                readers.setdefault(distributions_path(run.loss, run.bounding), []).append(run.instances.path)
+        return {path: list(dict.fromkeys(instances)) for path, instances in readers.items()}
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, str, str], Run]:
@@ -319,9 +321,9 @@ class Study:
         if not self.config["controls"]:
             return []
         bounded = [
-            f"<results>/runs/{protocol}/{one.name}/controls.parquet"
+            f"<results>/runs/{protocol}/{data_set.name}/controls.parquet"
             for protocol in self.config["protocols"]
-            for one in self.bounded_instances.values()
+            for data_set in self.bounded_instances.values()
         ]
         compared = [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in self.compared_instances]
         return bounded + compared

@@ -70,14 +70,14 @@ def list_members(path: str | os.PathLike[str], limits: Limits | None = None) -> 
 
 def find_member(members: Sequence[Member], wanted: str, path: str | os.PathLike[str]) -> str:
     """Return the one member whose path ends in `wanted` (whole path parts); DataError if there is none or several."""
-    found = [member.name for member in members if f"/{member.name}".endswith(f"/{wanted}")]
-    if len(found) != 1:
-        shown = ", ".join(found or [member.name for member in members][:8]) or "nothing"
+    matches = [member.name for member in members if f"/{member.name}".endswith(f"/{wanted}")]
+    if len(matches) != 1:
+        shown = ", ".join(matches or [member.name for member in members][:8]) or "nothing"
         raise DataError(
-            f"{path}: expected exactly one member {wanted!r}, found {len(found)}; the archive has {shown}: "
+            f"{path}: expected exactly one member {wanted!r}, found {len(matches)}; the archive has {shown}: "
             "check that this is the right file and that it is complete"
         )
-    return found[0]
+    return matches[0]
 
 
 @contextmanager

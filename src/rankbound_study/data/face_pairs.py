@@ -146,5 +146,5 @@ def _parts(
 
 def _as_lists(faces: Faces, pairs: Integers) -> Topics:
     older = (faces.ages[pairs] == faces.ages[pairs].max(1, keepdims=True)).astype(np.int8)
-    names = [f"{faces.names[one]} {faces.names[other]}" for one, other in pairs.tolist()]
+    names = [f"{faces.names[first]} {faces.names[second]}" for first, second in pairs.tolist()]
     return Topics(names, pairs.reshape(-1), older.reshape(-1), 2 * np.arange(len(pairs) + 1))

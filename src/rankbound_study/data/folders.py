@@ -28,15 +28,15 @@ class Folder:
 
 def folder_members(members: Sequence[Member], folder: str, path: str | os.PathLike[str]) -> list[Member]:
     """Return the files of the one folder of that name, without subfolders, by name; DataError if there is not one."""
-    found = [member for member in members if f"/{member.name}".rpartition("/")[0].endswith(f"/{folder}")]
-    places = sorted({member.name.rpartition("/")[0] for member in found})
+    files = [member for member in members if f"/{member.name}".rpartition("/")[0].endswith(f"/{folder}")]
+    places = sorted({member.name.rpartition("/")[0] for member in files})
     if len(places) != 1:
         shown = ", ".join(places) or ", ".join(member.name for member in members[:8]) or "nothing"
         raise DataError(
             f"{path}: expected one folder {folder!r} with files, found {len(places)}; the archive has {shown}: "
             "check that this is the right file, and that it is complete"
         )
-    return sorted(found, key=lambda member: member.name)
+    return sorted(files, key=lambda member: member.name)
 
 
 def check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) -> None:
@@ -55,9 +55,9 @@ def check_folder(folder: Folder, path: str | os.PathLike[str], limits: Limits) -
             return
         raise DataError(f"{where}: its files have {size} bytes; known editions have {sorted(folder.editions)}")
     contents = read_members(path, [member.name for member in members], limits)
-    found = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
-    if found != folder.editions[size]:
-        raise DataError(f"{where}: the checksum of its contents should be {folder.editions[size]}, found {found}")
+    checksum = sum_of(f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents)
+    if checksum != folder.editions[size]:
+        raise DataError(f"{where}: the checksum of its contents should be {folder.editions[size]}, found {checksum}")
 
 
 def sum_of(lines: Iterable[str]) -> str:

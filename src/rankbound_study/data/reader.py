@@ -85,8 +85,8 @@ class Instances:
         """Return the distinct (N, P) of all lists with P > 0, also with training and validation merged."""
         merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
         every = [*self.splits.values(), *merged]
-        found = {pair for one in every for pair in zip(one.sizes.tolist(), one.positives.tolist(), strict=True)}
-        return {(n, p) for n, p in found if p > 0}
+        sizes = {pair for split in every for pair in zip(split.sizes.tolist(), split.positives.tolist(), strict=True)}
+        return {(n, p) for n, p in sizes if p > 0}
 
 
 def read_instances(path: Path) -> Instances:
@@ -117,8 +117,8 @@ def read_instances(path: Path) -> Instances:
 
 def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
     """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
-    found = set().union(*(read_instances(path).pairs() for path in paths))
-    return sorted((n, p) for n, p in found if 0 < p < n)
+    pairs = set().union(*(read_instances(path).pairs() for path in paths))
+    return sorted((n, p) for n, p in pairs if 0 < p < n)
 
 
 def merge(train: Split, validation: Split) -> Split:

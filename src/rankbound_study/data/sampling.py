@@ -34,8 +34,8 @@ def label_dataset(name: str, threshold: int | None) -> str:
     Each threshold makes another data set, and so do the labels themselves (None): `mslr-web10k-graded`. Raises
     ConfigError if the name implies another reading.
     """
-    found = _READING.fullmatch(name)
-    base, given = found.groups() if found else (name, None)
+    match = _READING.fullmatch(name)
+    base, given = match.groups() if match else (name, None)
     reading = GRADED if threshold is None else f"label{threshold}"
     if given not in (None, reading):
         raise ConfigError(f"the data set is named {name!r}, but its labels are read as {reading}")
@@ -57,8 +57,8 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
     labels = _one_chunk(table.column("relevance"))
     offsets = labels.offsets.to_numpy().astype(np.int64)
     relevance, part = labels.flatten().to_numpy(), parts.column("fold").to_numpy()
-    made = judged_instances(names, offsets - offsets[0], relevance, part, threshold)
-    _write(out, dataset, None, made, lists, {ITEM_COUNT_KEY: str(len(relevance))}, "lists")
+    instances = judged_instances(names, offsets - offsets[0], relevance, part, threshold)
+    _write(out, dataset, None, instances, lists, {ITEM_COUNT_KEY: str(len(relevance))}, "lists")
 
 
 def sample_interactions(
@@ -69,7 +69,7 @@ def sample_interactions(
     for key, value in checked.items():
         if made_with.get(key) != value:
             raise DataError(
-                f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options say {value}: "
+                f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options have {value}: "
                 "make the folds anew"
             )
     item_ids = np.unique(read_table(interactions, "interactions", ["item"]).column("item").to_numpy())
@@ -79,8 +79,8 @@ def sample_interactions(
         raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
     pairs = Pairs(topic, np.searchsorted(item_ids, item), fold, len(item_ids))
     metadata = {ITEM_COUNT_KEY: str(len(item_ids)), ITEM_NAMES_KEY: json.dumps(item_ids.tolist())}
-    made = sampled_instances(pairs, drawing)
-    _write(out, drawing.dataset, drawing.nsr, made, interactions, metadata, "interactions")
+    instances = sampled_instances(pairs, drawing)
+    _write(out, drawing.dataset, drawing.nsr, instances, interactions, metadata, "interactions")
 
 
 def _write(

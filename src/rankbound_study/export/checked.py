@@ -31,8 +31,8 @@ def studied(kept: Kept) -> pl.DataFrame:
     """Return the study's results of a training: a row per fold and topic, with sizes and metrics."""
     frame = pl.from_arrow(read_table(kept.runs_file, "runs"))
     assert isinstance(frame, pl.DataFrame)
-    found = [name for name in METRICS if name in frame.columns]
-    return kept.rows(frame).select("fold", "topic", "n", "p", *found)
+    metrics = [name for name in METRICS if name in frame.columns]
+    return kept.rows(frame).select("fold", "topic", "n", "p", *metrics)
 
 
 def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> Agreement:

@@ -83,15 +83,15 @@ class _Writer:
         for place, folds in _places(kept, tested):
             frame = pl.concat(tested.judged(own, fold, kept.file) for fold in folds)
             lists = pl.concat(own.filter(fold=fold).select("fold", "topic") for fold in folds)
-            found = lists.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
-            self._write(kept, place, folds, frame, found)
+            rows = lists.join(runs, on=["fold", "topic"], how="left", maintain_order="left")
+            self._write(kept, place, folds, frame, rows)
             self._progress.update(len(folds))
 
-    def _write(self, kept: Kept, place: str, folds: tuple[int, ...], frame: pl.DataFrame, found: pl.DataFrame) -> None:
+    def _write(self, kept: Kept, place: str, folds: tuple[int, ...], frame: pl.DataFrame, rows: pl.DataFrame) -> None:
         topics, offsets, _ = by_topic(frame["topic"])
         run = Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
         qrels = Qrels(topics=topics, items=frame["item"], relevance=frame["relevance"].to_numpy(), offsets=offsets)
-        self.agreement += agreement(run, qrels, found, kept)
+        self.agreement += agreement(run, qrels, rows, kept)
         name = run_name(kept)
         file = f"{place}/{RUNS}/{name}.txt"
         self._require_new(file, kept)

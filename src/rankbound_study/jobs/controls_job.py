@@ -22,16 +22,16 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur in
     several lists, and is omitted for judged lists.
     """
-    given = parse_options(options)
-    if unknown := set(given["controls"]) - set(CONTROLS):
+    values = parse_options(options)
+    if unknown := set(values["controls"]) - set(CONTROLS):
         raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
     data = StudyData.read(Inputs(instances), torch.device("cpu"))
-    names = [name for name in given["controls"] if name != "popularity" or given["nsr"] is not None]
+    names = [name for name in values["controls"] if name != "popularity" or values["nsr"] is not None]
     tables = []
     for name in names:
-        for fold in given["folds"]:
-            parts = data.fold(fold, merge_validation=given["protocol"] == PUBLISHED)
-            tables.append(run_rows(_key(given, name, fold), "last", 0, parts.test, _scores(name, parts)))
+        for fold in values["folds"]:
+            parts = data.fold(fold, merge_validation=values["protocol"] == PUBLISHED)
+            tables.append(run_rows(_key(values, name, fold), "last", 0, parts.test, _scores(name, parts)))
     write_table(pa.concat_tables(tables), out, "runs")
 
 
@@ -41,13 +41,13 @@ def _scores(name: str, parts: FoldParts) -> Tensor:
     return oracle_scores(parts.test.relevance) if name == "oracle" else random_scores(parts.test.items)
 
 
-def _key(given: dict[str, Any], name: str, fold: int) -> dict[str, Any]:
+def _key(values: dict[str, Any], name: str, fold: int) -> dict[str, Any]:
     return {
-        "study": given["study"],
-        "protocol": given["protocol"],
-        "dataset": given["dataset"],
-        "nsr_train": given["nsr"],
-        "nsr_test": given["nsr"],
+        "study": values["study"],
+        "protocol": values["protocol"],
+        "dataset": values["dataset"],
+        "nsr_train": values["nsr"],
+        "nsr_test": values["nsr"],
         "model": name,
         "options": "{}",
         "loss": "none",

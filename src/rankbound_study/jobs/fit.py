@@ -68,9 +68,9 @@ def fit(
     """Train the job's model on some folds and seeds; networks and factorisations are trained together."""
     if isinstance(job, MethodJob):
         return _fit_method(job, data, trainings, on_epoch)
-    learners = [_bounded_learner(job, data, one) for one in trainings]
+    learners = [_bounded_learner(job, data, training) for training in trainings]
     settings = Settings(job.learning_rate, job.epochs, job.batch_size, job.optimiser)
-    tests = [one.parts.test for one in trainings]
+    tests = [training.parts.test for training in trainings]
     return fit_learners(job, learners, _objective(job, tables), settings, tests, on_epoch)
 
 
@@ -95,13 +95,13 @@ def _fit_method(job: MethodJob, data: StudyData, trainings: Sequence[Training], 
         raise ConfigError(f"model {name!r}: unknown; known are {', '.join(METHOD_MODELS)}")
     if data.features is None:
         raise ConfigError(f"model {name}: it reads features; give judged lists with --lists, or --images")
-    tasks = [_Task.of(job, data, one) for one in trainings]
+    tasks = [_Task.of(job, data, training) for training in trainings]
     if name in NETWORKS:
-        tests = [one.parts.test for one in trainings]
+        tests = [training.parts.test for training in trainings]
         fitted = fit_networks(job, [task.learner(job) for task in tasks], tests, on_epoch)
     else:
         fitted = [task.fitted_alone(job, on_epoch) for task in tasks]
-    return [task.completed(one) for task, one in zip(tasks, fitted, strict=True)]
+    return [task.completed(result) for task, result in zip(tasks, fitted, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ class _Task:
         return self.columns.channels if self.columns else None
 
     def learner(self, job: MethodJob) -> Learner:
-        one = self.training
-        examples = self.values[0] if self.values else examples_of(job, self.data, one.fold, one.seed)
-        return network_learner(job, self.features, one.parts, examples, one.generator(job), self.channels)
+        training = self.training
+        examples = self.values[0] if self.values else examples_of(job, self.data, training.fold, training.seed)
+        return network_learner(job, self.features, training.parts, examples, training.generator(job), self.channels)
 
     def fitted_alone(self, job: MethodJob, on_epoch: OnEpoch) -> Fitted:
         parts = self.training.parts

@@ -36,19 +36,19 @@ def fit_penalised(
     model, scorer = nn.Sequential(OrderedDict(scale=scale, network=linear)), score_distinct(features)
     steps = Steps(parts, [metric(name) for name in job.epoch_metrics], job.judge, on_epoch)
     rows = _scaled_rows(scale, features, examples.items)
-    found: list[dict[str, Tensor]] = []
+    weights: list[dict[str, Tensor]] = []
     for weight, bias in PATHS[job.model["name"]](rows, examples.relevance, job.model["penalties"]):
         with torch.no_grad():
             linear.weight.copy_(weight)
             linear.bias.copy_(bias)
-        found.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        weights.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         # The rows are centred by now: neither their scores nor the labels, whose mean is 0, include the bias.
         residual = rows @ weight - (examples.relevance - examples.relevance.mean())
-        steps.add(len(found), float(residual.square().mean()), predict(model, scorer, steps.measured))
+        steps.add(len(weights), float(residual.square().mean()), predict(model, scorer, steps.measured))
 
     def chosen(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
-        model.load_state_dict(found[number - 1])
-        return predict(model, scorer, parts.test), found[number - 1]
+        model.load_state_dict(weights[number - 1])
+        return predict(model, scorer, parts.test), weights[number - 1]
 
     return steps.fitted(chosen)
 

@@ -33,14 +33,17 @@ class Fitted:
     def restored(self, scale: ValueScale) -> "Fitted":
         """Return a copy with scores in the unit of the trained values, whose scale is added to the weights."""
         chosen = {
-            name: Chosen(one.epoch, scale.restored(one.scores), {**one.weights, **scale.tensors()})
-            for name, one in self.chosen.items()
+            name: Chosen(choice.epoch, scale.restored(choice.scores), {**choice.weights, **scale.tensors()})
+            for name, choice in self.chosen.items()
         }
         return Fitted(self.epochs, chosen)
 
     def joined(self, tensors: Mapping[str, Tensor]) -> "Fitted":
         """Return a copy with further numbers among the weights."""
-        chosen = {name: Chosen(one.epoch, one.scores, {**one.weights, **tensors}) for name, one in self.chosen.items()}
+        chosen = {
+            name: Chosen(choice.epoch, choice.scores, {**choice.weights, **tensors})
+            for name, choice in self.chosen.items()
+        }
         return Fitted(self.epochs, chosen)
 
 
@@ -89,5 +92,5 @@ class Steps:
     def fitted(self, model: Callable[[int], tuple[Tensor, Mapping[str, Tensor]]]) -> Fitted:
         """Return the selections; `model` returns the test part's scores and the numbers of the model after a step."""
         numbers = {name: number for name, (_, number) in self._best.items()} | {LAST: self.epochs[-1].number}
-        made = {number: model(number) for number in set(numbers.values())}
-        return Fitted(self.epochs, {name: Chosen(number, *made[number]) for name, number in numbers.items()})
+        models = {number: model(number) for number in set(numbers.values())}
+        return Fitted(self.epochs, {name: Chosen(number, *models[number]) for name, number in numbers.items()})

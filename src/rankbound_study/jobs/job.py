@@ -63,12 +63,12 @@ class TrainingJob:
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
         """Return the job of a JSON object with these keys; ConfigError names missing and unknown ones."""
-        given = parse_options(text)
+        values = parse_options(text)
         known = {field.name: field.default is MISSING for field in fields(cls)}
         needed = {name for name, is_needed in known.items() if is_needed}
-        if wrong := (needed - given.keys()) | (given.keys() - known.keys()):
-            raise ConfigError(f"options: found {sorted(given)}, expected {sorted(needed)}; differing: {sorted(wrong)}")
-        return cls(**{**given, "folds": tuple(given["folds"]), "seeds": tuple(given["seeds"])})
+        if wrong := (needed - values.keys()) | (values.keys() - known.keys()):
+            raise ConfigError(f"options: found {sorted(values)}, expected {sorted(needed)}; differing: {sorted(wrong)}")
+        return cls(**{**values, "folds": tuple(values["folds"]), "seeds": tuple(values["seeds"])})
 
     @property
     def judge(self) -> Metric:

@@ -52,11 +52,11 @@ class MethodJob:
     @classmethod
     def from_json(cls, text: str) -> "MethodJob":
         """Return the job of a JSON object with exactly these keys; ConfigError names missing and unknown ones."""
-        given = parse_options(text)
+        values = parse_options(text)
         known = {field.name for field in fields(cls)}
-        if wrong := known.symmetric_difference(given):
-            raise ConfigError(f"options: found {sorted(given)}, expected {sorted(known)}; differing: {sorted(wrong)}")
-        return cls(**{**given, "folds": tuple(given["folds"]), "seeds": tuple(given["seeds"])})
+        if wrong := known.symmetric_difference(values):
+            raise ConfigError(f"options: found {sorted(values)}, expected {sorted(known)}; differing: {sorted(wrong)}")
+        return cls(**{**values, "folds": tuple(values["folds"]), "seeds": tuple(values["seeds"])})
 
     @property
     def judge(self) -> Metric:

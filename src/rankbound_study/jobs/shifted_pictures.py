@@ -50,7 +50,7 @@ def reach_of(share: float, side: int) -> int:
 
 def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
     """Shift each picture `(3 * side * side,)` of `pixels` by its row of `moves`; the edge is repeated."""
-    found = torch.empty_like(pixels)
+    shifted_pixels = torch.empty_like(pixels)
     places = torch.arange(side, device=pixels.device)
     channels = torch.arange(CHANNELS, device=pixels.device)
     for start in range(0, len(pixels), CHUNK):
@@ -60,8 +60,8 @@ def moved(pixels: Tensor, moves: Tensor, side: int) -> Tensor:
         taken = chunk[
             each[:, None, None, None], channels[None, :, None, None], rows[:, None, :, None], columns[:, None, None, :]
         ]
-        found[start : start + CHUNK] = taken.reshape(len(chunk), -1)
-    return found
+        shifted_pixels[start : start + CHUNK] = taken.reshape(len(chunk), -1)
+    return shifted_pixels
 
 
 def _side(features: Tensor | None) -> int:

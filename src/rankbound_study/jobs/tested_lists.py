@@ -52,8 +52,8 @@ def with_tests_of(instances: Instances, other: Instances) -> Instances:
     names = np.array([places[name] for name in other.topics], dtype=np.int64)
     splits = dict(instances.splits)
     for fold in instances.folds:
-        found = other.split(fold, "test")
-        test = replace(found, topics=names[found.topics])
+        split = other.split(fold, "test")
+        test = replace(split, topics=names[split.topics])
         own = instances.split(fold, "test")
         if not np.array_equal(_relevant_pairs(test, instances), _relevant_pairs(own, instances)):
             raise DataError(f"test instances: fold {fold}'s test part has other relevant items; make both anew")

@@ -62,8 +62,8 @@ def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, t
         name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
         with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
             for group in waiting:
-                told = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
-                progress.set_description(f"{job.dataset} {name}, fold {told}")
+                members = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
+                progress.set_description(f"{job.dataset} {name}, fold {members}")
                 _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
 
 
@@ -97,7 +97,7 @@ def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
     chosen = sorted(fitted.chosen.items())
     main = _main_selection(job)
     tables_made = (
-        pa.concat_tables(run_rows(key, name, one.epoch, test, one.scores) for name, one in chosen),
+        pa.concat_tables(run_rows(key, name, choice.epoch, test, choice.scores) for name, choice in chosen),
         epoch_rows(key, fitted.epochs),
         prediction_rows(key, main, test, fitted.chosen[main].scores),
     )

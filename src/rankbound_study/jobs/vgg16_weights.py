@@ -48,20 +48,20 @@ def read_pickled_tensors(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             # Torch warns of other pickle protocols; they are read or refused either way.
             warnings.simplefilter("ignore")
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         # A damaged pickle may even fail an assertion of torch's: any error means that the file is unreadable.
         reason = str(error).partition("\n")[0][:200]
         raise DataError(f"{path}: not a readable file of tensors ({reason or type(error).__name__})") from error
-    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
-        raise DataError(f"{path}: expected a dictionary of tensors by name, found {type(found).__name__}")
-    return {str(name): tensor.detach().contiguous() for name, tensor in found.items()}
+    if not isinstance(content, dict) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
+        raise DataError(f"{path}: expected a dictionary of tensors by name, found {type(content).__name__}")
+    return {str(name): tensor.detach().contiguous() for name, tensor in content.items()}
 
 
 def read_weights(path: Path) -> VGG16:
     """Return the network of a file by `convert_weights` or `generate_weights`; DataError names what does not fit."""
     if not path.exists():
-        raise SourceError(f"{path}: no such file. {WHAT_IS_MISSING}")
+        raise SourceError(f"{path}: there is no such file. {WHAT_IS_MISSING}")
     try:
         return VGG16.of_weights(read_tensors(path))
     except ValueError as error:

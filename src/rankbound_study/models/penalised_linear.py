@@ -49,7 +49,7 @@ def lasso_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> 
     largest = float((features.T @ targets).abs().max()) / len(labels)
     start = None
     for penalty in penalties:
-        _, found, _ = enet_path(
+        _, coefficients, _ = enet_path(
             np.asfortranarray(features.numpy()),
             targets.numpy(),
             l1_ratio=1.0,
@@ -61,7 +61,7 @@ def lasso_path(features: Tensor, labels: Tensor, penalties: Sequence[float]) -> 
             tol=_TOLERANCE,
             max_iter=10_000,
         )
-        start = found[:, 0].copy()
+        start = coefficients[:, 0].copy()
         yield _with_bias(torch.from_numpy(start.copy()).to(features), mean, labels)
 
 

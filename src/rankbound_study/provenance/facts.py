@@ -97,14 +97,14 @@ def code() -> Code:
 
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the loaded libraries of `COMPUTING`."""
-    found = {"python": platform.python_version(), "rankbound": __version__}
+    loaded = {"python": platform.python_version(), "rankbound": __version__}
     for module, name in COMPUTING.items():
         if module in sys.modules:
             try:
-                found[name] = version(name)
+                loaded[name] = version(name)
             except PackageNotFoundError:
-                found[name] = str(getattr(sys.modules[module], "__version__", "unknown"))
-    return found
+                loaded[name] = str(getattr(sys.modules[module], "__version__", "unknown"))
+    return loaded
 
 
 def machine() -> Machine:

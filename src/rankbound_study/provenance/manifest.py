@@ -56,8 +56,8 @@ class Manifest:
 
     def files(self) -> dict[str, Checksum]:
         """Return every known file, including those of other folders."""
-        made = {path: checksum for step in self.steps for path, checksum in step.outputs.items()}
-        return dict(self.unrecorded) | made
+        files = {path: checksum for step in self.steps for path, checksum in step.outputs.items()}
+        return dict(self.unrecorded) | files
 
 
 def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
@@ -66,11 +66,11 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     Raises:
         DataError: a file differs from the record of the last step that made it.
     """
-    found = [record for record in records_in(results) if not _is_later(record)]
-    found.sort(key=lambda record: (record.started, sorted(record.outputs)))
-    makers = {path: record for record in found for path in record.outputs}
+    records = [record for record in records_in(results) if not _is_later(record)]
+    records.sort(key=lambda record: (record.started, sorted(record.outputs)))
+    makers = {path: record for record in records for path in record.outputs}
     _refuse_changed(results, makers)
-    steps = [record for record in found if all(makers[path] is record for path in record.outputs)]
+    steps = [record for record in records if all(makers[path] is record for path in record.outputs)]
     steps = [record for record in steps if all((results / path).is_file() for path in record.outputs)]
     known = {path for record in steps for path in record.outputs}
     every = result_files(results, costs_folder(config))
@@ -100,10 +100,10 @@ def read_manifest(path: Path) -> Manifest:
         DataError: the file is not a manifest.
     """
     content = read_json(path)
-    found = content.get("schema") if isinstance(content, dict) else None
-    if found != SCHEMA:
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
         raise DataError(
-            f"{path}: found the schema {found!r}, expected {SCHEMA!r}: make it with "
+            f"{path}: found the schema {schema!r}, expected {SCHEMA!r}: make it with "
             "`python -m rankbound_study provenance`"
         )
     try:
@@ -143,9 +143,9 @@ def known_of(results: Path) -> Manifest:
     manifest = read_manifest(path)
     created = datetime.fromisoformat(manifest.created)
     later = [record for record in records_in(results) if record.ended >= created or MANIFEST in record.outputs]
-    made = {path for record in later for path in record.outputs}
-    earlier = [step for step in manifest.steps if not made.intersection(step.outputs)]
-    unrecorded = {path: checksum for path, checksum in manifest.unrecorded.items() if path not in made}
+    remade = {path for record in later for path in record.outputs}
+    earlier = [step for step in manifest.steps if not remade.intersection(step.outputs)]
+    unrecorded = {path: checksum for path, checksum in manifest.unrecorded.items() if path not in remade}
     return Manifest(
         created=manifest.created,
         config=manifest.config,

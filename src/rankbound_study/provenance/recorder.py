@@ -40,19 +40,21 @@ def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
     note = path.with_name(f"{path.stem}{UNFINISHED}")
     earlier = _earlier_attempts(note)
     attempt = Attempt(started=datetime.now(UTC).isoformat(timespec="microseconds"), machine=facts.machine())
-    _write(note, json.dumps([asdict(one) for one in (*earlier, attempt)]))
+    _write(note, json.dumps([asdict(noted) for noted in (*earlier, attempt)]))
     code, began = facts.code(), time.monotonic()
     with written() as files:
         yield
     outputs = [file for file in dict.fromkeys([*files, target]) if file.is_file()]
-    given = {name: value for name, value in vars(arguments).items() if name not in HIDDEN}
-    plain = {name: _plain(value) for name, value in given.items() if not _paths(value)}
+    values = {name: value for name, value in vars(arguments).items() if name not in HIDDEN}
+    plain = {name: _plain(value) for name, value in values.items() if not _paths(value)}
     record = Record(
         name=name,
         subcommand=arguments.subcommand,
         arguments={name: value for name, value in plain.items() if value not in (None, [], {})},
         seeds=tuple(sorted(set(_seeds(plain)))),
-        inputs=_checksums([path for value in given.values() for path in _paths(value) if path not in outputs], results),
+        inputs=_checksums(
+            [path for value in values.values() for path in _paths(value) if path not in outputs], results
+        ),
         outputs=_checksums(outputs, results),
         code=code,
         versions=facts.versions(),
@@ -90,7 +92,7 @@ def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:
     if not note.exists():
         return ()
     try:
-        return tuple(attempt_of(one) for one in listed(read_json(note)))
+        return tuple(attempt_of(attempt) for attempt in listed(read_json(note)))
     except (DataError, *WRONG):
         # The step was killed while it wrote this, on an unreliable file system: nothing is known of the attempt.
         return ()
@@ -106,7 +108,7 @@ def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:
 
 def _paths(value: Any) -> list[Path]:
     values = value if isinstance(value, list | tuple) else [value]
-    return [one for one in values if isinstance(one, Path)]
+    return [path for path in values if isinstance(path, Path)]
 
 
 def _plain(value: Any) -> Any:
@@ -125,7 +127,7 @@ def _seeds(value: Any) -> Iterator[int]:
         for key, inner in value.items():
             if key in ("seed", "seeds"):
                 listed = inner if isinstance(inner, list) else [inner]
-                yield from (one for one in listed if isinstance(one, int) and not isinstance(one, bool))
+                yield from (seed for seed in listed if isinstance(seed, int) and not isinstance(seed, bool))
             else:
                 yield from _seeds(inner)
     elif isinstance(value, list):

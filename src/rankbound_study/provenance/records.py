@@ -95,9 +95,9 @@ def read_json(path: Path) -> Any:
 
 def record_of(content: Any, path: Path) -> Record:
     """Return the record in JSON content from `path`; DataError if it has none of this version."""
-    found = content.get("schema") if isinstance(content, dict) else None
-    if found != SCHEMA:
-        raise DataError(f"{path}: found the schema {found!r}, expected {SCHEMA!r}: repeat the step that made it")
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise DataError(f"{path}: found the schema {schema!r}, expected {SCHEMA!r}: repeat the step that made it")
     try:
         record = built(
             Record,
@@ -150,14 +150,14 @@ def _is_of(value: Any, kind: Any) -> bool:
     """Return whether a value has a type, as annotated in this package's dataclasses."""
     inner, origin = get_args(kind), get_origin(kind)
     if isinstance(kind, UnionType):
-        return any(_is_of(value, one) for one in inner)
+        return any(_is_of(value, part) for part in inner)
     if origin is tuple:
-        return isinstance(value, tuple) and all(_is_of(one, inner[0]) for one in value)
+        return isinstance(value, tuple) and all(_is_of(part, inner[0]) for part in value)
     if origin is Mapping:
         return (
             isinstance(value, dict)
             and all(isinstance(key, str) for key in value)
-            and all(_is_of(one, inner[1]) for one in value.values())
+            and all(_is_of(part, inner[1]) for part in value.values())
         )
     if kind is Any:
         return True

@@ -84,14 +84,14 @@ def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) ->
 
 def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
     """Check files that steps read: those of other folders on disk, all against the steps that made them."""
-    made = manifest.files()
-    given: dict[str, set[Checksum]] = {}
+    known = manifest.files()
+    checksums_read: dict[str, set[Checksum]] = {}
     for step in manifest.steps:
         for path, checksum in step.inputs.items():
-            given.setdefault(path, set()).add(checksum)
-    for path, checksums in sorted(given.items()):
+            checksums_read.setdefault(path, set()).add(checksum)
+    for path, checksums in sorted(checksums_read.items()):
         (first, *others) = sorted(checksums, key=lambda one: one.sha256)
-        if others or (path in made and made[path] != first):
+        if others or (path in known and known[path] != first):
             yield Finding("chain", path, "steps read other content than the last recorded one")
         elif path.startswith("../"):
             if not (results / path).is_file():

@@ -54,9 +54,12 @@ def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
         lines += _cut([f"  {title}: {path}" for path in paths])
     if comparison.metrics:
         lines += ["", f"{'metric':<14}{'a topic':>12}{'a mean':>12}  the mean with the largest difference"]
-        rows = sorted(comparison.metrics, key=lambda one: -one.mean)
-        lines += [f"{one.metric:<14}{one.topic:>12.2e}{one.mean:>12.2e}  {one.where}" for one in rows]
-        lines.append(f"{comparison.other_epochs} runs picked another epoch")
+        rows = sorted(comparison.metrics, key=lambda difference: -difference.mean)
+        lines += [
+            f"{difference.metric:<14}{difference.topic:>12.2e}{difference.mean:>12.2e}  {difference.where}"
+            for difference in rows
+        ]
+        lines.append(f"{comparison.other_epochs} runs selected another epoch")
     bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
     return "\n".join([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
 

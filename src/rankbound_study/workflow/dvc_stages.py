@@ -51,7 +51,7 @@ def misfits(folder: Path) -> list[str]:
     Its other settings (remotes, plots, commands) belong to the user.
     """
     expected = yaml.safe_load(stages_text(outputs_of_workflow(folder), folders_of(folder)))
-    made, read = _outputs(expected), _dependencies(expected)
+    outputs, read = _outputs(expected), _dependencies(expected)
     try:
         content = yaml.safe_load((folder / FILE).read_text(encoding="utf-8"))
         named, depends = _outputs(content), _dependencies(content)
@@ -59,11 +59,11 @@ def misfits(folder: Path) -> list[str]:
         return [f"there is no {FILE}"]
     except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
         raise DataError(f"{folder / FILE} is not a list of DVC stages ({error}); write it anew: {WRITE}") from error
-    moved = [path for path in made if named.get(path, made[path]) != made[path]]
+    moved = [path for path in outputs if named.get(path, outputs[path]) != outputs[path]]
     return [
-        *(f"{path} is made, but no stage names it" for path in made if path not in named),
-        *(f"{path} is in the stage {named[path]}, but is not made" for path in named if path not in made),
-        *(f"{path} is in the stage {named[path]} instead of {made[path]}" for path in moved),
+        *(f"{path} is made, but no stage names it" for path in outputs if path not in named),
+        *(f"{path} is in the stage {named[path]}, but is not made" for path in named if path not in outputs),
+        *(f"{path} is in the stage {named[path]} instead of {outputs[path]}" for path in moved),
         *(f"the stage {stage} does not depend on {path}" for stage, path in sorted(read - depends)),
     ]
 
@@ -116,7 +116,7 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
         ),
     }
     # Other outputs need another dvc.yaml; the check reports this at once, not after an hour of training. Features of
-    # pictures are not part of the target `data`, but as licensed as the pictures.
+    # pictures are not part of the target `data`, but have the licence of the pictures.
     features = [path for path in outputs if path.startswith(f"{data}/features/")]
     stages["data"]["cmd"] = [CHECK, f"snakemake {' '.join(['data', *features])} --cores all"]
     metrics = outs["paper"].get(f"{results}/metrics.json")

@@ -56,10 +56,10 @@ def make_plots_offline(folder: Path) -> Path:
 
 def scripts_of_snakemake() -> list[str]:
     """Return the texts of vega, vega-lite and vega-embed; DataError if this Snakemake does not have them."""
-    found = importlib.util.find_spec("snakemake")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("snakemake")
+    if package is None or package.origin is None:
         raise DataError("snakemake is not installed: `pip install -e '.[study]'` in the clone")
-    files = [Path(found.origin).parent / "assets/data" / name for name in SCRIPTS]
+    files = [Path(package.origin).parent / "assets/data" / name for name in SCRIPTS]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
         raise DataError(f"this version of snakemake lacks {', '.join(missing)}: 9.27 has them")

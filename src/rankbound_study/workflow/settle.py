@@ -90,20 +90,20 @@ def _differences(folder: Path, missing: Sequence[str]) -> list[str]:
     with tempfile.TemporaryDirectory() as cache:
         fresh = {"DVC_SITE_CACHE_DIR": cache}
         changes = _changes(_json(["dvc", "status", "--json"], folder, fresh))
-        found = {path: line for path, line in changes if path not in missing}
-        for path in [path for path, line in found.items() if line.endswith(_NOT_IN_CACHE)]:
-            line = found.pop(path)
+        differences = {path: line for path, line in changes if path not in missing}
+        for path in [path for path, line in differences.items() if line.endswith(_NOT_IN_CACHE)]:
+            line = differences.pop(path)
             there = (folder / path).exists()
             if not (there and _as_locked(folder, path, cache)):
-                found[path] = f"{line.removesuffix(_NOT_IN_CACHE)} is {'modified' if there else 'missing'}"
+                differences[path] = f"{line.removesuffix(_NOT_IN_CACHE)} is {'modified' if there else 'missing'}"
         raw = f"{folders_of(folder)['data']}/raw"
-        if not found or (list(found) == [raw] and _made_from(folder, raw)):
+        if not differences or (list(differences) == [raw] and _made_from(folder, raw)):
             return []
         inside = _json(["dvc", "data", "status", "--granular", "--json"], folder, fresh).get("uncommitted", {})
-    told = {kind: _names(paths) for kind, paths in inside.items() if kind != "unknown"}
-    files = sorted((file, kind) for kind, names in told.items() for file in names if not file.endswith("/"))
+    reported = {kind: _names(paths) for kind, paths in inside.items() if kind != "unknown"}
+    files = sorted((file, kind) for kind, names in reported.items() for file in names if not file.endswith("/"))
     lines = []
-    for path, line in found.items():
+    for path, line in differences.items():
         lines.append(line + (f": {_RAW_REASON}" if path == raw else ""))
         lines += [f"  {file} is {kind}" for file, kind in files if file.startswith(f"{path}/")]
     return lines
@@ -140,14 +140,14 @@ def _changes(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _names(paths: Any) -> list[str]:
     """Return the file names of one kind of difference; DVC gives a renamed file as its old and new name."""
-    return [str(one["new"] if isinstance(one, dict) else one) for one in paths] if isinstance(paths, list) else []
+    return [str(path["new"] if isinstance(path, dict) else path) for path in paths] if isinstance(paths, list) else []
 
 
 def _made_from(folder: Path, raw: str) -> bool:
     """Return whether Snakemake's records say that it made the derived data here, from these raw archives."""
-    made = {Path(path): current for path, current in outputs_of_workflow(folder).items()}
+    outputs = {Path(path): current for path, current in outputs_of_workflow(folder).items()}
     return all(
         current
-        for path, current in made.items()
+        for path, current in outputs.items()
         if path.is_relative_to(Path(raw).parent) and not path.is_relative_to(raw)
     )
