@@ -1,6 +1,6 @@
 """Ranking metrics, losses and bounds over ragged lists, in linear time and memory.
 
-Names are loaded on first use, so that `import rankbound` costs nothing.
+Names are loaded on first use, which keeps `import rankbound` light.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""The command line: finds the subcommand's module, and turns our errors into one readable message.
+"""The command line `rankbound`: dispatch to subcommands, and report errors as one readable message.
 
-A subcommand is a module with `SUMMARY`, `EXAMPLES`, `configure(parser)` and `run(arguments)`. Its heavy imports stand
-inside `run`, so that `rankbound --help` answers at once.
+A subcommand is a module with `SUMMARY`, `EXAMPLES`, `configure(parser)` and `run(arguments)`. It imports heavy packages
+inside `run`, which keeps `rankbound --help` fast.
 """
 
 import argparse
@@ -21,8 +21,7 @@ from rankbound.errors import RankboundError
 USAGE_ERROR = 2
 
 KILLED = 128
-"""Added to a signal's number, it is the exit status of a program that the signal ended."""
-
+"""The exit status of a program that a signal ended is this plus the signal's number."""
 
 SUBCOMMANDS = ("train", "score", "evaluate", "compare")
 
@@ -50,18 +49,18 @@ STEPS = (
     "verify",
     "weights",
 )
-"""Subcommands of earlier versions that belong to the study now."""
+"""Subcommands of the study, which users may look for here."""
 
 Around = Callable[[argparse.Namespace], AbstractContextManager[None]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `rankbound ARGUMENTS`; the exit status is that of `run`."""
-    given = list(sys.argv[1:] if argv is None else argv)
-    if given and given[0] in STEPS:
-        _say(
-            f"rankbound {given[0]}: this is a step of the study, not of the library: in a clone of the repository, run "
-            f"`python -m rankbound_study {' '.join(given)}`"
+    """Run `rankbound ARGUMENTS` and return the exit status, as `run` does."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in STEPS:
+        _print_error(
+            f"rankbound {words[0]}: this is a step of the study, not of the library: in a clone of the repository, run "
+            f"`python -m rankbound_study {' '.join(words)}`"
         )
         return USAGE_ERROR
     parser = build_parser(
@@ -69,38 +68,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         "Train rankers on judged lists, score with them, evaluate runs, and compare two of them.",
         {name: f"{commands.__name__}.{name}" for name in SUBCOMMANDS},
     )
-    return run(parser, given)
+    return run(parser, words)
 
 
 def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = lambda arguments: nullcontext()) -> int:
-    """Run the subcommand that `argv` names, inside the context that `around` makes of its arguments.
+    """Run the subcommand that `argv` names, inside the context manager `around(arguments)`.
 
-    The exit status is 0, 2 with a message on standard error, or a signal's; a subcommand that answers a question by its
-    exit status returns it (1: no).
+    Returns:
+        The exit status: 0, 2 after an error with a message on standard error, 128 + n after signal n, or the status
+        that the subcommand returns (1 for a negative answer).
     """
     arguments = parser.parse_args(argv)
-    status, said = 0, ""
+    status, message = 0, ""
     try:
         with _ended_by_signals(), around(arguments):
             status = arguments.run(arguments) or 0
     except RankboundError as error:
-        status, said = USAGE_ERROR, str(error)
+        status, message = USAGE_ERROR, str(error)
     except BrokenPipeError:
-        # The reader of our output went away (`rankbound ... | head`): nothing is left to be said to it.
+        # The reader of the output closed the pipe (`rankbound ... | head`): not an error.
         sys.stderr.close()
     except OSError as error:
-        status, said = USAGE_ERROR, _text_of(error)
+        status, message = USAGE_ERROR, _text_of(error)
     except MemoryError:
-        status, said = USAGE_ERROR, "the memory is full: run fewer steps side by side, or give this one more"
+        status, message = USAGE_ERROR, "out of memory: run fewer steps in parallel, or allow this one more memory"
     except _Signal as error:
-        status, said = KILLED + error.number, f"ended by {error}; nothing half written is left: run it again"
-    if said:
-        _say(f"{parser.prog} {arguments.subcommand}: {said}")
+        status, message = KILLED + error.number, f"ended by {error}; no partial output is left: run it again"
+    if message:
+        _print_error(f"{parser.prog} {arguments.subcommand}: {message}")
     return status
 
 
 def build_parser(program: str, description: str, modules: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The parser of a program whose subcommands are these modules."""
+    """Return the parser of a program; `modules` maps each subcommand's name to its module's path."""
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--version", action="version", version=f"rankbound {_version.__version__}")
     subcommands = parser.add_subparsers(dest="subcommand", metavar="SUBCOMMAND", required=True)
@@ -119,7 +119,7 @@ def build_parser(program: str, description: str, modules: Mapping[str, str]) -> 
 
 
 class _Signal(BaseException):
-    """A signal that asks the program to end."""
+    """A signal that requests termination."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -128,7 +128,7 @@ class _Signal(BaseException):
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let signals that ask for an end go through the `finally` blocks, which remove temporary files."""
+    """Raise `_Signal` on SIGINT and SIGTERM, so that `finally` blocks remove temporary files."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -143,8 +143,8 @@ def _ended_by_signals() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        # Compiled code that a signal reaches may turn it into an error of its own (an import of pandas), or into a
-        # panic (polars, whose panics are no `Exception`).
+        # Compiled code may replace the exception by its own (an import of pandas) or by a panic (polars, whose panics
+        # aren't an `Exception`).
         if received and not isinstance(error, _Signal):
             raise _Signal(received[0]) from error
         raise
@@ -153,9 +153,9 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _say(text: str) -> None:
-    """Print to standard error, which may be a log on a full disk: if there is no room, the exit status says it all."""
-    # What failed may hold removed files open, and their room with them.
+def _print_error(text: str) -> None:
+    """Print to standard error; a failure to print (a log on a full disk) is ignored, as the exit status remains."""
+    # Objects of the failed step may keep removed files open and their disk space occupied.
     gc.collect()
     with suppress(OSError):
         print(text, file=sys.stderr, flush=True)
@@ -163,7 +163,7 @@ def _say(text: str) -> None:
 
 def _text_of(error: OSError) -> str:
     where = "" if error.filename is None else f"{os.fspath(error.filename)}: "
-    advice = "check that the file is there, its permissions and the room on its disk"
+    advice = "check that the file exists, its permissions and the free space on its disk"
     return f"{where}{error.strerror or error}; {advice}"
 
 

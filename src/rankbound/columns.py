@@ -1,6 +1,6 @@
-"""Columns of NumPy, Arrow, polars and pandas as tensors over the same memory, without importing those libraries.
+"""Zero-copy conversion of NumPy, Arrow, polars and pandas columns to tensors, without importing those libraries.
 
-A copy is made only where the layout asks for one: several chunks, bit-packed booleans, strides that go backwards.
+Data are copied only where the layout requires it: several chunks, bit-packed booleans, negative strides.
 """
 
 import warnings
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-# What Arrow calls the types that NumPy knows by another name.
+# Arrow's types whose names differ from NumPy's.
 _ARROW_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
@@ -24,14 +24,14 @@ class Column(Protocol):
 
 
 def column_tensor(values: Any, name: str) -> Tensor:
-    """The numbers of `values` as a tensor, which shares their memory where it can.
+    """Return the numbers of `values` as a tensor that shares their memory where possible.
 
     Args:
         values: a NumPy array, Arrow array, polars or pandas Series, sequence of numbers, or anything with `__dlpack__`.
-        name: the argument that messages name.
+        name: the name of the argument in error messages.
 
     Raises:
-        ValueError: for nulls, and for what is not numbers.
+        ValueError: for nulls and for values that aren't numbers.
     """
     try:
         if _is_arrow(values):
@@ -50,18 +50,18 @@ def column_tensor(values: Any, name: str) -> Tensor:
 
 
 def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
-    """The flat values and the offsets of a column of lists, as this package's functions take them.
+    """Return the flat values and the offsets of a column of lists.
 
     Args:
         column: an Arrow `ListArray` or `LargeListArray` (or a `ChunkedArray` of one), or a polars or pandas Series of
             such lists. Lists of fixed-size lists give a matrix.
 
     Returns:
-        Values `(n_items,)`, or `(n_items, d)`, and offsets `(n_lists + 1,)` that start at 0: views of the column's
-        memory if it is one chunk (a slice of lists has its offsets copied, so that they start at 0).
+        Values `(n_items,)` or `(n_items, d)`, and offsets `(n_lists + 1,)` that start at 0. Both are views of the
+        column's memory if it has one chunk; the offsets of a slice are copied.
 
     Raises:
-        ValueError: for a column that holds no lists, and for nulls.
+        ValueError: for nulls and for a column that isn't of lists.
     """
     lists = _arrow_lists(column)
     if not hasattr(lists, "flatten") or not hasattr(lists, "offsets"):
@@ -89,7 +89,7 @@ def _of_numpy(values: Any) -> Tensor:
     if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
         values = values.copy()
     with warnings.catch_warnings():
-        # Other libraries' arrays are often read-only, which torch warns of; nothing here writes to its arguments.
+        # Other libraries' arrays are often read-only, for which torch warns; no function here writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         try:
             return torch.as_tensor(values)
@@ -98,14 +98,14 @@ def _of_numpy(values: Any) -> Tensor:
 
 
 def _of_series(values: Any, name: str) -> Tensor:
-    """A polars or pandas Series; both have a view for `to_numpy` wherever there is one."""
+    """Convert a polars or pandas Series; `to_numpy` of both returns a view where possible."""
     nulls = values.null_count() if hasattr(values, "null_count") else int(values.isna().sum())
     _require_no_nulls(nulls, name)
     return _of_numpy(values.to_numpy())
 
 
 def _of_arrow(values: Any, name: str) -> Tensor:
-    # Not Arrow's own conversion, which imports pandas.
+    # Arrow's own conversion would import pandas.
     _require_no_nulls(values.null_count, name)
     if hasattr(values, "chunks"):
         views = [_of_arrow(chunk, name) for chunk in values.chunks if len(chunk)]
@@ -123,12 +123,12 @@ def _of_arrow(values: Any, name: str) -> Tensor:
 def _numpy_type(kind: Any) -> np.dtype[Any]:
     dtype = np.dtype(_ARROW_NAMES.get(str(kind), str(kind)))
     if dtype.kind not in "biuf":
-        raise TypeError(f"{kind} is no type of numbers")
+        raise TypeError(f"{kind} is not a numeric type")
     return dtype
 
 
 def _arrow_lists(column: Any) -> Any:
-    """The column as one Arrow array of lists."""
+    """Return the column as one Arrow array of lists."""
     if hasattr(column, "to_arrow"):
         column = column.to_arrow()
     elif hasattr(column, "array") and hasattr(column.array, "__arrow_array__"):

@@ -1,8 +1,8 @@
-"""Errors written for the person who reads them: what was found, where, what was expected, what to do."""
+"""The package's exceptions; a message states what was found, where, what was expected and what to do."""
 
 
 class RankboundError(Exception):
-    """Base of every error that the package raises on purpose; the command line prints its text alone."""
+    """Base class of the package's errors; the command line prints the message without a traceback."""
 
 
 class ConfigError(RankboundError):

@@ -1,11 +1,11 @@
-r"""A run judged by qrels, as trec_eval does it: what was retrieved has ranks, what was judged says what was possible.
+r"""Evaluation of runs against qrels with the rules of trec_eval.
 
-An item of the run that nobody judged counts as not relevant. A relevant item that the run does not have counts in what
-was possible (the ideal nDCG, the P of AP and recall) and adds nothing: it stands at rank infinity.
+An unjudged item of the run counts as not relevant. A relevant item that the run lacks counts in the normaliser (the
+ideal DCG, the P of AP and recall) and contributes nothing: its rank is infinite.
 
-A metric reads ranks, so that rank infinity is nothing special to it; the mean over the orders of tied items is the
-exception, which knows places only. It is taken with the missing items at the very bottom, whatever they add there is
-the same in all of those orders, and so their part can be exchanged for that at infinity in any one order:
+A metric is a function of ranks, which may be infinite. The mean over the orders of tied items, however, is defined for
+finite ranks only. It is therefore computed with the missing items at the bottom, where their contribution is the same
+in all of those orders, and is then corrected by the difference between bottom and infinity in any one order $\pi$:
 
 $$M = \overline{M}_{\text{bottom}} - M_{\text{bottom}}(\pi) + M_\infty(\pi)$$
 """
@@ -30,10 +30,10 @@ MISSING = ("skip", "zero")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of a run, a value per topic, NaN where a metric is undefined (nothing is relevant, for most).
+    """The metrics of a run, one value per topic; NaN where a metric is undefined (mostly for lack of relevant items).
 
-    `topics` are those of the qrels that were evaluated, in their order; `missing` those that the run does not have,
-    whether they count or not; `unjudged` those of the run that the qrels don't have, which never count.
+    `topics` are the evaluated topics, in the order of the qrels. `missing` are the topics of the qrels that the run
+    lacks, whether they count or not. `unjudged` are the topics of the run that the qrels lack, which never count.
     """
 
     topics: Sequence[str]
@@ -42,18 +42,18 @@ class Evaluation:
     unjudged: Sequence[str]
 
     def means(self) -> dict[str, float]:
-        """The mean of each metric over the topics where it is defined; NaN if there is none."""
+        """Return the mean of each metric over the topics where it is defined; NaN if there are none."""
         defined = {name: values[~np.isnan(values)] for name, values in self.values.items()}
         return {name: float(values.mean()) if len(values) else float("nan") for name, values in defined.items()}
 
     def undefined(self) -> dict[str, int]:
-        """How many topics the mean of each metric leaves out."""
+        """Return the number of topics that the mean of each metric skips."""
         return {name: int(np.isnan(values).sum()) for name, values in self.values.items()}
 
 
 @dataclass(frozen=True)
 class Joined:
-    """A run and its qrels as one batch of lists: retrieved items, then relevant ones that were not (score 0)."""
+    """A run joined with its qrels in one batch of lists: retrieved items, then missing relevant ones (score 0)."""
 
     topics: list[str]
     scores: npt.NDArray[np.float64]
@@ -69,19 +69,19 @@ def evaluate_run(
     *,
     missing: str = "skip",
 ) -> Evaluation:
-    """Evaluate a run with trec_eval's rules, except that ties count by their mean over all orders.
+    """Evaluate a run with trec_eval's rules, except that a metric is averaged over all orders of tied items.
 
     Args:
-        run: a `Run`, or the path of one (`read_run`).
-        qrels: `Qrels` or judged lists, or the path of such (`read_qrels`).
+        run: a `Run` or the path of a run file (`read_run`).
+        qrels: `Qrels` or judged lists, or the path of a file (`read_qrels`).
         metrics: metrics or their texts.
-        missing: topics of the qrels that the run does not have are left out (`skip`, trec_eval's default), or count as
-            topics of which nothing was retrieved (`zero`, trec_eval's `-c`).
+        missing: topics of the qrels that the run lacks are skipped (`skip`, trec_eval's default) or count as topics
+            without retrieved items (`zero`, trec_eval's `-c`).
 
     Raises:
-        ValueError: for an unknown metric or way with missing topics, scores that are not finite, or a metric that has
-            no value where a relevant item was not retrieved, such as a sum of ranks.
-        DataError: for a file that cannot be read, or an item that a topic has twice.
+        ValueError: for an unknown metric or value of `missing`, scores that aren't finite, or a metric that is
+            undefined where a relevant item was not retrieved, such as a sum of ranks.
+        DataError: for a file that can't be read, or an item that occurs twice in a topic.
     """
     if missing not in MISSING:
         raise ValueError(f"missing: found {missing!r}, expected one of {', '.join(MISSING)}")
@@ -100,7 +100,7 @@ def evaluate_run(
 
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
-    """The lists of `topics`: what the run has, and what it should have had."""
+    """Join the retrieved items of `topics` with the relevant ones that the run lacks."""
     with needs_extra("data"):
         import polars as pl
 
@@ -124,7 +124,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
     both = both.with_columns(pl.col("relevance").fill_null(0.0), retrieved=pl.lit(True))
     lost = judged.filter(pl.col("relevance") > 0).join(scored, on=key, how="anti", maintain_order="left")
     lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", pl.lit(False).alias("retrieved"))
-    # Of the items that are missing the least relevant come first: one fixed order, whatever the files' was.
+    # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
     every = every.sort("topic", maintain_order=True)
     sizes = np.bincount(every["topic"].to_numpy(), minlength=len(topics))
@@ -138,7 +138,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
 
 
 def values_of(metrics: Sequence[Metric], joined: Joined) -> dict[str, npt.NDArray[np.float64]]:
-    """Each metric of each list, `(n_lists,)`."""
+    """Return the values of each metric, `(n_lists,)`, by its text."""
     if not np.isfinite(joined.scores).all():
         item = int((~np.isfinite(joined.scores)).argmax())
         topic = joined.topics[int(np.searchsorted(joined.offsets, item, side="right")) - 1]
@@ -158,7 +158,7 @@ def values_of(metrics: Sequence[Metric], joined: Joined) -> dict[str, npt.NDArra
 
 
 def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> Tensor:
-    """Numbers that order the items as their scores do, the missing ones below, in the order in which they stand."""
+    """Return numbers that order retrieved items as their scores do, and missing items below in their given order."""
     _, place = np.unique(scores, return_inverse=True)
     below = -1.0 - torch.arange(len(scores), dtype=torch.float64)
     return torch.where(retrieved, torch.from_numpy(place.astype(np.float64)), below)
@@ -173,23 +173,23 @@ def _without_missing(
     incomplete: Tensor,
     lists: Lists,
 ) -> Tensor:
-    """The value with the missing items at rank infinity, from that with them at the bottom."""
+    """Return the value with the missing items at rank infinity, given that with them at the bottom."""
     ranks = hard_ranks(order, lists, one.rank_weights(relevance))
     at_infinity = replace(ranks, position=torch.where(retrieved, ranks.position, torch.inf))
     without = one.of_ranks(at_infinity, relevance, lists)
     value = at_bottom - one.of_ranks(ranks, relevance, lists) + without
-    # A metric of the best relevant rank finds none where no relevant item was retrieved at all: that is 0.
+    # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
     none_retrieved = lists.sum(one.relevant(relevance) & retrieved) == 0
     value = torch.where(none_retrieved & torch.isnan(without) & ~torch.isnan(at_bottom), 0.0, value)
     value = torch.where(incomplete, value, at_bottom)
     defined = torch.isfinite(value) | torch.isnan(at_bottom)
     if not (one.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(one, relevance.max())):
-        raise ValueError(f"metric {one}: has no value where a relevant item was not retrieved")
+        raise ValueError(f"metric {one}: is undefined where a relevant item was not retrieved")
     return value
 
 
 def _is_worth_nothing_at_infinity(one: Metric, grade: Tensor) -> bool:
-    """Whether a relevant item that stands alone at rank infinity has the value 0, or none."""
+    """Return true if the value of a list with one relevant item at rank infinity is 0 or NaN."""
     lists, relevance = Lists(torch.tensor([0, 1])), grade.reshape(1)
     alone = hard_ranks(torch.tensor([0]), lists, one.rank_weights(relevance))
     value = one.of_ranks(replace(alone, position=torch.tensor([torch.inf], dtype=torch.float64)), relevance, lists)

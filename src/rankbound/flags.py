@@ -1,4 +1,4 @@
-"""What the flags of command lines have in common: kinds of values, and errors for people."""
+"""Types of command-line flags, and the conversion of their errors to messages."""
 
 import argparse
 from collections.abc import Iterator
@@ -8,17 +8,17 @@ from rankbound.errors import ConfigError
 
 
 def names(text: str) -> list[str]:
-    """`a,b` as a list."""
+    """Parse `a,b` as a list of names."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def widths(text: str) -> tuple[int, ...]:
-    """`64,32` as numbers; argparse says what is wrong with any other text."""
+    """Parse `64,32` as integers; argparse reports any other text."""
     return tuple(int(part) for part in names(text))
 
 
 def positive(text: str) -> int:
-    """`5` as a number; argparse says what is wrong with what is less than 1."""
+    """Parse `5` as a positive integer; argparse reports anything else."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number}: expected at least 1")
     return number
@@ -26,7 +26,7 @@ def positive(text: str) -> int:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Wrong values of flags as messages for people, not as traces of calls."""
+    """Convert `ValueError` to `ConfigError`, which the command line prints without a traceback."""
     try:
         yield
     except ValueError as error:

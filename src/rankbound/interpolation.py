@@ -1,14 +1,14 @@
 r"""Kernel sums over each list in linear time, by Chebyshev interpolation in boxes of scores.
 
 A kernel $k(y - x)$ of the gap is smooth in one dimension. Scores, in units of the temperature, fall into boxes of width
-2 on a lattice that is the same for every list, so that a list's sums never depend on its batch mates. An item adds its
-weight to the Chebyshev moments of its box; boxes up to `BAND` apart meet through a small matrix per distance, and
-farther ones, where the kernel is constant or the gap itself, through running totals; the expansion is read off at the
-targets. The truncation error of the sigmoid is about 1e-8 of the weights involved, that of its slope 7e-8; kernels with
-nearer or higher poles need more polynomials for it. Everything is computed in float64: the boxes are few, and running
-totals of single-precision moments would lose the small ranks.
+2 on a lattice that all lists share; a list's sums therefore don't depend on the rest of the batch. An item adds its
+weight to the Chebyshev moments of its box. Boxes up to `BAND` apart interact through a small matrix per distance, and
+farther ones, where the kernel is constant or equals the gap, through running totals. The expansion is then evaluated
+at the targets. The truncation error of the sigmoid is about 1e-8 of the weights involved, that of its slope 7e-8;
+kernels with nearer or higher poles need more polynomials for the same precision. Everything is computed in float64: the
+boxes are few, and running totals in single precision would lose the small ranks.
 
-Boxes lie in rows, list after list, with `BAND` empty rows between lists, so that one band of rows never mixes lists.
+Boxes are rows, list after list, with `BAND` empty rows between lists, so that a band of rows never mixes lists.
 """
 
 from dataclasses import dataclass
@@ -20,23 +20,24 @@ from torch import Tensor
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
 
-# Chebyshev polynomials per box, and boxes beyond which gaps are above 18, where the sigmoid is 1 to 1.5e-8.
+# Chebyshev polynomials per box, and the distance in boxes beyond which gaps exceed 18 and the sigmoid is 1 to 1.5e-8.
 ORDER = 10
 BAND = 9
 
-# Rows that are allocated without a look at which are occupied, per item and at least.
+# Up to this many rows (the larger of the two limits), empty boxes have rows too.
 DENSE_ROWS_PER_ITEM = 2
 DENSE_ROWS = 20_000
 
-# Bounds the memory of the banded product: rows of (2 * BAND + 1) * order numbers.
+# Limits the memory of the banded product, whose rows have (2 * BAND + 1) * order numbers.
 ROWS_PER_CHUNK = 8_192
 
 
 @dataclass(frozen=True)
 class _Lattice:
-    """`row` (n_items,) of each item's box, its `local` coordinate in [-1, 1], the last row of each list's boxes.
+    """The boxes of a batch: `row` (n_items,) of each item's box, and its `local` coordinate in [-1, 1] there.
 
-    `steps` (n_items,) counts the boxes from the list's lowest one up to the item's, empty ones included.
+    `last_row` (n_lists,) is the last row of each list's boxes. `steps` (n_items,) counts the boxes from the list's
+    lowest one up to the item's, empty ones included.
     """
 
     row: Tensor
@@ -48,9 +49,10 @@ class _Lattice:
 
 @dataclass(frozen=True)
 class Points:
-    """Items as sources or targets: their `row`, the polynomials there `(n, order)`, their place among occupied rows.
+    """Items as sources or targets of sums.
 
-    `items` are their indices, `None` for all items of the batch.
+    `row` (n,) is the row of each item's box, `basis` (n, order) the polynomials at the item, `place` (n,) the index of
+    its row among the occupied rows, `items` the indices of the items (`None`: all items of the batch).
     """
 
     row: Tensor
@@ -59,12 +61,12 @@ class Points:
     items: Tensor | None = None
 
     def pick(self, values: Tensor) -> Tensor:
-        """Those of the items' `values`, `(n_items,)`, that belong to the points."""
+        """Select these points' entries of `values` `(n_items,)`."""
         return values if self.items is None else values.index_select(0, self.items)
 
 
 class Boxes:
-    """The boxes of a batch's scores in units of the temperature: kernel sums in two steps, `moments` and `at`.
+    """Kernel sums over boxes of a batch's scores, in two steps: `moments`, then `at`.
 
     `order` is the number of polynomials per box.
     """
@@ -76,7 +78,7 @@ class Boxes:
         self._basis = _chebyshev(self._lattice.local, order)
 
     def points(self, items: Tensor | None = None) -> Points:
-        """The items with these indices, or all."""
+        """Return the items with these indices (`None`: all) as points."""
         values = self._lattice.row, self._basis, self._place
         if items is None:
             return Points(*values)
@@ -84,7 +86,7 @@ class Boxes:
         return Points(row, basis, place, items)
 
     def moments(self, weights: Weights, sources: Points) -> Tensor:
-        """Sums of weight, one per source, times each polynomial per row, `(c, n_rows, order)`."""
+        """Return the sums over each row of weight times polynomial, `(c, n_rows, order)`; a weight per source."""
         moments = self._basis.new_zeros(len(weights), self._lattice.n_rows, self._basis.shape[1])
         for weight, moment in zip(weights, moments, strict=True):
             terms = sources.basis if weight is None else sources.basis * weight.unsqueeze(1)
@@ -92,7 +94,7 @@ class Boxes:
         return moments
 
     def at(self, targets: Points, kernel: Kernel, moments: Tensor) -> Tensor:
-        """The sums of the kernel over the sources whose moments are given: `(n_targets, c)`."""
+        """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
         expansion = _banded_product(moments, _kernel_matrix(kernel, moments.shape[2], moments.device), self._occupied)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
         if kernel.linear:
@@ -104,7 +106,7 @@ class Boxes:
         return sums
 
     def _weight_far_above(self, targets: Points, moments: Tensor) -> Tensor:
-        """The weight beyond the band above each target: `(n_targets, c)`."""
+        """Return the total weight beyond the band above each target, `(n_targets, c)`."""
         totals = moments[:, :, 0].cumsum(1)
         return (totals.index_select(1, self._last_row(targets)) - totals.index_select(1, targets.row + BAND)).T
 
@@ -115,8 +117,9 @@ class Boxes:
         return (totals.index_select(1, below) - totals.index_select(1, before)).T
 
     def _gaps_far_above(self, targets: Points, moments: Tensor) -> Tensor:
-        """Weight times gap, summed beyond the band above each target; totals from the top keep small sums precise."""
-        # Heights are counted from the list's lowest box, so that large scores cost no digits.
+        """Return the sum of weight times gap beyond the band above each target, `(n_targets, c)`."""
+        # Totals run from the top, which keeps small sums precise; heights are relative to the list's lowest box, which
+        # keeps the digits of large scores.
         centre = moments.new_zeros(self._lattice.n_rows)
         centre[self._lattice.row] = 2 * self._lattice.steps
         weight = moments[:, :, 0]
@@ -132,7 +135,7 @@ class Boxes:
 
 
 class InterpolatedSums:
-    """Sigmoid sums of the items `targets` over the items of their lists (`smooth_ranks.Sums`)."""
+    """Interpolated sigmoid sums of the items `targets` over their lists; implements `smooth_ranks.Sums`."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._boxes = Boxes(scores, lists, temperature)
@@ -155,7 +158,7 @@ class InterpolatedSums:
 
 
 def _lattice(x: Tensor, lists: Lists) -> _Lattice:
-    # Box b covers 2b - 1 .. 2b + 1: a fresh model's tied scores of about 0 lie at a centre.
+    # Box b covers 2b - 1 .. 2b + 1, so that the tied scores near 0 of an untrained model lie at a centre.
     box = torch.floor(x / 2 + 0.5)
     local = x - 2 * box
     lowest = lists.min(box)
@@ -168,13 +171,13 @@ def _lattice(x: Tensor, lists: Lists) -> _Lattice:
         last_row = first_row + spans - 1
     else:
         row, last_row = _rows_of_occupied_boxes(box, lists)
-    # A whole band of rows even where no list has an item.
+    # At least one band of rows, even if all lists are empty.
     n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
     return _Lattice(row, local, last_row.clamp(min=0), n_rows, steps)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
-    """Rows in the order of the boxes, with longer gaps than the band closed up to it: outliers cost no memory."""
+    """Return rows in the order of the boxes, gaps shortened to the band, so that outliers cost no memory."""
     by_box = torch.argsort(box)
     order = by_box[torch.argsort(lists.segment[by_box], stable=True)]
     steps = torch.full_like(box, BAND + 1)
@@ -190,14 +193,14 @@ def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
 
 
 def _occupied(row: Tensor, n_rows: int) -> tuple[Tensor, Tensor]:
-    """The rows that hold items, and the place of each item's row among them."""
+    """Return the rows that hold items, and the index of each item's row among them."""
     flags = torch.zeros(n_rows, dtype=torch.int64, device=row.device)
     flags[row] = 1
     return torch.nonzero(flags).squeeze(1), (flags.cumsum(0) - 1).index_select(0, row)
 
 
 def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
-    """Local expansions `(c, n, order)` of `rows` from the moments of all rows within the band."""
+    """Return the local expansions `(c, n, order)` of `rows` from the moments of all rows within the band."""
     order = moments.shape[2]
     bands = moments.flatten(1).unfold(1, (2 * BAND + 1) * order, order)
     parts = [bands.index_select(1, part - BAND) @ kernel for part in torch.split(rows, ROWS_PER_CHUNK)]
@@ -205,7 +208,7 @@ def _banded_product(moments: Tensor, kernel: Tensor, rows: Tensor) -> Tensor:
 
 
 def _chebyshev(local: Tensor, order: int) -> Tensor:
-    """The polynomials T_0 .. T_(order-1) at `local`, `(n, order)`."""
+    """Return the polynomials T_0 .. T_(order-1) at `local`, `(n, order)`."""
     basis = local.new_empty(order, len(local))
     basis[0] = 1
     basis[1] = local
@@ -217,9 +220,10 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _kernel_matrix(kernel: Kernel, order: int, device: torch.device) -> Tensor:
-    r"""`((2 * BAND + 1) * order, order)`: from the moments of a band of source boxes to a target box's expansion.
+    r"""Return the matrix that maps the moments of a band of source boxes to a target box's expansion.
 
-    Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in $k(2d + v - u)$, `d` the boxes from target to source.
+    Shape `((2 * BAND + 1) * order, order)`. Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in
+    $k(2d + v - u)$, with `d` the distance from target to source in boxes.
     """
     n_nodes = 4 * order
     angles = (torch.arange(n_nodes, dtype=torch.float64) + 0.5) * (torch.pi / n_nodes)

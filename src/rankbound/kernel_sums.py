@@ -1,4 +1,4 @@
-"""Sums of any smooth kernel of score differences over the items of each list, pair by pair or in linear time."""
+"""Sums of a smooth kernel of score differences over each list, pair by pair or in linear time."""
 
 import torch
 from torch import Tensor
@@ -10,12 +10,12 @@ from rankbound.pairs import pair_sums
 
 METHODS = ("auto", "direct", "interpolated")
 
-# Pairs of (target, item) from which on interpolation is the faster way, as measured on batches of 32 lists and on one
-# list, whose pairs fill a matrix.
+# Numbers of (target, item) pairs above which interpolation is faster, measured on batches of 32 lists and on one list,
+# whose pairs fill a matrix.
 PAIRS_WORTH_INTERPOLATION = 30_000
 PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION = 700_000
 
-# Polynomials per box at which second derivatives, with poles of the third order, are as precise as other kernels.
+# With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
 PRECISE_ORDER = 12
 
 
@@ -29,7 +29,7 @@ def kernel_sums(
     temperature: float = 1.0,
     method: str = "auto",
 ) -> Tensor:
-    r"""Sums $\sum_j w_j\, k((s_j - s_i)/\tau)$ over all items `j` of the list of `i`, the item `i` itself included.
+    r"""Return $\sum_j w_j\, k((s_j - s_i)/\tau)$ over all items `j` of the list of `i`, including `i` itself.
 
     Args:
         scores: `(n_items,)`, floating point and finite.
@@ -38,7 +38,7 @@ def kernel_sums(
         weights: $w$, one or more vectors `(n_items,)`; `None` stands for ones.
         targets: indices of the items `i`; all if `None`.
         temperature: $\tau > 0$, in units of the scores.
-        method: as in `rankbound.smooth_rank`. Interpolated sums miss less than 1e-7 of the list's $\sum_j |w_j|$.
+        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$.
 
     Returns:
         `(n_targets, len(weights))` in the scores' dtype, without a gradient.
@@ -59,7 +59,7 @@ def kernel_sums(
 
 
 def chosen_method(method: str, temperature: float, lists: Lists, targets: Tensor) -> str:
-    """`direct` or `interpolated`: as asked, or the faster one; `ValueError` names a bad method or temperature."""
+    """Return `direct` or `interpolated`; `auto` selects the faster one. Raises as `require_method`."""
     require_method(method, temperature)
     if method != "auto":
         return method

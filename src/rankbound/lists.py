@@ -19,22 +19,22 @@ ArrayLike = Tensor | npt.NDArray[Any] | Column
 # Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]
 
-# Numbers from which on they are added up in double precision.
+# Sums of at least this many numbers are computed in double precision.
 LONG = 10_000
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Where the lists of a batch begin and end.
+    """The limits of a batch's lists.
 
-    `offsets` has shape `(n_lists + 1,)`, int64: it starts at 0, never descends, and ends at `n_items`.
+    `offsets` has shape `(n_lists + 1,)` and dtype int64: it starts at 0, never descends, and ends at `n_items`.
     """
 
     offsets: Tensor
 
     @classmethod
     def checked(cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None) -> "Lists":
-        """The lists of `offsets` over `n_items` items; `ValueError` names what is wrong with them."""
+        """Return the lists of `offsets` over `n_items` items; raise `ValueError` for invalid offsets."""
         given = as_tensor(offsets, "offsets")
         if len(given) == 0:
             raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
@@ -66,7 +66,7 @@ class Lists:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """Items per list, shape `(n_lists,)`."""
+        """The number of items of each list, shape `(n_lists,)`."""
         return self.offsets.diff()
 
     @cached_property
@@ -75,61 +75,62 @@ class Lists:
 
     @cached_property
     def segment(self) -> Tensor:
-        """The list of each item, shape `(n_items,)`."""
+        """The index of each item's list, shape `(n_items,)`."""
         index = torch.arange(len(self), device=self.device)
         return torch.repeat_interleave(index, self.sizes, output_size=self.n_items)
 
     @cached_property
     def position(self) -> Tensor:
-        """The place of each item inside its list, counted from 0, shape `(n_items,)`."""
+        """The place of each item in its list, from 0, shape `(n_items,)`."""
         return torch.arange(self.n_items, device=self.device) - self.spread(self.offsets[:-1])
 
     def spread(self, values: Tensor) -> Tensor:
-        """A value per list, `(n_lists,)`, for each of its items, `(n_items,)`."""
-        # Much faster than indexing with brackets, for any short or long batch.
+        """Repeat each list's value for its items: `(n_lists,)` to `(n_items,)`."""
+        # Much faster than indexing with brackets, for batches of any size.
         return values.index_select(0, self.segment)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum of the items' values per list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
+        """Return the sum of the items' values of each list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
         floating = as_floating(values)
-        # One by one, a million numbers in single precision add up to 1e-4 of what they should.
+        # The sum of a million numbers in single precision would have a relative error of 1e-4.
         exact = floating if len(values) < LONG else floating.to(torch.float64)
         return torch.segment_reduce(exact, "sum", offsets=self.offsets, unsafe=True).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
-        """Largest value per list; minus infinity for an empty list."""
+        """Return the largest value of each list; minus infinity for an empty list."""
         return torch.segment_reduce(as_floating(values), "max", offsets=self.offsets, unsafe=True)
 
     def min(self, values: Tensor) -> Tensor:
-        """Smallest value per list; infinity for an empty list."""
+        """Return the smallest value of each list; infinity for an empty list."""
         return torch.segment_reduce(as_floating(values), "min", offsets=self.offsets, unsafe=True)
 
     def running_sum(self, values: Tensor) -> Tensor:
-        """Sum of the values up to and including each item, started anew in each list."""
+        """Return the sum of its list's values up to and including each item, `(n_items,)`."""
         total = values.cumsum(0)
         before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
         return total - self.spread(before)
 
     def keep(self, mask: Tensor) -> "Lists":
-        """The lists of the items where `mask` is true (lists may become empty, none disappears)."""
+        """Return the lists of the items where `mask` is true; lists may become empty, but none is removed."""
         kept = torch.cat([self.offsets.new_zeros(1), mask.cumsum(0)])
         return Lists(kept.index_select(0, self.offsets))
 
     def each(self) -> list[slice]:
-        """One slice per list, for tests and for output that people read."""
+        """Return one slice per list, for tests and for printed output."""
         bounds = self.offsets.tolist()
         return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def as_floating(values: Tensor) -> Tensor:
-    """Booleans and integers as float64; floating-point values as they are."""
+    """Convert booleans and integers to float64; return floating-point values unchanged."""
     return values if values.is_floating_point() else values.to(torch.float64)
 
 
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
-    """A flat tensor that shares the memory of `values` where it can; `ValueError` names the argument.
+    """Return a flat tensor that shares the memory of `values` where possible.
 
-    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series.
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Raises `ValueError`, with the
+    argument's `name`, for values that aren't flat or not `n_items` many.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dim() != 1:
@@ -145,13 +146,13 @@ class NotFiniteError(ValueError):
     def __init__(self, score: float, item: int) -> None:
         super().__init__(
             f"scores: found {score} at item {item}, expected finite numbers. "
-            "Look for a learning rate that is too high or for missing features."
+            "Check for a learning rate that is too high, or for missing features."
         )
         self.item = item
 
 
 def require_finite(scores: Tensor) -> None:
-    """Raise `NotFiniteError` with the first score that is NaN or infinite."""
+    """Raise `NotFiniteError` for the first score that is NaN or infinite."""
     finite = torch.isfinite(scores)
     if not bool(finite.all()):
         item = int(torch.nonzero(~finite)[0, 0])
@@ -159,9 +160,9 @@ def require_finite(scores: Tensor) -> None:
 
 
 def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """`values` as a flat tensor, one per score, on the scores' device: moved there unless they are a tensor already.
+    """Return `values` as a flat tensor, one per score, on the scores' device.
 
-    A tensor elsewhere is an error: copying it at every call would hide a slow program.
+    Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
     """
     tensor = as_tensor(values, name, len(scores))
     if tensor.device != scores.device and isinstance(values, Tensor):
@@ -170,7 +171,7 @@ def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
 
 
 def require_grades(relevance: Tensor) -> None:
-    """Raise `ValueError` for relevance that is negative, NaN or infinite."""
+    """Raise `ValueError` for relevance labels that are negative, NaN or infinite."""
     if len(relevance) and not float(relevance.min()) >= 0:
         raise ValueError(f"relevance: found {float(relevance.min())}, expected grades from 0")
     if len(relevance) and relevance.is_floating_point() and float(relevance.max()) == float("inf"):

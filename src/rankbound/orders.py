@@ -1,7 +1,7 @@
-"""The distinct orders of lists of grades: how many there are, and the one with a given number.
+"""The distinct orders of lists of grades: their number, and the order with a given index.
 
-Items of one grade are alike, so that an order is which grade stands at which rank. N items with $c_g$ of each grade g
-have $N! / \\prod_g c_g!$ orders; in random order all are equally likely.
+Items of one grade are interchangeable: an order is a grade per rank. N items with $c_g$ of each grade g have
+$N! / \\prod_g c_g!$ orders, all equally likely under a random permutation.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 COUNTED_ORDERS = 1e15
-"""More orders than these are too many for any use, and their number too large to be handy."""
+"""Larger numbers of orders are reported as infinite."""
 
 
 def n_orders(counts: Sequence[int]) -> int | float:
-    """How many orders items have of which `counts[g]` are of kind g; infinitely many beyond 10^15."""
+    """Return the number of orders of items of which `counts[g]` are of kind g; infinity above 10^15."""
     if lgamma(sum(counts) + 1) - sum(lgamma(count + 1) for count in counts) > log(COUNTED_ORDERS):
         return inf
     ways, placed = 1, 0
@@ -26,11 +26,15 @@ def n_orders(counts: Sequence[int]) -> int | float:
 
 
 def orders_at(counts: Tensor, ways: Tensor, index: Tensor) -> Tensor:
-    """The kind of item at each rank, `(n_rows, longest)`, in the order number `index` of its row's items.
+    """Return the kind of item at each rank, `(n_rows, longest)`, in the order with index `index` of each row's items.
 
-    `counts` `(n_rows, n_kinds)` says how many of each kind a row has, `ways` `(n_rows,)` how many orders (`n_orders`),
-    and `index` `(n_rows,)`, from 0, which of them; all int64. Ranks beyond a row's items hold `n_kinds`. Indices count
-    the orders from the one with the first kinds on top to its reverse.
+    Args:
+        counts: `(n_rows, n_kinds)`, int64, the number of items of each kind in each row.
+        ways: `(n_rows,)`, int64, the number of orders of each row (`n_orders`).
+        index: `(n_rows,)`, int64, the order's index, from 0 for the one with the first kinds on top to `ways - 1` for
+            its reverse.
+
+    Ranks beyond a row's items hold `n_kinds`.
     """
     left, ways, index = counts.clone(), ways.clone(), index.clone()
     size = counts.sum(1)
@@ -38,7 +42,7 @@ def orders_at(counts: Tensor, ways: Tensor, index: Tensor) -> Tensor:
     kinds = counts.new_empty(len(counts), longest)
     row = torch.arange(len(counts), device=counts.device)
     for rank in range(longest):
-        # Of all orders of what is left, the share c_g / N begins with kind g.
+        # A share c_g / N of all orders of the remaining items begins with kind g.
         begin_so = ways[:, None] * left // (size - rank).clamp(min=1)[:, None]
         up_to = begin_so.cumsum(1)
         kind = (index[:, None] >= up_to).sum(1)

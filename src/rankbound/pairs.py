@@ -1,4 +1,4 @@
-"""Sums over all pairs of a list, without padding: exact, and fast for short lists."""
+"""Exact kernel sums over all pairs of each list, without padding; fast for short lists."""
 
 from dataclasses import dataclass
 
@@ -8,13 +8,13 @@ from torch import Tensor
 from rankbound.kernels import SIGMOID, Kernel, sigmoid_slope
 from rankbound.lists import Lists, Weights
 
-# Bounds the memory of one chunk of pairs (a few tensors of 8 bytes a pair).
+# Limits the memory of one chunk of pairs (a few tensors of 8 bytes per pair).
 PAIRS_PER_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some targets with all items of their lists: pair `k` compares `target[k]` with `item[k]`."""
+    """Some targets paired with all items of their lists: pair `k` compares `target[k]` with `item[k]`."""
 
     targets: slice
     target: Tensor
@@ -23,17 +23,17 @@ class Chunk:
 
 
 def pair_sums(scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> "OneListSums | PairSums":
-    """Kernel sums of the items `targets` over the items of their lists, pair by pair (also `smooth_ranks.Sums`)."""
+    """Return kernel sums of the items `targets` over their lists, pair by pair; implements `smooth_ranks.Sums`."""
     one = len(lists) == 1 and len(scores) * len(targets) <= PAIRS_PER_CHUNK
     return (OneListSums if one else PairSums)(scores, lists, targets, temperature)
 
 
 class OneListSums:
-    """Pair sums of a single list, whose pairs fill a matrix: nothing has to be looked up."""
+    """Pair sums of a single list, whose pairs fill a matrix."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._targets = targets
-        # Divided after the difference: large scores in single precision would lose their distances otherwise.
+        # Division after subtraction preserves the gaps of large scores in single precision.
         gaps = scores - scores.index_select(0, targets).unsqueeze(1)
         self._gaps = gaps if temperature == 1 else gaps / temperature
 
@@ -56,7 +56,7 @@ class OneListSums:
 
 
 class PairSums:
-    """Pair sums of any lists, their pairs one after the other in chunks of bounded memory."""
+    """Pair sums of any lists, in chunks of bounded memory."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
         self._scores, self._targets, self._temperature = scores, targets, temperature
@@ -93,15 +93,15 @@ class PairSums:
 
 
 def pair_gaps(scores: Tensor, targets: Tensor, chunk: Chunk, temperature: float) -> Tensor:
-    """The score of each pair's item less that of its target, in units of the temperature, `(n_pairs,)`."""
-    # Divided after the difference: large scores in single precision would lose their distances otherwise.
+    """Return the score of each pair's item minus that of its target, in units of the temperature, `(n_pairs,)`."""
+    # Division after subtraction preserves the gaps of large scores in single precision.
     own = scores.index_select(0, targets[chunk.targets])
     gaps = scores.index_select(0, chunk.item) - chunk.per_target.spread(own)
     return gaps if temperature == 1 else gaps / temperature
 
 
 def pair_chunks(lists: Lists, targets: Tensor) -> list[Chunk]:
-    """All pairs of the items `targets` with the items of their lists, in parts that fit in memory."""
+    """Return all pairs of the items `targets` with the items of their lists, in chunks that fit in memory."""
     segment = lists.segment.index_select(0, targets)
     ends = lists.sizes.index_select(0, segment).cumsum(0)
     n_pairs = int(ends[-1]) if len(ends) else 0
@@ -116,7 +116,7 @@ def pair_chunks(lists: Lists, targets: Tensor) -> list[Chunk]:
 
 
 def _weighted(values: Tensor, weights: Weights, chunk: Chunk) -> Tensor:
-    """Sum of `values * weights` over the items of each target's list, `(n_targets, c)`."""
+    """Return the sums of `values * weights` over the items of each target's list, `(n_targets, c)`."""
     terms = (values if weight is None else values * weight.index_select(0, chunk.item) for weight in weights)
     return torch.stack([chunk.per_target.sum(term) for term in terms], 1)
 

@@ -1,6 +1,6 @@
-"""Hard ranks of the items of ragged lists, as permutations and as blocks of ties. Rank 1 is the top.
+"""Hard ranks of ragged lists, as permutations and as blocks of tied items. Rank 1 is the top.
 
-A metric takes its mean over the orders of a tie block, so that the order of rows can never change a score.
+A metric is averaged over the orders of tied items, so its value doesn't depend on the order of rows.
 """
 
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from rankbound.lists import Lists, as_floating
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of some items, hard or smooth, as a metric reads them.
+    """The hard or smooth ranks of some items, the input of a metric.
 
-    `position` is the rank among all items of the list. `above` has one tensor for each of the metric's rank weights:
-    the weight of the items that stand above, so that relevance for a weight counts the relevant items above. `sizes`
+    `position` is the rank among all items of the list. `above` has one tensor per rank weight of the metric: the total
+    weight of the items above each item (with relevance as the weight, the number of relevant items above). `sizes`
     `(n_lists,)` is the number of all items of each list. `temperature` is `None` for hard ranks.
     """
 
@@ -28,7 +28,7 @@ class Ranks:
     temperature: float | None = None
 
     def within(self, cutoff: int | None) -> Tensor | float:
-        r"""Membership of the first `cutoff` ranks: $1[r \le k]$, smoothly $\sigma((k + 1/2 - r)/\tau)$."""
+        r"""Return membership in the first `cutoff` ranks: $1[r \le k]$, smoothly $\sigma((k + 1/2 - r)/\tau)$."""
         if cutoff is None:
             return 1.0
         if self.temperature is None:
@@ -38,11 +38,11 @@ class Ranks:
 
 @dataclass(frozen=True)
 class TieBlocks:
-    """Each list in descending order of score, cut into blocks of equal scores.
+    """The lists in descending order of score, divided into blocks of equal scores.
 
     `order` (n_items,) sorts the items; `block` (n_items,) is the block of each *sorted* item; `first` and `size`
-    (n_blocks,) are the block's first rank and number of items. Blocks stand list by list from the top down;
-    `lists.offsets` counts blocks.
+    (n_blocks,) are each block's first rank and number of items. Blocks are ordered by list and, inside it, from the
+    top; the offsets of `lists` count blocks.
     """
 
     order: Tensor
@@ -52,11 +52,11 @@ class TieBlocks:
     lists: Lists
 
     def sum(self, values: Tensor) -> Tensor:
-        """Sum of the items' `values` (n_items,), in the items' own order, over each block (n_blocks,)."""
+        """Return the sum of `values` (n_items,), given in the items' original order, over each block (n_blocks,)."""
         return self._items.sum(as_floating(values)[self.order])
 
     def before(self, totals: Tensor) -> Tensor:
-        """Sum of a list's block `totals` (n_blocks,) above each block."""
+        """Return the sum of `totals` (n_blocks,) over the blocks above each block of its list."""
         return self.lists.running_sum(totals) - totals
 
     @cached_property
@@ -75,17 +75,17 @@ def tie_blocks(scores: Tensor, lists: Lists) -> TieBlocks:
 
 
 def block_starts(ranked: Tensor, lists: Lists) -> Tensor:
-    """Which of the scores `ranked` (n_items,), each list in descending order, are the first of their block."""
+    """Return a mask of the scores `ranked` (n_items,), descending in each list, that begin a block."""
     starts = torch.ones(len(ranked), dtype=torch.bool, device=ranked.device)
     starts[1:] = ranked[1:] != ranked[:-1]
-    # The first item of each list starts a block whatever the score of its neighbour in the list before.
+    # The first item of a list starts a block even if the last score of the list before is equal.
     first_items = lists.offsets[:-1][lists.sizes > 0]
     starts[first_items] = True
     return starts
 
 
 def blocks_of(order: Tensor, starts: Tensor, lists: Lists) -> TieBlocks:
-    """The blocks that begin where `starts` is true of the items in their `order`."""
+    """Return the blocks that begin at the items of `order` where `starts` is true."""
     begins = torch.nonzero(starts).squeeze(1)
     ends = torch.cat([begins[1:], begins.new_tensor([len(order)])]) if len(begins) else begins
     first = begins - lists.offsets[lists.segment[begins]] + 1
@@ -94,7 +94,7 @@ def blocks_of(order: Tensor, starts: Tensor, lists: Lists) -> TieBlocks:
 
 
 def descending_order(values: Tensor, lists: Lists) -> Tensor:
-    """The permutation that sorts each list by descending value, equal values by their place in the list."""
+    """Return the permutation that sorts each list by descending value, equal values by their place in the list."""
     if values.dtype in (torch.float16, torch.bfloat16):
         values = values.to(torch.float32)
     on_cpu = values.device.type == "cpu"
@@ -102,7 +102,7 @@ def descending_order(values: Tensor, lists: Lists) -> Tensor:
         return _ascending(_list_and_value_keys(values, lists), on_cpu)
     if on_cpu and values.dtype == torch.float64:
         order = _by_list(torch.from_numpy(np.argsort(-values.detach().numpy())), lists)
-        # NumPy's fast sort leaves equal values in any order.
+        # NumPy's fast sort isn't stable.
         if bool(block_starts(values[order], lists).all()):
             return order
     return _by_list(torch.argsort(values, descending=True, stable=True), lists)
@@ -114,7 +114,7 @@ def _ascending(keys: Tensor, on_cpu: bool) -> Tensor:
 
 
 def _by_list(order: Tensor, lists: Lists) -> Tensor:
-    """The items of `order` list by list, in the same order inside each."""
+    """Group the items of `order` by list, keeping their order inside each."""
     if len(lists) <= 1:
         return order
     if order.device.type != "cpu":
@@ -127,15 +127,15 @@ def _by_list(order: Tensor, lists: Lists) -> Tensor:
 
 
 def _list_and_value_keys(values: Tensor, lists: Lists) -> Tensor:
-    """Integers that ascend by list and, inside it, by descending value: one sort of these does for two of others."""
-    # Adding 0 turns -0.0 into 0.0. The bits of a float, as an integer, ascend with it once negatives are turned over.
+    """Return integers that ascend by list and, inside it, by descending value, so that one sort replaces two."""
+    # Adding 0 turns -0.0 into 0.0. The bits of a float, read as an integer, ascend with it once negatives are inverted.
     bits = (values.detach() + 0.0).view(torch.int32).to(torch.int64)
     ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
     return (lists.segment << 32) - ascending
 
 
 def hard_ranks(order: Tensor, lists: Lists, weights: tuple[Tensor, ...] = ()) -> Ranks:
-    """The ranks of the permutation `order` (which sorts list by list), every item at a rank of its own."""
+    """Return the ranks of the permutation `order`, which sorts list by list; every item has a distinct rank."""
     ranked = ranks_in_order(lists, tuple(weight.index_select(0, order) for weight in weights))
     position, *above = (
         torch.empty_like(column).index_copy_(0, order, column) for column in (ranked.position, *ranked.above)
@@ -144,7 +144,7 @@ def hard_ranks(order: Tensor, lists: Lists, weights: tuple[Tensor, ...] = ()) ->
 
 
 def ranks_in_order(lists: Lists, weights: tuple[Tensor, ...] = ()) -> Ranks:
-    """The ranks of items that stand in their lists' order; `weights` (n_items,) are theirs in that order, too."""
+    """Return the ranks of items already sorted in each list; `weights` (n_items,) are in the same order."""
     exact = (weight.to(torch.float64) for weight in weights)
     above = tuple(lists.running_sum(weight) - weight for weight in exact)
     return Ranks((lists.position + 1).to(torch.float64), lists.sizes, above)

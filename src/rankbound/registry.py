@@ -1,4 +1,4 @@
-"""Metrics, bounds and losses by name: a class in any module of their package is known, and stands in no list."""
+"""Discovery of metrics, bounds and losses: every named class in a module of their package is registered."""
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -9,12 +9,12 @@ Kind = TypeVar("Kind")
 
 
 def named_kinds(package: str, base: Callable[..., Kind]) -> Iterator[tuple[str, type[Kind]]]:
-    """Yield the classes below `base` that a package's modules define and give a `name`, each with it.
+    """Yield the name and class of each subclass of `base` that a package's modules define with a `name`.
 
     Args:
-        package: the package ("rankbound.metrics"), whose modules are imported in alphabetical order; those that begin
-            with an underscore are left alone.
-        base: the class that they inherit from.
+        package: the package ("rankbound.metrics"), whose modules are imported in alphabetical order; modules that begin
+            with an underscore are skipped.
+        base: the base class.
     """
     names = sorted(one.name for one in iter_modules(import_module(package).__path__) if not one.name.startswith("_"))
     for module in [f"{package}.{name}" for name in names]:

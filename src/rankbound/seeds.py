@@ -1,4 +1,4 @@
-"""Seeds that follow from what they are for, so that the same part of a study always draws the same numbers."""
+"""Seeds derived from their purpose, so that random draws are reproducible."""
 
 import hashlib
 import json
@@ -7,10 +7,10 @@ SEED_BITS = 63
 
 
 def derive_seed(*parts: str | int | float | None) -> int:
-    """A seed in 0 .. 2**63 - 1 that depends on `parts` alone: the head of their SHA-256, as JSON text.
+    """Return a seed in 0 .. 2**63 - 1 that depends on `parts` alone: the head of the SHA-256 of their JSON text.
 
-    The same on every machine and Python version, unlike `hash`. Name what the numbers are for first, then the
-    data set, fold and seed: `derive_seed("negatives", "movielens", 1, 0)`.
+    Unlike `hash`, it is the same on every machine and Python version. By convention the purpose comes first, then data
+    set, fold and seed: `derive_seed("negatives", "movielens", 1, 0)`.
     """
     text = json.dumps(parts, ensure_ascii=True, allow_nan=False)
     digest = hashlib.sha256(text.encode()).digest()

@@ -1,6 +1,6 @@
-r"""Smooth ranks (thesis eq. 2.9): each comparison of two scores is a sigmoid, so that ranks have gradients.
+r"""Smooth ranks (thesis eq. 2.9): sums of sigmoids of score differences, which have gradients.
 
-Both ways to sum, over pairs and by interpolation, share one backward pass. With $x = s/\tau$ and upstream gradients
+Both methods, sums over pairs and interpolation, share one backward pass. With $x = s/\tau$ and upstream gradients
 $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ is even,
 
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
@@ -19,16 +19,16 @@ from rankbound.pairs import pair_sums
 
 
 class Sums(Protocol):
-    """A way to sum a kernel of score differences over the items of each list.
+    """A method to sum the sigmoid of score differences over the items of each list, for given target items.
 
-    `targets` are the items whose ranks are wanted; there is one vector of weights, `(n_items,)`, per kind of rank.
+    There is one vector of weights, `(n_items,)`, per kind of rank.
     """
 
     def ranks(self, weights: Weights) -> Tensor:
-        """Sums of `weights[j] * sigmoid(x[j] - x[i])` over all `j`, a column per kind: `(n_targets, c)`."""
+        """Return the sums of `weights[j] * sigmoid(x[j] - x[i])` over `j`, a column per kind: `(n_targets, c)`."""
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        """The gradient with respect to `x = scores / temperature`, `(n_items,)`, from `upstream` `(n_targets, c)`."""
+        """Return the gradient by `x = scores / temperature`, `(n_items,)`, given `upstream` `(n_targets, c)`."""
 
 
 def smooth_rank(
@@ -39,24 +39,25 @@ def smooth_rank(
     temperature: float = 1.0,
     method: str = "auto",
 ) -> Tensor:
-    r"""Differentiable ranks of all items of ragged lists, in linear time (thesis eq. 2.9).
+    r"""Return differentiable ranks of all items of ragged lists, in linear time (thesis eq. 2.9).
 
     $$\tilde R_i = 1 + \sum_{j \ne i} w_j\, \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
     Args:
         scores: `(n_items,)`, finite; higher is better.
         offsets: `(n_lists + 1,)`, the lists' limits in `scores`.
-        weights: `(n_items,)`, $w$; 1 if not given. Relevance here gives ranks among the relevant items. They are
-            constants: no gradient flows to them.
+        weights: `(n_items,)`, $w$; 1 if omitted. With relevance as the weights, the ranks are those among the relevant
+            items. Weights are constants: they receive no gradient.
         temperature: $\tau > 0$, in units of the scores.
         method: `"direct"` sums over all pairs of a list; `"interpolated"` needs time and memory linear in the
-            number of items, with relative errors below 1e-6; `"auto"` takes the faster one.
+            number of items, with relative errors below 1e-6; `"auto"` selects the faster one.
 
     Returns:
         `(n_items,)`, the ranks, differentiable once with respect to `scores`.
 
     Raises:
-        ValueError: for lists that don't fit, scores that aren't finite, or an unknown method.
+        ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown method,
+            or a temperature that isn't above 0.
 
     >>> smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
     tensor([1.1666, 2.1497, 2.6836])
@@ -77,14 +78,14 @@ def smooth_ranks_of(
     temperature: float = 1.0,
     method: str = "auto",
 ) -> Tensor:
-    """Smooth ranks of the items `targets` (ascending indices; all if `None`), a column per vector of `weights`.
+    """Return the smooth ranks of the items `targets` (ascending indices; all if `None`), a column per weight vector.
 
     Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`.
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
     method = chosen_method(method, temperature, lists, targets)
-    # Autocast would halve the precision of the scores' differences, which small ranks cannot bear.
+    # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
         ranks: Tensor = _SmoothRanks.apply(scores, lists, weights, targets, temperature, method)  # type: ignore[no-untyped-call]
     return ranks
@@ -98,7 +99,7 @@ class _SmoothRanks(torch.autograd.Function):
         build = pair_sums if method == "direct" else InterpolatedSums
         sums: Sums = build(scores, lists, targets, temperature)
         ranks = sums.ranks(weights)
-        # The sums run over all j, and the item itself adds half its weight.
+        # The sums include the item itself, which adds half its weight.
         for column, weight in zip(ranks.unbind(1), weights, strict=True):
             column += 0.5 if weight is None else 1 - weight.index_select(0, targets) / 2
         ctx.sums, ctx.lists, ctx.temperature, ctx.weights = sums, lists, temperature, weights
@@ -110,7 +111,7 @@ class _SmoothRanks(torch.autograd.Function):
         gradient = ctx.sums.gradient(ctx.weights, upstream)
         alone = ctx.lists.sizes == 1
         if bool(alone.any()):
-            # A lone item's two terms cancel, but only up to rounding: its rank is 1 whatever its score.
+            # The rank of a lone item is 1 whatever its score; its two terms cancel only up to rounding.
             gradient = gradient.masked_fill(ctx.lists.spread(alone), 0.0)
         if ctx.temperature != 1:
             gradient = gradient / ctx.temperature

@@ -1,7 +1,7 @@
-"""The texts that name metrics, bounds and losses: `nDCG(gain=linear)@10` is a name, parameters and a cut-off.
+"""Texts of metrics, bounds and losses: `nDCG(gain=linear)@10` is a name, parameters and a cut-off.
 
-What can be named is a class whose keyword parameters have types and defaults; a parameter `cutoff` is written `@10`.
-A text is read into an object and written from it, and the two agree.
+A text stands for an object of a class whose keyword parameters have types; the parameter `cutoff` is written `@10`.
+`build` reads a text and `text_of` writes it; the two are inverse to each other.
 """
 
 import re
@@ -24,7 +24,7 @@ Named = TypeVar("Named")
 
 
 def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], int | None]:
-    """Name, parameters and cut-off of a text; `ValueError` says what a text of `what` looks like."""
+    """Split a text into name, parameters and cut-off; raise `ValueError`, with an example, if it is malformed."""
     match = re.fullmatch(r"([A-Za-z][\w-]*)(?:\((.*)\))?(?:@(\d+))?", text.strip())
     if match is None:
         raise ValueError(f"{what} {text!r}: expected a text such as {EXAMPLES[what]}")
@@ -43,7 +43,7 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
 
 
 def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
-    """The error for a name that nothing has, with the nearest known one."""
+    """Return the error for an unknown name, with the nearest known one."""
     nearest = get_close_matches(name.lower(), [one.lower() for one in known], n=1)
     hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
@@ -52,7 +52,7 @@ def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> Val
 def build(
     kind: Callable[..., Named], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
 ) -> Named:
-    """An object of class `kind` from the texts of its parameters; `ValueError` names what doesn't fit."""
+    """Build an object of class `kind` from the texts of its parameters; raise `ValueError` for invalid ones."""
     known = _parameters(kind)
     name = getattr(kind, "name", what)
     given: dict[str, Any] = {}
@@ -73,7 +73,7 @@ def build(
 
 
 def text_of(named: Any) -> str:
-    """The text that names the object: its class' name, the parameters that differ from their defaults, the cut-off."""
+    """Return the object's text: its class's name, the parameters that differ from their defaults, the cut-off."""
     kind: Any = type(named)
     given = [
         f"{key}={_written(value)}"
@@ -91,7 +91,7 @@ def _parameters(kind: Hashable) -> Mapping[str, Parameter]:
 
 
 def _top_level_parts(inside: str) -> Iterator[str]:
-    """What commas separate, those inside parentheses left alone."""
+    """Yield the parts between commas, ignoring commas inside parentheses."""
     depth, start = 0, 0
     for place, letter in enumerate(inside):
         depth += (letter == "(") - (letter == ")")

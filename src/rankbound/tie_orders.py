@@ -1,4 +1,4 @@
-"""The orders that ties leave open, for metrics that have no formula for their mean over them."""
+"""Orders of tied items, for metrics without a closed form of their mean over ties."""
 
 from collections.abc import Iterator
 from math import log
@@ -11,16 +11,16 @@ from rankbound.lists import Lists
 from rankbound.orders import orders_at
 from rankbound.ranks import TieBlocks
 
-# Logarithms of numbers of orders agree to this.
+# Tolerance of the logarithms of numbers of orders.
 _ROUNDING = 1e-9
 
 
 def orders_of_ties(blocks: TieBlocks, relevance: Tensor, lists: Lists, most: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Orders of all lists at once: relevance by rank `(n_items,)`, list by list, and each list's weight `(n_lists,)`.
+    """Yield orders of all lists at once: relevance by rank `(n_items,)` and each list's weight `(n_lists,)`.
 
-    A list whose ties leave at most `most` orders open (of which grade stands where) goes through all of them; after
-    that its weight is 0. Another one takes `most` random orders. A list's weights sum to 1, and its orders depend on
-    its blocks and their grades alone.
+    A list whose ties admit at most `most` distinct orders of grades goes through all of them; after that its weight is
+    0. Any other list gets `most` random orders. A list's weights sum to 1, and its orders depend on its blocks and
+    their grades alone.
     """
     ties = _Ties(blocks, relevance, lists)
     few = ties.log_orders <= log(most) + _ROUNDING
@@ -34,7 +34,7 @@ def orders_of_ties(blocks: TieBlocks, relevance: Tensor, lists: Lists, most: int
 
 
 class _Ties:
-    """The grades of each block's items, descending, in runs of equal grade: the kinds that can change places."""
+    """The grades of each block's items in descending order, in runs of equal grade."""
 
     def __init__(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> None:
         ranked = relevance[blocks.order]
@@ -48,11 +48,11 @@ class _Ties:
         self.run_grades = self.grades[begins]
         self.run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(self.run_grades))
         self.log_ways = _log_factorial(blocks.size) - self.runs.sum(_log_factorial(self.run_sizes))
-        # The logarithm of how many orders each list's ties leave open, (n_lists,).
+        # The logarithm of the number of orders that each list's ties admit, (n_lists,).
         self.log_orders = blocks.lists.sum(self.log_ways)
 
     def shuffled(self, index: int) -> Tensor:
-        """The grades by rank in a random order of each block; the numbers behind it are the same for every list."""
+        """Return the grades by rank in a random order of each block; all lists share the same random keys."""
         longest = int(self.lists.sizes.max())
         keys = torch.from_numpy(np.random.default_rng((0, index)).random(longest)).to(self.lists.device)
         by_key = torch.argsort(keys[self.lists.position], stable=True)
@@ -60,11 +60,11 @@ class _Ties:
 
 
 class _Enumerated:
-    """The orders of the lists `few` by number: the digits of the number are the numbers of their blocks' orders."""
+    """The orders of the lists `few` by index; the index's mixed-radix digits are the indices of the blocks' orders."""
 
     def __init__(self, ties: _Ties, few: Tensor) -> None:
         blocks, self._ties = ties.blocks, ties
-        # Blocks of which several orders are to be seen, and the ranked items in them.
+        # Blocks with several orders, and the ranked items in them.
         is_open = (ties.log_ways > _ROUNDING) & blocks.lists.spread(few)
         self._slots = torch.nonzero(is_open[blocks.block]).squeeze(1)
         self._owner = (is_open.cumsum(0) - 1)[blocks.block[self._slots]]
@@ -78,7 +78,7 @@ class _Enumerated:
         before = blocks.lists.keep(is_open).running_sum(log_ways) - log_ways
         self._ways, self._stride = (logs.exp().round().to(torch.int64) for logs in (log_ways, before))
 
-        # Every order of every sort of block, one after the other.
+        # All orders of each distinct block.
         sorts, which = torch.unique(counts, dim=0, return_inverse=True)
         ways = torch.empty_like(sorts[:, 0]).scatter_(0, which, self._ways)
         rows = _lists_of_sizes(ways)
@@ -89,7 +89,7 @@ class _Enumerated:
         self._place = self._slots - first_slot[self._owner]
 
     def __call__(self, index: int) -> Tensor:
-        """The grades by rank in every list's order of this number; in descending order in the other lists' blocks."""
+        """Return the grades by rank in each list's order of this index; blocks of other lists are descending."""
         if len(self._slots) == 0:
             return self._ties.grades
         row = self._first_row + index // self._stride % self._ways

@@ -242,7 +242,7 @@ def test_kernels_are_finite_at_any_gap(name: str, dtype: torch.dtype) -> None:
 
 
 def test_a_growing_kernel_has_no_mirror_image() -> None:
-    with pytest.raises(ValueError, match=r"^kernel: found one that grows"):
+    with pytest.raises(ValueError, match=r"^kernel: found a linear one"):
         _ = SOFTPLUS.mirrored
 
 

@@ -168,7 +168,7 @@ def test_complete_lists_are_plain_metrics() -> None:
 @pytest.mark.parametrize("name", ["nRBP", "LinearDCG", "LinearNDCG", "PairError"])
 def test_sums_of_ranks_have_no_value_for_a_missing_item(name: str) -> None:
     qrels = qrels_of({"q": {"a": 1, "b": 1, "c": 0}})
-    with pytest.raises(ValueError, match=rf"^metric {name}: has no value where a relevant item was not retrieved"):
+    with pytest.raises(ValueError, match=rf"^metric {name}: is undefined where a relevant item was not retrieved"):
         evaluate_run(run_of({"q": {"a": 1.0, "c": 2.0}}), qrels, [name])
 
 
@@ -184,7 +184,7 @@ def test_a_metric_that_does_not_notice_rank_infinity_is_refused() -> None:
 
     complete = qrels_of({"q": {"a": 1}})
     assert evaluate_run(run_of({"q": {"a": 1.0}}), complete, [Found()]).values["Found"].tolist() == [1]
-    with pytest.raises(ValueError, match=r"^metric Found: has no value where a relevant item was not retrieved"):
+    with pytest.raises(ValueError, match=r"^metric Found: is undefined where a relevant item was not retrieved"):
         evaluate_run(run_of({"q": {"b": 1.0}}), complete, [Found()])
 
 

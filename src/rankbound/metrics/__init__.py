@@ -1,4 +1,4 @@
-"""Ranking metrics as values: `metric("nDCG@10")` reads a text, `str` writes it back, and a call evaluates lists."""
+"""Ranking metrics as values: `metric("nDCG@10")` parses a text, `str` returns it, and a call evaluates lists."""
 
 from rankbound.metrics.base import Metric, evaluate
 from rankbound.metrics.linear import RankSum
@@ -9,7 +9,7 @@ from rankbound.texts import build, split_text, unknown_name
 KINDS: dict[str, type[Metric]] = {
     name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)
 }
-"""By name; a new metric is a class in a module of this package. nRBP names two, told apart by their parameters."""
+"""The metrics by name, except the two named nRBP, which differ in their parameters."""
 
 HINTS = {
     "MAP": "AP, whose mean over lists is MAP",
@@ -20,24 +20,24 @@ HINTS = {
     **dict.fromkeys(("AUC", "Accuracy"), "PairAccuracy"),
     **dict.fromkeys(("Tau", "KendallTau"), "Kendall"),
 }
-"""What other names of the field are called here."""
+"""Suggestions for other common names."""
 
 NAMES = ("rankbound", "ir_measures")
 
 
 def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
-    """The metric that `text` names, with its parameters and cut-off.
+    """Return the metric that `text` names, with its parameters and cut-off.
 
-    Texts: `nDCG@10`, `nDCG(gain=linear)`, `AP(rel=2)`, `P@5`, `RBP(p=0.8)`, `ERR(max=4)@20`; each class here says what
-    its parameters are. `nRBP(p=0.95)` is the metric of thesis eq. 2.5; plain `nRBP` is the loss of eq. 2.12, which has
-    no persistence.
+    Texts: `nDCG@10`, `nDCG(gain=linear)`, `AP(rel=2)`, `P@5`, `RBP(p=0.8)`, `ERR(max=4)@20`; the metrics' classes
+    document their parameters. `nRBP(p=0.95)` is the metric of thesis eq. 2.5; plain `nRBP` is the loss of eq. 2.12,
+    which has no persistence.
 
     Args:
-        text: the text, or a metric, which stays as it is.
-        names: whose names they are: `rankbound`, or `ir_measures`, whose nDCG, for example, has linear gain.
+        text: the text, or a metric, which is returned unchanged.
+        names: the naming convention, `rankbound` or `ir_measures` (whose nDCG, for example, has linear gain).
 
     Raises:
-        ValueError: for an unknown name (with the nearest known one), parameter or value.
+        ValueError: for an unknown name (the message suggests the nearest one), parameter or value.
 
     >>> str(metric("nDCG(gain=exp2)@10"))
     'nDCG@10'

@@ -1,9 +1,9 @@
-r"""What metrics that are sums over items of gain times discount share: nDCG, DCG, P@k, RBP and more.
+r"""Metrics that are sums over items of gain times discount: nDCG, DCG, P@k, RBP and more.
 
 $$M = \frac{\sum_i g(y_i)\, d(R_i)}{Z}$$
 
-A sum is as easy with ties as without: a tied item counts with the mean discount of its block's ranks, a difference of
-running totals $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are differences of $D$ as well.
+In the mean over ties, an item has the mean discount of its block's ranks: a difference of running totals
+$D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are differences of $D$ as well.
 """
 
 from abc import abstractmethod
@@ -17,29 +17,29 @@ from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, ratio
 from rankbound.ranks import Ranks, TieBlocks
 
-# Least length of a table of running totals, so that batches of short lists share one.
+# Minimum length of a table of running totals; batches of short lists share one.
 TABLE_SIZE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveMetric(Metric):
-    """A metric whose items' terms add up. Subclasses say what an item is worth, where, and out of how much."""
+    """A metric that is a sum over items; subclasses define gain, discount and normaliser."""
 
     @abstractmethod
     def gains(self, relevance: Tensor) -> Tensor:
-        """What each item is worth, from 0, float64 unless the relevance has another floating type."""
+        """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
 
     @abstractmethod
     def discount_at(self, position: Tensor) -> Tensor:
-        """The weight of each rank; `position` may lie between two ranks."""
+        """Return the discount of each rank; `position` may be fractional."""
 
     @abstractmethod
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """What the sum of each list is divided by; NaN or 0 where the metric is undefined."""
+        """Return the divisor of each list's sum; NaN or 0 where the metric is undefined."""
 
     @abstractmethod
     def binary_normaliser(self, p: Tensor) -> Tensor:
-        """The normaliser of lists with `p` relevant items of grade 1."""
+        """Return the normaliser of lists with `p` relevant items of grade 1."""
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
@@ -69,7 +69,7 @@ class AdditiveMetric(Metric):
         return getattr(self, "cutoff", None)
 
     def _running_discounts(self, size: int, device: torch.device) -> Tensor:
-        """D(0) .. D(size) and perhaps further, with 0 beyond the cut-off."""
+        """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
         return _running_discounts(self, max(TABLE_SIZE, 1 << (size - 1).bit_length()), device)
 
 

@@ -1,4 +1,4 @@
-"""Average precision: how the relevant items lie among each other."""
+"""Average precision."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,10 +18,10 @@ class AveragePrecision(Thresholded):
 
     $$\mathrm{AP@}k = \frac{1}{P} \sum_{i: y_i \ge \mathrm{rel},\, R_i \le k} \frac{A_i}{R_i}$$
 
-    with $A_i$ the rank among the relevant items. NaN without relevant items. `cutoff`: k, none if not given; P stays
-    the number of all relevant items, as in trec_eval's `map_cut`. A block of ties after rank $t$ with $n$ items, $m$ of
-    them relevant, and $c$ relevant ones above adds
-    $\frac{m}{n}\sum_{j=1}^{\min(n, k-t)} \frac{c + 1 + (j-1)(m-1)/(n-1)}{t+j}$ in the mean over its orders.
+    with $A_i$ the rank among the relevant items. NaN without relevant items. `cutoff`: k, optional; P remains the
+    number of all relevant items, as in trec_eval's `map_cut`. In the mean over its orders, a block of $n$ tied items
+    after rank $t$, $m$ of them relevant, with $c$ relevant items above adds
+    $\frac{m}{n}\sum_{j=1}^{\min(n, k-t)} \frac{c + 1 + (j-1)(m-1)/(n-1)}{t+j}$.
     """
 
     name: ClassVar[str] = "AP"
@@ -43,22 +43,22 @@ class AveragePrecision(Thresholded):
         return ratio(blocks.lists.sum(terms), blocks.lists.sum(inside))
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Thesis eq. 3.4: the worst order's mean of i/(N-P+i); the ideal order scores 1, cut off min(P, k)/P."""
+        """Return the worst order's mean of i/(N-P+i) (thesis eq. 3.4) and the ideal order's 1, or min(P, k)/P at k."""
         reached, best = self._reached(n - p, p), self._reached(torch.zeros_like(p), p)
         lowest = ratio(reached * mean_worst_share(n - p, reached), p)
         return lowest, ratio(best.to(torch.float64), p)
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        """Thesis eq. 3.10 in closed form: all items tie."""
+        """Return thesis eq. 3.10 in closed form: the value where all items tie."""
         none = torch.zeros_like(n)
         return ratio(self._block_terms(none, n, p.to(torch.float64), none.to(torch.float64)), p)
 
     def _reached(self, above: Tensor, size: Tensor) -> Tensor:
-        """How many of `size` ranks, which follow `above` others, are within the cut-off."""
+        """Return how many of the `size` ranks after rank `above` are within the cut-off."""
         return size if self.cutoff is None else torch.minimum(size, (self.cutoff - above).clamp(min=0))
 
     def _block_terms(self, above: Tensor, size: Tensor, inside: Tensor, before: Tensor) -> Tensor:
-        """What blocks of `size` ties add, `inside` of them relevant, after `before` relevant of the `above` items."""
+        """Return the terms of blocks: `size` ties, `inside` relevant; `above` items higher up, `before` relevant."""
         reached = self._reached(above, size)
         reciprocals = harmonic_difference(above, reached)
         others = (inside - 1) / (size - 1).clamp(min=1)

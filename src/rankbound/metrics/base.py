@@ -1,4 +1,4 @@
-"""What a metric is: a value object whose text is its name everywhere, and one function of ranks."""
+"""The base class of metrics: a metric is a value with a text and one function of ranks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -13,16 +13,16 @@ from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descendin
 from rankbound.texts import text_of
 from rankbound.tie_orders import orders_of_ties
 
-# Orders of each list's ties that a metric without a closed form is averaged over.
+# Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
-    """A ranking metric of each list of a batch.
+    """A ranking metric, evaluated on each list of a batch.
 
-    Subclasses are frozen dataclasses whose fields are the metric's parameters; `of_ranks` alone makes a metric, a
-    bounded metric and a loss. Closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
+    Subclasses are frozen dataclasses whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
+    bounded metric and a loss; the closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
     """
 
     name: ClassVar[str]
@@ -31,36 +31,36 @@ class Metric(ABC):
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        """The value per list `(n_lists,)`, NaN where undefined; differentiable where the ranks are smooth.
+        """Return the value of each list `(n_lists,)`, NaN where undefined; differentiable where the ranks are smooth.
 
-        `ranks`, `relevance` and `lists` describe the same items, at least all relevant ones of every list;
+        `ranks`, `relevance` and `lists` describe the same items: all relevant ones of every list, and possibly others.
         `ranks.sizes` counts all items of each list.
         """
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        """Weights `(n_items,)` whose sums over the items above each item the metric reads as `ranks.above`."""
+        """Return weights `(n_items,)`; `ranks.above` holds their sums over the items above each item."""
         return ()
 
     def relevant(self, relevance: Tensor) -> Tensor:
-        """Which items the metric counts as relevant, a boolean mask."""
+        """Return a mask of the items that the metric counts as relevant."""
         return relevance > 0
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Which lists have a value that the order of their items can change, `(n_lists,)`; those a loss learns from.
+        """Return a mask `(n_lists,)` of the informative lists, whose value depends on the order; a loss uses only them.
 
-        Here those with a relevant item; `relevance` and `lists` describe all items.
+        By default the lists with a relevant item. `relevance` and `lists` describe all items.
         """
         return lists.sum(self.relevant(relevance)) > 0
 
     def of_order(self, ranked: Tensor, lists: Lists) -> Tensor:
-        """The value of each list whose items have the relevance `ranked` (n_items,), from rank 1 down."""
+        """Return the value of each list, given the relevance `ranked` (n_items,) of its items from rank 1 down."""
         return self.of_ranks(ranks_in_order(lists, self.rank_weights(ranked)), ranked, lists)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        """The mean over all orders of the tied items.
+        """Return the mean over all orders of the tied items.
 
-        Here exact for a list whose ties leave at most `TIE_BREAKS` orders open (of which grade stands where), and else
-        over as many random ones, which depend on the list's scores and grades alone.
+        By default it is exact for a list whose ties admit at most `TIE_BREAKS` distinct orders of grades; otherwise it
+        is the mean over that many random orders, which depend on the list's scores and grades alone.
         """
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
@@ -69,23 +69,27 @@ class Metric(ABC):
         return mean
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Smallest and largest value over all orders of `n` items of which `p` are relevant, if there is a formula."""
+        """Return the extremes over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
         return None
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor | None:
-        """Mean over all orders of `n` items of which `p` are relevant, if there is a formula."""
+        """Return the mean over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
         return None
 
     def __call__(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Any:
-        """The metric of each list, float64 `(n_lists,)`, NaN where undefined.
+        """Return the metric of each list, float64 `(n_lists,)`, NaN where undefined.
 
         Args:
-            scores: `(n_items,)`, finite; higher stands above. Tied items count by their mean over all orders.
+            scores: `(n_items,)`, finite; higher is better. The metric is averaged over all orders of tied items.
             relevance: `(n_items,)`, grades from 0.
             offsets: `(n_lists + 1,)`, the lists' limits.
 
         Returns:
             A numpy array, or a tensor if `scores` is one.
+
+        Raises:
+            ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, or grades that
+                are negative, NaN or infinite.
         """
         value = evaluate([self], scores, relevance, offsets)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
@@ -97,7 +101,10 @@ class Metric(ABC):
 def evaluate(
     metrics: Iterable[Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike
 ) -> dict[str, Tensor]:
-    """Several metrics of the same lists from one sort: text of the metric to float64 values `(n_lists,)`."""
+    """Evaluate several metrics of the same lists with one sort.
+
+    Arguments and errors are those of `Metric.__call__`. The result maps each metric's text to float64 `(n_lists,)`.
+    """
     flat = as_tensor(scores, "scores").detach()
     grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)
@@ -136,6 +143,6 @@ def require_cutoff(name: str, cutoff: int | None) -> None:
 
 
 def ratio(values: Tensor, divisor: Tensor) -> Tensor:
-    """`values / divisor`; NaN, and no gradient, where the divisor is 0 or NaN."""
+    """Return `values / divisor`; NaN, without a gradient, where the divisor is 0 or NaN."""
     divisor = torch.nan_to_num(divisor).to(values)
     return torch.where(divisor == 0, torch.nan, values / torch.where(divisor == 0, 1.0, divisor))

@@ -1,4 +1,4 @@
-"""Expected reciprocal rank: a user who goes down the list and stops, by chance, at an item that satisfies."""
+"""Expected reciprocal rank (ERR), a cascade model of the user."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rankbound.metrics.base import Metric, require_cutoff
 from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_reciprocal, ragged_sums
 from rankbound.ranks import Ranks, TieBlocks
 
-# The chance to stop at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
+# The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
 LARGEST_SCALE = 20
 
 
@@ -23,13 +23,13 @@ class ERR(Metric):
     $$\mathrm{ERR@}k = \sum_{i: R_i \le k} \frac{S_i}{R_i} \prod_{j: R_j < R_i} (1 - S_j), \qquad
       S_i = \frac{2^{y_i} - 1}{2^{\mathrm{max}}}$$
 
-    `max`: the highest grade of the scale, whether it occurs or not; a grade above it is an error. `cutoff`: k, none if
-    not given. 0 without relevant items.
+    A user goes down the list and stops at item i with probability $S_i$. `max`: the highest grade of the scale, whether
+    it occurs or not; a higher grade is an error. `cutoff`: k, optional. 0 without relevant items.
 
-    As a function of ranks the product is $\exp$ of the rank weight $\ln(1 - S)$ above. In a block of $n$ ties after
-    rank $t$ the order of its $m$ graded items is independent of their places, and so the mean over its orders is
-    $\sum_{k=1}^m (\bar Q_{k-1} - \bar Q_k)\, E[1/(t + J_k)]$ times the product above the block, with $\bar Q_k$ the
-    mean product over $k$ of the graded items and $J_k$ the place of the k-th of them.
+    As a function of ranks, the product is $\exp$ of the sum above of the rank weight $\ln(1 - S)$. In a block of $n$
+    ties after rank $t$, the order of the $m$ items with a grade above 0 is independent of their places. The mean over
+    the block's orders is therefore $\sum_{k=1}^m (\bar Q_{k-1} - \bar Q_k)\, E[1/(t + J_k)]$ times the product above
+    the block, with $\bar Q_k$ the mean product over $k$ of these items and $J_k$ the place of the k-th of them.
     """
 
     name: ClassVar[str] = "ERR"
@@ -56,7 +56,7 @@ class ERR(Metric):
         grades = torch.unique(relevance[relevance > 0])
         log_goes_on = torch.log1p(-self._stops(grades))
         held = [blocks.sum((relevance == grade).to(torch.float64)) for grade in grades]
-        # Whole numbers above each block, of each grade, so that a list never depends on the rounding of those before.
+        # Integer counts per grade, so that a list's value doesn't depend on the rounding of the lists before it.
         log_above = torch.zeros(len(blocks.first), dtype=torch.float64, device=lists.device)
         for count, log in zip(held, log_goes_on, strict=True):
             log_above += blocks.before(count) * log
@@ -77,7 +77,7 @@ class ERR(Metric):
         return self._of_ties(p.unsqueeze(0), torch.log1p(-self._stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
 
     def _stops(self, relevance: Tensor) -> Tensor:
-        """The chance to stop at each item, float64."""
+        """Return the probability of stopping at each item, float64."""
         grades = relevance.to(torch.float64)
         if len(grades) and float(grades.max()) > self.max:
             raise ValueError(
@@ -86,7 +86,7 @@ class ERR(Metric):
         return (torch.exp2(grades) - 1) / 2.0**self.max
 
     def _of_run(self, above: Tensor, p: Tensor) -> Tensor:
-        """`p` items of grade 1 one after the other, below `above` others of grade 0."""
+        """Return the value of `p` consecutive items of grade 1 below `above` items of grade 0."""
         stop = 1 / 2.0**self.max
         reached = p if self.cutoff is None else torch.minimum(p, (self.cutoff - above).clamp(min=0))
 
@@ -96,7 +96,7 @@ class ERR(Metric):
         return ragged_sums(reached, terms)
 
     def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
-        """The mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
+        """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
         relevant = held.sum(0)
         depth = torch.minimum(relevant, _depth(log_goes_on))
         if self.cutoff is not None:
@@ -104,24 +104,24 @@ class ERR(Metric):
         survival = _mean_products(held, log_goes_on, depth)
         case = Lists(torch.cat([depth.new_zeros(1), depth.cumsum(0)]))
         block, which = case.segment, case.position + 1
-        # Of each block there is one product more than there are terms.
+        # Each block has one product more than it has terms.
         before = torch.arange(case.n_items, device=depth.device) + block
         stopping = survival.index_select(0, before) - survival.index_select(0, before + 1)
         return case.sum(stopping * mean_reciprocal(size[block], relevant[block], which, above[block], self.cutoff))
 
 
 def _depth(log_goes_on: Tensor) -> Tensor:
-    """From how many items on, each of one of these grades, nearly nobody goes on."""
+    """Return the number of items of these grades after which the probability of going on is negligible."""
     if len(log_goes_on) == 0:
         return torch.zeros((), dtype=torch.int64, device=log_goes_on.device)
     return torch.ceil(math.log(NEGLIGIBLE) / log_goes_on.max()).to(torch.int64)
 
 
 def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
-    """The mean product of the chances to go on at k of a block's items, drawn at random, for k = 0 .. depth.
+    """Return the mean product of the probabilities of going on at k random items of a block, for k = 0 .. depth.
 
-    One block after the other, `(sum(depth + 1),)`. Grades join one by one: of k items, a hypergeometric number has the
-    new grade. All terms are positive and weighed by chances, so that nothing cancels.
+    The result holds one block after the other, `(sum(depth + 1),)`. Grades are added one by one: the number of items of
+    the new grade among k is hypergeometric. All terms are positive, so nothing cancels.
     """
     products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
     start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
@@ -135,7 +135,7 @@ def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
 def _with_one_grade_more(
     products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, wider: Lists
 ) -> Tensor:
-    """The mean products over k of the `known` and `count` items of the new grade, k as in the blocks of `wider`."""
+    """Return the mean products over k of `known` items and `count` of a new grade, k as in the blocks of `wider`."""
     old, new, k = known[wider.segment], count[wider.segment], wider.position
     fewest = (k - old).clamp(min=0)
     log_draws = log_binomial(old + new, k)

@@ -15,17 +15,16 @@ from rankbound.ranks import Ranks, TieBlocks, descending_order
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)")
 
-# Powers of 2 between the largest gain and the largest number, so that sums of a million gains still fit.
+# Powers of 2 between the largest gain and the largest number of a dtype: sums of a million gains don't overflow.
 ROOM_FOR_SUMS = 20
 
-
-# Up to this grade the ideal order of a list follows from how many items it has of each grade.
+# Up to this grade, the ideal DCG is computed from the number of items of each grade, without a sort.
 MOST_COUNTED_GRADES = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class GainMetric(AdditiveMetric):
-    """A sum of gains of grades, `exp2` ($2^y - 1$) or `linear` ($y$)."""
+    """A sum over items of the gain of the grade, `exp2` ($2^y - 1$) or `linear` ($y$)."""
 
     gain: str
 
@@ -66,10 +65,10 @@ class GainMetric(AdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
-    """Cumulative gain at k (David's Wiki): the sum of the gains of the first k ranks.
+    r"""Cumulative gain at k (David's Wiki): $\mathrm{CG@}k = \sum_{i: R_i \le k} g(y_i)$.
 
-    `gain`: `linear` is $y$, `exp2` is $2^y - 1$, for grades up to about 1,000 (with smooth ranks in single precision
-    100). Needs a cut-off: without one all orders have the same value.
+    `gain`: `linear` is $y$; `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single
+    precision). `cutoff`: k, required, since without one all orders have the same value.
     """
 
     name: ClassVar[str] = "CG"
@@ -87,9 +86,9 @@ class DCG(GainMetric):
 
     $$\mathrm{DCG@}k = \sum_{i: R_i \le k} \frac{g(y_i)}{d(R_i)}$$
 
-    `gain`: `exp2` is $2^y - 1$, for grades up to about 1,000 (with smooth ranks in single precision 100), `linear` is
-    $y$. `discount`: `log2(r+1)`, or `log2(r)`, the original $\max(1, \log_2 r)$ that leaves the first two ranks alike.
-    `cutoff`: k, none if not given.
+    `gain`: `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single precision); `linear` is
+    $y$. `discount`: `log2(r+1)`, or `log2(r)`, the original $\max(1, \log_2 r)$, which leaves the second rank
+    undiscounted. `cutoff`: k, optional.
     """
 
     name: ClassVar[str] = "DCG"
@@ -131,7 +130,7 @@ class NDCG(DCG):
         return lists.sum(ideal * discounts[lists.position])
 
     def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
-        """DCG of the ideal order, without a sort; `at_least[t, g]` items of list t have a grade above g, from 0."""
+        """Return the DCG of the ideal order; `at_least[t, g]` items of list t have a grade above g, from 0."""
         totals = self._running_discounts(int(lists.sizes.max()), lists.device)
         steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
         return (totals[at_least] * steps).sum(1)
@@ -142,7 +141,7 @@ class NDCG(DCG):
 
 
 def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:
-    """How many items of each list have a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
+    """Return the number of items of each list with a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
     width = highest + 1
     counts = torch.bincount(lists.segment * width + grades, minlength=len(lists) * width).view(-1, width)
     return counts.flip(1).cumsum(1).flip(1)[:, 1:]

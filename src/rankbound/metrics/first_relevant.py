@@ -1,4 +1,4 @@
-"""Metrics of the first relevant item: reciprocal rank, and whether it stands within a cut-off."""
+"""Metrics of the first relevant item: reciprocal rank and hit at k."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ from rankbound.ranks import Ranks, TieBlocks
 class ReciprocalRank(Thresholded):
     r"""Reciprocal rank (Murphy, MRR): $1/\min\{R_i : y_i \ge \mathrm{rel}\}$; NaN without relevant items.
 
-    `cutoff`: 0 if the first relevant item stands below this rank.
+    `cutoff`: k, optional; the value is 0 if the first relevant item has a lower rank than this.
     """
 
     name: ClassVar[str] = "RR"
@@ -48,7 +48,7 @@ class ReciprocalRank(Thresholded):
 
 @dataclass(frozen=True, kw_only=True)
 class Hit(Thresholded):
-    r"""Hit at k, also success or hit rate: 1 if a relevant item stands in the first k ranks, else 0.
+    r"""Hit at k, also called success or hit rate: 1 if one of the first k items is relevant, otherwise 0.
 
     With smooth ranks it is the membership of the best relevant item, $\sigma((k + \frac12 - \min \tilde R_i)/\tau)$.
     """
@@ -73,13 +73,13 @@ class Hit(Thresholded):
         return self._chance(n, p, torch.zeros_like(n))
 
     def _chance(self, size: Tensor, relevant: Tensor, above: Tensor) -> Tensor:
-        """The chance that one of `relevant` items among `size`, which follow `above` others, is a hit."""
+        """Return the probability of a hit in a block of `size` items, `relevant` of them relevant, below `above`."""
         places = torch.minimum(size, (self.cutoff - above).clamp(min=0))
         return -torch.expm1(log_chance_of_none(size, relevant, places))
 
 
 def _first_blocks(relevant: Tensor, blocks: TieBlocks) -> tuple[Tensor, Tensor]:
-    """The block that holds the first relevant items of each list that has any, and how many it holds."""
+    """Return the block of the first relevant item of each list that has one, and the block's relevant items."""
     inside = blocks.sum(relevant.to(torch.float64))
     first = torch.nonzero((inside > 0) & (blocks.before(inside) == 0)).squeeze(1)
     return first, inside[first].to(torch.int64)

@@ -1,4 +1,4 @@
-"""Pairs of items of different grade: how many there are, and how many stand in the wrong order, in near-linear time."""
+"""The number of pairs of items of different grade, and of those in the wrong order, in near-linear time."""
 
 import torch
 from torch import Tensor
@@ -8,12 +8,12 @@ from rankbound.ranks import TieBlocks, tie_blocks
 
 
 def is_binary(relevance: Tensor) -> bool:
-    """Whether all grades are 0 or 1."""
+    """Return true if all grades are 0 or 1."""
     return bool(((relevance == 0) | (relevance == 1)).all())
 
 
 def unequal_pairs(relevance: Tensor, lists: Lists, sizes: Tensor) -> Tensor:
-    """Pairs of items of different grade in each list of `sizes` items; those not among `relevance` have grade 0."""
+    """Count the pairs of different grade in each list of `sizes` items; items not in `relevance` have grade 0."""
     relevant = lists.sum((relevance > 0).to(torch.float64))
     alike = relevant.square()
     if not is_binary(relevance):
@@ -23,24 +23,24 @@ def unequal_pairs(relevance: Tensor, lists: Lists, sizes: Tensor) -> Tensor:
 
 
 def wrong_pairs(blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-    """Pairs of each list whose item of lower grade stands above; a tie counts half.
+    """Count the pairs of each list whose item of lower grade ranks higher; a tie counts half.
 
-    Number the grades from 0. Two grades first differ in some bit: there, among the items that agree in the bits before,
-    the one with the 1 should stand above the one with the 0. So one pass per bit counts every pair once.
+    Number the grades from 0. At the first bit in which two numbers differ, the item with the 1 should rank above the
+    item with the 0. One pass per bit, over the items that agree in the higher bits, counts every pair once.
     """
     levels, number = torch.unique(relevance, return_inverse=True)
     ranked = number[blocks.order]
     total = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
     for bit in reversed(range((len(levels) - 1).bit_length())):
         group = lists.segment * len(levels) + (ranked >> (bit + 1))
-        order = torch.argsort(group, stable=True)  # list by list still, and from the top down inside a group
+        order = torch.argsort(group, stable=True)  # still list by list, and from the top down inside a group
         high = (ranked[order] >> bit) & 1
         total += lists.sum(high * _zeros_above(high, group[order], blocks.block[order]))
     return total
 
 
 def _zeros_above(high: Tensor, group: Tensor, block: Tensor) -> Tensor:
-    """The items of `high` 0 above each item in its group, those of its own block half; groups and blocks are runs."""
+    """Count the items with `high` = 0 above each item in its group, ties half; groups and blocks are runs."""
     zeros = torch.cat([high.new_zeros(1), (1 - high).cumsum(0)])
     group_start, _ = _runs(group, group)
     start, end = _runs(group, block)
@@ -48,7 +48,7 @@ def _zeros_above(high: Tensor, group: Tensor, block: Tensor) -> Tensor:
 
 
 def _runs(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the run of equal pairs (first, second) that each item belongs to starts and ends."""
+    """Return the start and end of each item's run of equal pairs (first, second)."""
     starts = torch.ones(len(first), dtype=torch.bool, device=first.device)
     starts[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
     limits = torch.cat([torch.nonzero(starts).squeeze(1), first.new_tensor([len(first)])])

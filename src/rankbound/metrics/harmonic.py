@@ -1,7 +1,7 @@
 r"""Harmonic numbers of large arguments without cancellation.
 
-$H_b - H_a = \ln\frac{b + 1/2}{a + 1/2} + c(b) - c(a)$ with $c$ a series in $(x + 1/2)^{-2}$ that gives all digits of
-double precision from $x = 32$ on; below, a table does.
+$H_b - H_a = \ln\frac{b + 1/2}{a + 1/2} + c(b) - c(a)$ with $c$ a series in $(x + 1/2)^{-2}$ that is exact in double
+precision for $x \ge 32$; smaller numbers come from a table.
 """
 
 from functools import lru_cache
@@ -14,7 +14,7 @@ SERIES = (1 / 24, -7 / 960, 31 / 8064, -127 / 30720, 511 / 67584)
 
 
 def harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
-    """The sum of 1/(start + j) over j = 1 .. count, for integers from 0, float64."""
+    """Return the sum of 1/(start + j) over j = 1 .. count, for integers from 0, float64."""
     low = _table(start.device).index_select(0, (start + count).clamp(max=TABLE_SIZE))
     low = low - _table(start.device).index_select(0, start.clamp(max=TABLE_SIZE))
     large, beyond = (x.clamp(min=TABLE_SIZE).to(torch.float64) + 0.5 for x in (start, start + count))
@@ -22,9 +22,9 @@ def harmonic_difference(start: Tensor, count: Tensor) -> Tensor:
 
 
 def mean_worst_share(others: Tensor, count: Tensor) -> Tensor:
-    r"""The mean of i/(others + i) over i = 1 .. count, float64: $1 - \frac{M}{C} (H_{M+C} - H_M)$; 0 for a count of 0.
+    r"""Return the mean of i/(others + i) over i = 1 .. count, $1 - \frac{M}{C} (H_{M+C} - H_M)$, float64; 0 if C = 0.
 
-    Where M is the larger, that is near 0, and it is written so that nothing cancels: with $u = C/(M + 1/2)$,
+    For M > C the value is near 0, and cancellation is avoided by the form, with $u = C/(M + 1/2)$,
     $\frac{1/2}{M + 1/2} + \frac{M}{C}(u - \ln(1 + u) - c(M + C) + c(M))$.
     """
     m, c = others.to(torch.float64), count.clamp(min=1).to(torch.float64)
@@ -36,7 +36,7 @@ def mean_worst_share(others: Tensor, count: Tensor) -> Tensor:
 
 
 def _less_log1p(u: Tensor) -> Tensor:
-    r"""$u - \ln(1 + u)$ for 0 <= u <= 1, with $\ln(1 + u) = 2\,\mathrm{artanh}\, z$, $z = u / (2 + u)$."""
+    r"""Return $u - \ln(1 + u)$ for 0 <= u <= 1, with $\ln(1 + u) = 2\,\mathrm{artanh}\, z$, $z = u / (2 + u)$."""
     z = u / (2 + u)
     tail = torch.zeros_like(u)
     for odd in range(35, 1, -2):
@@ -45,7 +45,7 @@ def _less_log1p(u: Tensor) -> Tensor:
 
 
 def _correction(half: Tensor) -> Tensor:
-    """The series c in 1/half^2, half = x + 1/2."""
+    """Return the series c in 1/half^2, half = x + 1/2."""
     inverse = 1 / half.square()
     total = torch.zeros_like(inverse)
     for coefficient in reversed(SERIES):

@@ -1,7 +1,7 @@
-"""The measure texts of the library ir_measures, as metrics of this one; what has no counterpart here is refused.
+"""Translation of the measure texts of the library ir_measures; measures without a counterpart are errors.
 
-Its names don't always mean what they mean here: its nDCG has linear gain, its ERR a scale up to grade 4 (gdeval), its
-Success is `Hit`. Where documents are missing from a run, or not judged, see `rankbound.io`.
+Some names differ in meaning: nDCG of ir_measures has linear gain, its ERR has a scale up to grade 4 (gdeval), and its
+Success is `Hit`. For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from rankbound.metrics.first_relevant import Hit, ReciprocalRank
 from rankbound.metrics.shares import RBP, Precision, Recall
 from rankbound.texts import build, split_text, unknown_name
 
-# The highest grade of gdeval, which computes that library's ERR.
+# The highest grade of gdeval, which computes the ERR of ir_measures.
 GDEVAL_SCALE = "4"
 
 DCG_GAINS = {"log2": "linear", "exp-log2": "exp2"}
@@ -48,10 +48,10 @@ WITHOUT_COUNTERPART = {
 
 
 def metric_of_ir_measures(text: str) -> Metric:
-    """The metric that means what the measure `text` means there: `nDCG@10` is `nDCG(gain=linear)@10` here.
+    """Return the metric equal to the measure `text` of ir_measures: `nDCG@10` is `nDCG(gain=linear)@10` here.
 
     Raises:
-        ValueError: for an unknown measure, or one that no metric here computes, with the reason.
+        ValueError: for an unknown measure, or one without a counterpart here, with the reason.
     """
     name, given, cutoff = split_text(text)
     if name in WITHOUT_COUNTERPART:
@@ -67,7 +67,7 @@ def metric_of_ir_measures(text: str) -> Metric:
 
 
 def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) -> Mapping[str, str]:
-    """The same parameters under the names and defaults of this library."""
+    """Translate the parameters to the names and defaults of this library."""
     if kind is NDCG:
         if "gains" in parameters or parameters.get("dcg", "log2") not in DCG_GAINS:
             raise ValueError(
@@ -80,7 +80,7 @@ def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) ->
     if kind is RBP:
         if "rel" not in parameters:
             raise ValueError(
-                f"metric {text!r} of ir_measures: without rel it has graded gains, which no metric here has; "
+                f"metric {text!r} of ir_measures: without rel it has graded gains, which RBP lacks here; "
                 "expected a threshold, as in RBP(p=0.8,rel=1)"
             )
         return {"p": "0.8", **parameters}

@@ -1,7 +1,7 @@
 r"""Metrics that are linear in the ranks: the nRBP loss, linear DCG and the multipartite error of Jin and Geng.
 
-With ties they need no more than the mean rank of each block, and smooth ranks make them sums over pairs of sigmoids:
-$\sum_i y_i \tilde R_i$ is, up to a constant of the list, $\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$.
+The mean over ties only needs the mean rank of each block. With smooth ranks, the metrics are sums of sigmoids over
+pairs: $\sum_i y_i \tilde R_i$ is, up to a constant per list, $\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$.
 """
 
 from abc import abstractmethod
@@ -21,7 +21,7 @@ NORMS = ("none", "pairs", "max")
 
 @dataclass(frozen=True, kw_only=True)
 class LinearMetric(Metric):
-    """A metric whose value is linear in the ranks, so that its mean over ties is its value at their mean rank."""
+    """A metric that is linear in the ranks; its mean over ties is its value at the mean ranks."""
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         mean_rank = blocks.first + (blocks.size.to(torch.float64) - 1) / 2
@@ -40,15 +40,15 @@ class LinearMetric(Metric):
 
     @abstractmethod
     def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
-        """The value where `p` relevant items of grade 1 among `n` have ranks of this sum."""
+        """Return the value of lists of `n` items, `p` of them of grade 1, whose ranks sum to `total`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankSum(Thresholded, LinearMetric):
     r"""The nRBP loss (thesis eq. 2.12): $\sum_i y_i (R_i - 1) - P(P-1)/2$, from 0 (ideal) to $P(N - P)$.
 
-    Lower is better. With hard ranks it counts the wrongly ordered (relevant, other) pairs: Mann and Whitney's U.
-    NaN without relevant items.
+    Lower is better. With hard ranks it is the number of wrongly ordered (relevant, other) pairs, the Mann-Whitney U
+    statistic. NaN without relevant items.
     """
 
     name: ClassVar[str] = "nRBP"
@@ -57,7 +57,7 @@ class RankSum(Thresholded, LinearMetric):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
         p = lists.sum(relevant)
-        # Ranks from 0, since what is small can be summed with more digits.
+        # Ranks from 0: smaller terms keep more digits of the sum.
         wrong = lists.sum(relevant * (ranks.position - 1)) - p * (p - 1) / 2
         return torch.where(p == 0, torch.nan, wrong)
 
@@ -97,15 +97,15 @@ class LinearNDCG(LinearDCG):
 
 @dataclass(frozen=True, kw_only=True)
 class PairError(LinearMetric):
-    r"""The multipartite error (Jin and Geng eqs. 3, 4): pairs in the wrong order, each with its difference of grades.
+    r"""Multipartite error (Jin and Geng eqs. 3, 4): the wrongly ordered pairs, weighted by their difference of grades.
 
     $$R = \sum_{y_i > y_j} (y_i - y_j) \left(1[R_i > R_j] + \tfrac12\, 1[R_i = R_j]\right)
         = \sum_i y_i R_i - \min_\pi \sum_i y_i \pi_i$$
 
-    Lower is better; half a tied pair is wrong. For binary relevance it is the nRBP loss. NaN without relevant items.
+    Lower is better; a tied pair counts half. For binary relevance it is the nRBP loss. NaN without relevant items.
 
-    `norm`: what it is divided by. `none`; `pairs`, the number of pairs of different grade (eq. 3: above 1 at worst
-    where grades differ by more than 1); `max`, the worst order's error, for a share in [0, 1]. NaN where that is 0.
+    `norm`: the divisor. `none`; `pairs`, the number of pairs of different grade (eq. 3; the result can exceed 1 where
+    grades differ by more than 1); `max`, the worst order's error, which gives a share in [0, 1]. NaN where it is 0.
     """
 
     name: ClassVar[str] = "PairError"
@@ -124,7 +124,7 @@ class PairError(LinearMetric):
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         total, ideal_ranks = _grade_sums(relevance, lists)
-        # Ranks from 0, since what is small can be summed with more digits.
+        # Ranks from 0: smaller terms keep more digits of the sum.
         error = lists.sum(relevance.to(ranks.position) * (ranks.position - 1)) - (ideal_ranks - total).to(
             ranks.position
         )
@@ -140,7 +140,7 @@ class PairError(LinearMetric):
 
 
 def _grade_sums(relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
-    r"""$\sum_i y_i$ and, in the ideal order, $\sum_i y_i R_i$ of each list."""
+    r"""Return $\sum_i y_i$ and the ideal order's $\sum_i y_i R_i$ of each list."""
     grades = relevance.to(torch.float64)
     total = lists.sum(grades)
     if is_binary(relevance):

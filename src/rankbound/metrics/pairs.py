@@ -1,4 +1,4 @@
-"""Metrics that count the pairs of a list that are ordered rightly: pair accuracy and Kendall's statistic."""
+"""Metrics that count the correctly ordered pairs of a list: pair accuracy and Kendall's statistic."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ WEIGHTS = ("uniform", "difference")
 
 @dataclass(frozen=True, kw_only=True)
 class PairMetric(Metric):
-    """A function of how many pairs of items of different grade there are, and stand in the wrong order (a tie: half).
+    """A function of the number of pairs of different grade, and of those in the wrong order (ties count half).
 
-    Smooth ranks need one sum over the items per positive grade that occurs: cheap for few grades.
+    With smooth ranks, it takes one sum over the items per positive grade that occurs.
     """
 
     @abstractmethod
     def of_pairs(self, wrong: Tensor, unequal: Tensor, sizes: Tensor) -> Tensor:
-        """The value of lists of `sizes` items, `wrong` of whose `unequal` pairs are in the wrong order."""
+        """Return the value of lists of `sizes` items with `wrong` of their `unequal` pairs in the wrong order."""
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        """The items of lower grade, for each positive grade but the largest, above which ranks alone count them."""
+        """Return masks of the items below each positive grade but the largest, for which ranks suffice."""
         return tuple(relevance < grade for grade in _positive_grades(relevance)[:-1])
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -57,10 +57,10 @@ class PairMetric(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class PairAccuracy(PairMetric):
-    r"""The share of the pairs of items of different grade that are ordered rightly; a tie counts half.
+    r"""The share of correctly ordered pairs among those of different grade; a tie counts half.
 
-    For binary relevance this is the area under the ROC curve, $1 - U / (P(N - P))$ with Mann and Whitney's U, the nRBP
-    loss. NaN without such a pair. (The accuracy of Li and Wu, sec. 4.2, counts a tie as wrong.)
+    For binary relevance this is the area under the ROC curve, $1 - U / (P(N - P))$ with the Mann-Whitney statistic U,
+    the nRBP loss. NaN without such a pair. The accuracy of Li and Wu (sec. 4.2) differs: it counts a tie as wrong.
     """
 
     name: ClassVar[str] = "PairAccuracy"
@@ -78,10 +78,10 @@ class Kendall(PairMetric):
 
     $$\tau = \frac{\sum_{u<v} w_{uv} [1 + \mathrm{sgn}(s_u - s_v)\, \mathrm{sgn}(y_u - y_v)]}{2 \sum_{u<v} w_{uv}}$$
 
-    A pair that ties in scores or in relevance counts half. `weight`: `uniform` is $w_{uv} = 1$, so that $2\tau - 1$ is
-    Kendall's tau-a, and lists with many equal grades cannot leave the middle; `difference` is $|y_u - y_v|$, so that
+    A pair that ties in scores or in relevance counts half. `weight`: with `uniform`, $w_{uv} = 1$, $2\tau - 1$ is
+    Kendall's tau-a, and lists with many equal grades stay near 1/2; with `difference`, $w_{uv} = |y_u - y_v|$ and
     $1 - \tau$ is the multipartite error over its largest value. NaN where the weights sum to 0: with fewer than two
-    items, or for `difference` only one grade.
+    items or, for `difference`, only one grade.
     """
 
     name: ClassVar[str] = "Kendall"
@@ -116,7 +116,7 @@ class Kendall(PairMetric):
 
 
 def _positive_grades(relevance: Tensor) -> Tensor:
-    """The grades above 0 that occur, ascending, in a type that can be searched."""
+    """Return the grades above 0 that occur, ascending, in a dtype that `searchsorted` supports."""
     grades = relevance[relevance > 0]
     levels: Tensor = torch.unique(grades if grades.is_floating_point() else grades.to(torch.int64))
     return levels

@@ -1,8 +1,8 @@
-r"""Where the k-th relevant item of a block of ties stands: $J_k$ has a negative hypergeometric distribution.
+r"""The place $J_k$ of the k-th relevant item in a block of ties, which is negative hypergeometric.
 
 With $m$ relevant items among $n$ in random order,
-$P(J_k = j) = \binom{j-1}{k-1} \binom{n-j}{m-k} / \binom{n}{m}$. What metrics need are sums over j; many sums of
-different length are taken together, a bounded number of terms at a time.
+$P(J_k = j) = \binom{j-1}{k-1} \binom{n-j}{m-k} / \binom{n}{m}$. Metrics need sums over j; many sums of different
+lengths are computed together, a bounded number of terms at a time.
 """
 
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 
-# Terms of sums that are in memory together, about 200 bytes each.
+# Number of terms in memory at once, about 200 bytes each.
 TERMS_AT_ONCE = 500_000
 
-# Places less likely than this, all together, are left out.
+# Places whose total probability is below this are omitted.
 NEGLIGIBLE = 1e-18
 
 
 def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """The sum over place = 0 .. lengths[case] - 1 of `terms(case, place)`, float64 `(n_cases,)`.
+    """Return the sum over place = 0 .. lengths[case] - 1 of `terms(case, place)`, float64 `(n_cases,)`.
 
-    `terms` gets indices of cases and places, both `(n_terms,)`, and gives the terms.
+    `terms` takes the indices of cases and places, both `(n_terms,)`, and returns the terms.
     """
     chunks = torch.div(lengths.cumsum(0), TERMS_AT_ONCE, rounding_mode="floor")
     first, sums = 0, []
@@ -36,9 +36,10 @@ def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> T
 
 
 def mean_reciprocal(size: Tensor, relevant: Tensor, which: Tensor, above: Tensor, cutoff: int | None) -> Tensor:
-    """The mean of 1/(above + J), 0 beyond the cut-off, J the place of the `which`-th of `relevant` items among `size`.
+    """Return the mean of 1/(above + J), with terms beyond the cut-off 0.
 
-    All arguments are integers of shape `(n_cases,)` with 1 <= which <= relevant <= size.
+    J is the place of the `which`-th of `relevant` items among `size`. All arguments are integers of shape `(n_cases,)`
+    with 1 <= which <= relevant <= size.
     """
     others = size - relevant
     lengths = torch.minimum(others, _likely_others(size, relevant, which)) + 1
@@ -55,26 +56,26 @@ def mean_reciprocal(size: Tensor, relevant: Tensor, which: Tensor, above: Tensor
 
 
 def log_chance_of_none(size: Tensor, relevant: Tensor, places: Tensor) -> Tensor:
-    r"""The logarithm of the chance that none of `relevant` items among `size` is in the first `places`, `(n_cases,)`.
+    r"""Return the log-probability that none of `relevant` items among `size` is in the first `places`, `(n_cases,)`.
 
-    $\binom{n-m}{c} / \binom{n}{c} = \prod_{i<c} (1 - \frac{m}{n-i})$, and the same with m and c exchanged.
+    $\binom{n-m}{c} / \binom{n}{c} = \prod_{i<c} (1 - \frac{m}{n-i})$, symmetric in m and c.
     """
     fewer, more = torch.minimum(relevant, places), torch.maximum(relevant, places).to(torch.float64)
-    # Where too few places are left for all, a factor is 0 and those after it are below.
+    # If m + c > n, one factor is 0, and the factors after it, which would be negative, are clamped.
     return ragged_sums(fewer, lambda case, i: torch.log1p((-more[case] / (size[case] - i)).clamp(min=-1)))
 
 
 def log_binomial(n: Tensor, k: Tensor) -> Tensor:
-    """The logarithm of n over k, for integers 0 <= k <= n."""
+    """Return the logarithm of the binomial coefficient n over k, for integers 0 <= k <= n."""
     table = _log_factorials(1 << (int(n.max()) if len(n) else 0).bit_length(), n.device)
     return table.index_select(0, n) - table.index_select(0, k) - table.index_select(0, n - k)
 
 
 def _likely_others(size: Tensor, relevant: Tensor, which: Tensor) -> Tensor:
-    """How many other items stand above the `which`-th relevant one, except with a negligible chance.
+    """Return an upper limit of the other items above the `which`-th relevant one, up to a negligible probability.
 
-    More than j - k do if fewer than k of the first j items are relevant, with a mean of M = j m / n; by Chernoff's
-    bound that is less likely than exp(-(M - k)^2 / (2 M)).
+    There are more than j - k if fewer than k of the first j items are relevant. Their mean number is M = j m / n, so by
+    Chernoff's bound the probability is below exp(-(M - k)^2 / (2 M)).
     """
     surprise = -torch.log(torch.tensor(NEGLIGIBLE, dtype=torch.float64))
     mean = which + surprise + torch.sqrt(surprise * (surprise + 2 * which))

@@ -1,4 +1,4 @@
-"""Sums over the relevant items of a weight per rank: precision and recall at k, rank-biased precision."""
+"""Precision and recall at k and rank-biased precision: sums over the relevant items of a weight per rank."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from rankbound.metrics.base import Thresholded
 
 @dataclass(frozen=True, kw_only=True)
 class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
-    """Relevant items, those of at least grade `rel`, are worth 1, others nothing."""
+    """An additive metric with gain 1 for relevant items (at least grade `rel`) and 0 for others."""
 
     def gains(self, relevance: Tensor) -> Tensor:
         return self.relevant(relevance).to(torch.float64)
@@ -24,7 +24,7 @@ class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Precision(BinaryAdditiveMetric):
-    r"""Precision at k (Murphy eq. 9.126): the share of relevant items among the first k ranks, $k$ even if $N < k$."""
+    r"""Precision at k (Murphy eq. 9.126): the relevant items among the first k ranks over $k$, even if $N < k$."""
 
     name: ClassVar[str] = "P"
 
@@ -39,9 +39,9 @@ class Precision(BinaryAdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(BinaryAdditiveMetric):
-    """Recall at k (named in thesis sec. 3.4): the share of the relevant items that stand in the first k ranks.
+    """Recall at k (thesis sec. 3.4): the share of the relevant items in the first k ranks.
 
-    NaN without relevant items. Some call `Hit@k` recall.
+    NaN without relevant items. Some authors call `Hit@k` recall.
     """
 
     name: ClassVar[str] = "Recall"
