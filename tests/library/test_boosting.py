@@ -69,7 +69,7 @@ def test_topics_without_information_have_no_say() -> None:
     gradient, hessian = objective(grades, np.linspace(0, 1, 7), None, sizes)
     assert gradient[:4].tolist() == hessian[:4].tolist() == [0] * 4
     assert np.all(hessian[4:] > 0)
-    with pytest.raises(ValueError, match="label: found no topic that AP can learn from among 3"):
+    with pytest.raises(ValueError, match="label: found no informative topic for AP among 3"):
         objective(0 * grades, np.linspace(0, 1, 7), None, sizes)
 
 

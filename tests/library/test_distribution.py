@@ -217,7 +217,7 @@ def test_certain_scores(metric: str) -> None:
     whole = score_distribution(metric, 5, 5)
     assert whole.support.tolist() == [0.0 if metric == "nRBP" else 1.0]
     assert whole.cdf(whole.support[0]) == 1.0
-    with pytest.raises(ValueError, match="all its orders score the same"):
+    with pytest.raises(ValueError, match="all its orders have the same score"):
         whole.gain()
     none = score_distribution(metric, 5, 0)
     assert np.isnan(none.support).tolist() == [True]

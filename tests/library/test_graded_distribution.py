@@ -191,7 +191,7 @@ def test_a_score_that_is_too_rare_to_be_drawn_still_has_a_gain() -> None:
     assert drawn.gain() == 1
     tables = DistributionsOnDemand("P@1", method="sampled", samples=20)
     assert np.isfinite(smooth("P@1", [0.2], [(1,) + (0,) * 2999], "distinct", tables)).all()  # type: ignore[call-overload]
-    with pytest.raises(ValueError, match="is undefined: all its orders score the same"):
+    with pytest.raises(ValueError, match="is undefined: all its orders have the same score"):
         rb.score_distribution("P@5", 3, 1).gain()
 
 

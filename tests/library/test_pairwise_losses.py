@@ -498,7 +498,7 @@ def test_bad_parameters_are_named(text: str, message: str) -> None:
 def test_bad_ranks_and_penalties_are_named() -> None:
     with pytest.raises(ValueError, match=r"^true: found 3, expected an index below 3"):
         warp_rank(torch.zeros(3), 3)
-    with pytest.raises(ValueError, match=r"^rank: found -1, expected whole numbers from 0"):
+    with pytest.raises(ValueError, match=r"^rank: found -1, expected integers from 0"):
         warp_penalty(-1)
     with pytest.raises(ValueError, match=r"^alpha: found \[0.5, 1.0\], expected weights that never ascend"):
         warp_penalty(1, torch.tensor([0.5, 1.0]))

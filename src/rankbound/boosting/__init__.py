@@ -1,4 +1,4 @@
-"""Tree boosting on any ranking loss: objectives, metrics and callbacks for LightGBM and XGBoost."""
+"""Tree boosting with any ranking loss: objectives, metrics and callbacks for LightGBM and XGBoost."""
 
 from rankbound.boosting.evaluation import TopicMetrics, boosting_metric, lightgbm_topics, xgboost_topics
 from rankbound.boosting.judgements import Judgements

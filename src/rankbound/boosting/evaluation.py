@@ -1,7 +1,7 @@
-"""Evaluation of boosted models topic by topic: metrics for early stopping, and callbacks that keep every topic's value.
+"""Evaluation of boosted models: metrics for early stopping, and callbacks that record the values of every topic.
 
-Ties, which trees make many of, count by their mean over all orders. Topics on which a metric is undefined are left out
-of its mean and are NaN in the record, where they can be counted.
+Metrics are averaged over the orders of tied items, which are frequent in the predictions of trees. Topics on which a
+metric is undefined are skipped by its mean and are NaN in the record.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,31 +15,30 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric, evaluate, metric
 
 Values = dict[str, npt.NDArray[np.float64]]
-"""Metric's text to its values of the topics `(n_topics,)`, NaN where it is undefined."""
+"""Maps a metric's text to its values by topic `(n_topics,)`, NaN where undefined."""
 Record = dict[str, dict[str, list[npt.NDArray[np.float64]]]]
-"""Data set's name to metric's text to one such array a round."""
+"""Maps a data set's name and a metric's text to one array of values by topic per round."""
 
-# The name of the metric that listens in.
+# The name of the pseudo-metric that records the values.
 LISTENER = "rankbound.topics"
-# Before LightGBM's early stopping (30), which ends a round's callbacks.
+# Below the order of LightGBM's early stopping (30), which ends a round's callbacks.
 CALLBACK_ORDER = 25
 
 
 def boosting_metric(*metrics: str | Metric) -> "TopicMetrics":
-    """Means of metrics over topics, as LightGBM's `feval`, its `LGBMRanker`'s `eval_metric`, or XGBoost's
-    `custom_metric`: `rb.boosting_metric("nDCG@10", "AP")`.
+    """Return a function that computes the means of metrics over topics: `rb.boosting_metric("nDCG@10", "AP")`.
 
-    LightGBM stops early by whether higher values are better, as told; `xgboost.callback.EarlyStopping` has to be told
-    by `maximize=True`.
+    Use it as LightGBM's `feval`, as the `eval_metric` of `LGBMRanker`, or as XGBoost's `custom_metric`. It tells
+    LightGBM which metrics to maximise; for XGBoost, set `maximize=True` in `xgboost.callback.EarlyStopping`.
 
     Raises:
-        ValueError: for none, or as `rankbound.metric`.
+        ValueError: without metrics, or as `rankbound.metric`.
     """
     return TopicMetrics(*metrics)
 
 
 class TopicMetrics:
-    """Metrics of the topics of a LightGBM `Dataset` or an XGBoost `DMatrix`; a call gives their means."""
+    """Metrics by topic of a LightGBM `Dataset` or an XGBoost `DMatrix`; a call returns their means."""
 
     def __init__(self, *metrics: str | Metric) -> None:
         if not metrics:
@@ -49,9 +48,11 @@ class TopicMetrics:
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> list[tuple[Any, ...]]:
-        """Name, mean over the topics that have a value, and (LightGBM) whether higher is better, of each metric.
+        """Return each metric's name, its mean over the topics where it is defined and, for LightGBM, the flag that is
+        true if higher is better.
 
-        From `(preds, data)` or, in scikit-learn's manner, `(label, preds, weight, group)`. Weights don't count.
+        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`. Weights are
+        ignored.
         """
         if hasattr(second, "get_label"):
             values = self.per_topic(first, Judgements.of_data(second))
@@ -63,7 +64,7 @@ class TopicMetrics:
         return [(*mean, one.higher_is_better) for mean, one in zip(means, self.metrics, strict=True)]
 
     def per_topic(self, predictions: ArrayLike, judged: Judgements) -> Values:
-        """Text of the metric to its values `(n_topics,)`, NaN where undefined."""
+        """Return the values of each metric by topic, `(n_topics,)`, NaN where undefined, by the metric's text."""
         values = evaluate(self.metrics, judged.scores(predictions), judged.relevance, judged.lists.offsets)
         return {name: value.numpy() for name, value in values.items()}
 
@@ -72,16 +73,19 @@ class TopicMetrics:
 
 
 def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
-    """A callback of `lightgbm.train` or `LGBMRanker.fit` that fills `record` with every topic's value in every round.
+    """Return a callback of `lightgbm.train` or `LGBMRanker.fit` that records every topic's values in every round.
 
-    `record["valid_0"]["nDCG@10"][-1]` then has the last round's values on the first validation set; the names are
-    LightGBM's. Two models' values of the same topics are pairs, for a paired test.
+    `record["valid_0"]["nDCG@10"][-1]` then holds the last round's values on the first validation set, under LightGBM's
+    name for it. The values of two models on the same topics are paired and suit a paired test.
+
+    Raises:
+        ValueError: without metrics, or as `rankbound.metric`.
     """
     return LightGBMTopics(record, TopicMetrics(*metrics))
 
 
 class LightGBMTopics:
-    """Asks the booster to evaluate its validation sets, and listens to the function that it calls for it."""
+    """A callback that has the booster evaluate its validation sets with a function that records the predictions."""
 
     def __init__(self, record: Record, metrics: TopicMetrics) -> None:
         self.record, self.metrics = record, metrics
@@ -95,7 +99,7 @@ class LightGBMTopics:
             self._listen(env.model.eval_train)  # the training data are among the validation sets
 
     def _listen(self, evaluate_all: Callable[..., list[Any]]) -> list[str]:
-        """Keep what the booster's own evaluation shows to a metric; the names of the data sets."""
+        """Record the metrics of the data sets that the booster evaluates, and return the data sets' names."""
         heard: list[Values] = []
 
         def listen(predictions: ArrayLike, data: Any) -> tuple[str, float, bool]:
@@ -109,9 +113,12 @@ class LightGBMTopics:
 
 
 def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: str | Metric) -> Any:
-    """A callback of `xgboost.train` that fills `record` with every topic's value in every round, as `lightgbm_topics`.
+    """Return a callback of `xgboost.train` that records every topic's values in every round, as `lightgbm_topics`.
 
     `evals` are pairs of a `DMatrix` and its name, as for `xgboost.train`.
+
+    Raises:
+        ValueError: as `lightgbm_topics`, or for data without groups.
     """
     from xgboost.callback import TrainingCallback
 
@@ -132,7 +139,7 @@ def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: s
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:
-    """Over the topics that have a value; NaN if none has."""
+    """Return the mean over the topics where the metric is defined; NaN if there are none."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
 

@@ -1,4 +1,4 @@
-"""Labels, groups and weights as LightGBM and XGBoost hand them to functions of the user's."""
+"""Labels, groups and weights in the form that LightGBM and XGBoost pass to user-defined functions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from rankbound.lists import ArrayLike, Lists, as_tensor, require_finite, require
 
 @dataclass(frozen=True)
 class Judgements:
-    """What is known of the rows that a model scores: relevance and, if given, weights `(n_items,)`, and the lists."""
+    """The judgements of the rows that a model scores: relevance and optional weights `(n_items,)`, and the lists."""
 
     relevance: Tensor
     lists: Lists
@@ -20,11 +20,11 @@ class Judgements:
 
     @classmethod
     def of(cls, labels: ArrayLike, sizes: ArrayLike | None, weights: ArrayLike | None = None) -> "Judgements":
-        """From labels `(n_items,)`, the sizes of the groups `(n_lists,)`, and weights of rows or of groups.
+        """Build judgements from labels `(n_items,)`, the sizes of groups `(n_lists,)`, and weights of rows or groups.
 
         Raises:
-            ValueError: for groups that are missing or don't add up to the rows, labels below 0, or weights of another
-                number.
+            ValueError: for groups that are missing or don't add up to the number of rows, labels below 0, or a wrong
+                number of weights.
         """
         grades = _whole(as_tensor(labels, "label"))
         require_grades(grades)
@@ -38,7 +38,7 @@ class Judgements:
 
     @classmethod
     def of_data(cls, data: Any) -> "Judgements":
-        """From a LightGBM `Dataset` or an XGBoost `DMatrix`."""
+        """Build judgements from a LightGBM `Dataset` or an XGBoost `DMatrix`; raises as `of`."""
         if hasattr(data, "get_uint_info"):
             sizes: Any = np.diff(data.get_uint_info("group_ptr").astype(np.int64))
         else:
@@ -46,14 +46,14 @@ class Judgements:
         return cls.of(data.get_label(), sizes, data.get_weight())
 
     def scores(self, predictions: ArrayLike) -> Tensor:
-        """The model's raw scores, one per row, checked."""
+        """Return the model's raw scores as a tensor; raise `ValueError` unless they are finite and one per row."""
         scores = as_tensor(predictions, "preds", len(self.relevance))
         require_finite(scores)
         return scores
 
 
 def _whole(labels: Tensor) -> Tensor:
-    """Both libraries keep labels as floats; whole ones become integers, others double precision."""
+    """Convert labels, which both libraries store as floats, to integers if they are whole, otherwise to float64."""
     whole = labels.to(torch.int64)
     return whole if bool((whole == labels).all()) else labels.to(torch.float64)
 
@@ -64,7 +64,7 @@ def _per_item(weights: ArrayLike | None, lists: Lists) -> Tensor | None:
     given = as_tensor(weights, "weight")
     if len(given) == lists.n_items:
         return given
-    # XGBoost's weights for ranking are the groups'.
+    # XGBoost has one weight per group.
     if len(given) == len(lists):
         return lists.spread(given)
     raise ValueError(

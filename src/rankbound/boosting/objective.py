@@ -1,12 +1,13 @@
 r"""Objectives for tree boosting from any ranking loss: its gradient, and its curvature as the Hessian.
 
-A booster grows each tree by Newton steps: a leaf's value is minus the sum of its rows' gradients over that of their
-Hessians. A loss of smooth ranks is not convex, and near the start, where all scores tie, hardly any row of it has a
-positive curvature. So the Hessian has a floor that is a promise about the step,
+A booster grows trees by Newton steps: a leaf's value is minus the sum of its rows' gradients over the sum of their
+Hessians. A loss of smooth ranks isn't convex, and near the start, where all scores tie, hardly any row has a positive
+curvature. The Hessian is therefore bounded from below,
 
 $$h_i = \max\!\left(\frac{\partial^2 L}{\partial s_i^2},\ \frac{|g_i|}{\delta}\right),$$
 
-with which no leaf's value exceeds $\delta$: a few temperatures away, where sigmoids are flat, a gradient says nothing.
+which limits every leaf's value to $\delta$. A few temperatures away sigmoids are flat, and the gradient is no longer
+informative.
 """
 
 from typing import Any
@@ -24,9 +25,9 @@ from rankbound.metrics import Metric
 
 HESSIANS = ("exact", "constant")
 
-# The default step, in temperatures: where a sigmoid is 0.95.
+# The default step, in temperatures, at which a sigmoid is 0.95.
 STEP = 3.0
-# Least Hessian as a share of the mean gradient: rows without gradient must not give a leaf a sum of 0.
+# Minimum Hessian as a share of the mean gradient, so that leaves of rows without a gradient have a positive sum.
 LEAST_HESSIAN = 1e-3
 
 Floats = npt.NDArray[np.floating[Any]]
@@ -40,22 +41,23 @@ def boosting_objective(
     hessian: str = "exact",
     step: float | None = None,
 ) -> "RankingObjective":
-    """An objective for LightGBM or XGBoost that minimises the sum of a ranking loss over the topics.
+    """Return an objective for LightGBM or XGBoost that minimises the sum of a ranking loss over the topics.
 
-    `lightgbm.train({"objective": rb.boosting_objective("nDCG@10", "min-max")}, data)`,
-    `lightgbm.LGBMRanker(objective=...)` and `xgboost.train(parameters, data, obj=...)` all take it. The data have
-    groups (XGBoost: or query ids).
+    It works with `lightgbm.train({"objective": rb.boosting_objective("nDCG@10", "min-max")}, data)`,
+    `lightgbm.LGBMRanker(objective=...)` and `xgboost.train(parameters, data, obj=...)`. The data need groups (or, for
+    XGBoost, query ids).
 
     Args:
-        of: the loss, or what `rankbound.loss` makes one of: `nDCG@10`, `AP`, `RankNet`, `LambdaRank(metric=nDCG@10)`.
-        bound: of the loss of a metric, as in `rankbound.loss`.
-        temperature: likewise.
-        hessian: `exact` is the loss' curvature, floored at the size of the gradient over `step`; `constant` is the
-            same for all rows: the mean size of the gradients over `step`, which is plain gradient descent.
-        step: the largest value of a leaf, before the learning rate; if not given, 3 temperatures of the loss, or 3.
+        of: a loss, or the argument of `rankbound.loss`: `nDCG@10`, `AP`, `RankNet`, `LambdaRank(metric=nDCG@10)`.
+        bound: the bound of a metric's loss, as in `rankbound.loss`.
+        temperature: the temperature of a metric's loss, as in `rankbound.loss`.
+        hessian: `exact` is the loss's curvature, at least the absolute gradient over `step`; `constant` is the same
+            for all rows, the mean absolute gradient over `step`, which amounts to gradient descent.
+        step: the largest value of a leaf before the learning rate, in units of the scores; by default 3 temperatures of
+            the loss, or 3.
 
     Raises:
-        ValueError: as `rankbound.loss`, and for another `hessian` or a `step` that isn't above 0.
+        ValueError: as `rankbound.loss`, for an unknown `hessian`, or for a `step` that isn't above 0.
     """
     if not isinstance(of, RankingLoss):
         of = loss(of, bound, temperature)
@@ -67,12 +69,12 @@ def boosting_objective(
 
 
 class RankingObjective:
-    """The gradient and Hessian of a ranking loss, as LightGBM and XGBoost call for them.
+    """The gradient and Hessian of a ranking loss, called by LightGBM and XGBoost.
 
-    Both are in units in which the mean Hessian is 1: trees do not depend on the unit of the loss, and a least sum of
-    Hessians per leaf (`min_sum_hessian_in_leaf`, `min_child_weight`) or a ridge (`lambda_l2`, `reg_lambda`) is a number
-    of rows. Rows of topics from which nothing can be learned have gradient and Hessian 0. Weights multiply both;
-    equal within a topic they weigh the topic.
+    Both are scaled to a mean Hessian of 1. Trees therefore don't depend on the unit of the loss, and a minimum sum of
+    Hessians per leaf (`min_sum_hessian_in_leaf`, `min_child_weight`) or a ridge penalty (`lambda_l2`, `reg_lambda`) is
+    a number of rows. Rows of uninformative topics have gradient and Hessian 0. Weights multiply both; weights that are
+    equal within a topic weight the topic.
     """
 
     def __init__(self, loss: RankingLoss, hessian: str = "exact", step: float = STEP) -> None:
@@ -85,7 +87,10 @@ class RankingObjective:
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> tuple[Floats, Floats]:
-        """Gradient and Hessian, from `(preds, data)` or, in scikit-learn's manner, `(label, preds, weight, group)`."""
+        """Return gradient and Hessian, `(n_items,)` each.
+
+        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
+        """
         if hasattr(second, "get_label"):
             judged, predictions = Judgements.of_data(second), first
         else:
@@ -94,11 +99,15 @@ class RankingObjective:
         return gradient.numpy(), hessian.numpy()
 
     def derivatives(self, scores: Tensor, judged: Judgements) -> tuple[Tensor, Tensor]:
-        """The gradient and the floored Hessian of the lists' losses, in units of their mean Hessian: `(n_items,)`."""
+        """Return the gradient and the Hessian, bounded from below, over the mean Hessian: `(n_items,)` each.
+
+        Raises:
+            ValueError: if no topic is informative.
+        """
         relevance, lists = judged.relevance, judged.lists
         informative = self.loss.informative(relevance, lists)
         if not bool(informative.any()):
-            raise ValueError(f"label: found no topic that {self.loss.text} can learn from among {len(lists)}")
+            raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         leaf = scores.detach().clone().requires_grad_()
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(self.loss.of_lists(leaf, relevance, lists).sum(), leaf)

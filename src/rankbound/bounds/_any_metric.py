@@ -1,7 +1,7 @@
-"""The scores of any metric over the orders of one list, from nothing but its function of ranks.
+"""The scores of any metric over the orders of one list, computed from its function of ranks alone.
 
-All distinct orders where they are few; all patterns of the first k ranks, where only those count and they are few; else
-random orders.
+The scores are those of all distinct orders if they are few, of all patterns of the first k ranks if the metric has a
+cut-off and they are few, or of random orders.
 """
 
 from collections.abc import Iterator
@@ -26,25 +26,25 @@ from rankbound.ranks import hard_ranks
 FEW_ORDERS = 200_000
 """Up to this many orders, or patterns of the first ranks, are enumerated."""
 FEW_ITEMS = 20_000_000
-"""And only if they hold at most this many items together."""
+"""Orders are enumerated only if they have at most this many items in total."""
 MEAN_SAMPLES = 20_000
-"""Random orders for the mean of a metric without a formula: its error is sd / 141."""
+"""Random orders for the mean of a metric without a closed form; the standard error is sd / 141."""
 _CHUNK_ITEMS = 2_000_000
-"""Items of all orders held at once."""
+"""Number of items of all orders in memory at once."""
 
 Kinds = Tensor
-"""Which of a list's distinct grades, counted from the highest, stands at each rank: (n_orders, n_ranks), integers."""
+"""The index of the grade at each rank, among the list's distinct grades in descending order: (n_orders, n_ranks)."""
 
 
 @lru_cache(maxsize=16384)
 def mean_over_orders(metric: Metric, profile: Profile) -> float:
-    """The mean over all orders if they are few, else over `MEAN_SAMPLES` random ones; NaN where undefined."""
+    """Return the mean over all orders if they are few, otherwise over `MEAN_SAMPLES` random ones; NaN if undefined."""
     orders = Orders(metric, profile)
     return float((orders.all_values() if orders.are_few() else orders.random_values(MEAN_SAMPLES, seed=0)).mean())
 
 
 class Orders:
-    """The orders of one list under one metric, as kinds of items by rank; all as likely, or (binary lists) tilted."""
+    """The orders of one list and their scores under a metric; equally likely, or (binary lists only) tilted."""
 
     def __init__(self, metric: Metric, profile: Profile, tilt: float = UNIFORM) -> None:
         self.metric, self.profile = metric, profile
@@ -57,26 +57,26 @@ class Orders:
         self._k = min(getattr(metric, "cutoff", None) or profile.n, profile.n)
 
     def are_few(self, most: int = FEW_ORDERS) -> bool:
-        """Whether all of them can be enumerated, at most `most`."""
+        """Return true if all orders can be enumerated and are at most `most`."""
         return self.number <= min(most, FEW_ORDERS) and self.number * self.profile.n <= FEW_ITEMS
 
     def have_few_patterns(self, most: int = FEW_ORDERS) -> bool:
-        """Whether the patterns of the first k ranks can be enumerated, at most `most`."""
+        """Return true if the patterns of the first k ranks can be enumerated and are at most `most`."""
         number = len(self._grades) ** self._k
         return self._k < self.profile.n and number <= min(most, FEW_ORDERS) and number * self.profile.n <= FEW_ITEMS
 
     def all_values(self) -> Floats:
-        """The metric of every order."""
+        """Return the metric of every order."""
         return self._values(self._all())
 
     def values_and_chances(self) -> Atoms:
-        """The metric of every order, and how probable the order is."""
+        """Return the metric and the probability of every order."""
         orders = TiltedOrders(self.profile.n, self.profile.p, self.tilt)
         chances = [np.exp(orders.log_chances(kinds.numpy() == 0)) for kinds in self._all()]
         return self.all_values(), np.concatenate(chances)
 
     def values_of_patterns(self) -> Atoms:
-        """The metric of every pattern of grades in the first k ranks, and how probable the pattern is."""
+        """Return the metric and the probability of every pattern of grades in the first k ranks."""
         n_kinds, k = len(self._grades), self._k
         number = torch.arange(n_kinds**k)
         patterns = torch.stack([number // n_kinds**place % n_kinds for place in reversed(range(k))], 1)
@@ -86,7 +86,7 @@ class Orders:
         if self._tilted is not None:
             chances = np.exp(self._tilted.log_chances(patterns.numpy() == 0))
             return self._values(self._completed(patterns, left)), chances
-        # Each item of a kind that is taken leaves one less to take: falling factorials.
+        # Falling factorials count the draws without replacement.
         taken = torch.arange(k)
         ways = (self._counts[:, None] - taken).clamp(min=1).to(torch.float64).log().cumsum(1)
         ways = torch.cat([ways.new_zeros(n_kinds, 1), ways], 1)
@@ -94,7 +94,7 @@ class Orders:
         return self._values(self._completed(patterns, left)), log_chance.exp().numpy()
 
     def random_values(self, samples: int, seed: int) -> Floats:
-        """The metric of `samples` random orders; the orders depend on the list and the seed alone."""
+        """Return the metric of `samples` random orders, which depend on the list and the seed alone."""
         return self._values(self._random(samples, seed))
 
     def _all(self) -> Iterator[Kinds]:
@@ -106,7 +106,7 @@ class Orders:
             yield orders_at(counts, torch.full_like(index, number), index)
 
     def _completed(self, patterns: Kinds, left: Tensor) -> Iterator[Kinds]:
-        """Patterns of the first ranks, followed by the items that are left, from the highest grade down."""
+        """Yield the patterns of the first ranks, followed by the remaining items in descending order of grade."""
         place = torch.arange(self.profile.n - self._k)
         rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
         for own, rest in zip(torch.split(patterns, rows), torch.split(left, rows), strict=True):
@@ -144,7 +144,7 @@ class Orders:
 
 
 def values_of_orders(metric: Metric, relevance: Tensor) -> Floats:
-    """The metric of orders of one size, `relevance` `(n_orders, n)` by rank from the top, float64 `(n_orders,)`."""
+    """Return the metric of each row of `relevance` `(n_orders, n)`, grades by rank from the top, float64."""
     rows, n = relevance.shape
     flat, lists = relevance.reshape(-1), Lists(torch.arange(rows + 1) * n)
     ranks = hard_ranks(torch.arange(rows * n), lists, metric.rank_weights(flat))

@@ -1,4 +1,4 @@
-"""Short lists: every order of relevant and other items, with equal scores merged."""
+"""Score distributions of short lists by enumeration of all orders, with equal scores merged."""
 
 from math import comb
 
@@ -8,13 +8,14 @@ from numpy.typing import NDArray
 from rankbound.bounds._scores import Floats, Score
 
 SAME_SCORE = 1e-12
-"""Scores closer than this (relative to the largest) are one: rounding is 1e-15, different AP of short lists 1e-10."""
+"""Scores closer than this, relative to the largest, are equal; rounding errors are 1e-15, AP of short lists differ by
+at least 1e-10."""
 
 
 def enumerate_orders(score: Score, n: int, p: int) -> tuple[Floats, Floats]:
-    """Distinct scores, ascending, and their probabilities, from all C(N, P) orders (each equally likely).
+    """Return the distinct scores, ascending, of all C(N, P) equally likely orders, and their probabilities.
 
-    Works rank by rank of the relevant items: an order is extended by every rank that leaves room for the rest.
+    Partial orders are extended by the next relevant item's rank, in every way that leaves room for the rest.
     """
     last, total = np.zeros(1, dtype=np.int64), np.zeros(1)
     for found in range(1, p + 1):
@@ -26,19 +27,19 @@ def enumerate_orders(score: Score, n: int, p: int) -> tuple[Floats, Floats]:
         total += score.increment(last.astype(np.float64), np.float64(found))  # type: ignore[arg-type]
     total /= score.scale(p)
     scores, counts = merge_equal(total)
-    # Rounding must not carry the ends past the closed forms of the extremes.
+    # Rounding must not exceed the closed forms of the extremes.
     return scores.clip(score.minimum(n, p), score.maximum(n, p)), counts / comb(n, p)
 
 
 def merge_equal(values: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """Distinct values, ascending, and how often each occurs; values within `SAME_SCORE` are the same."""
+    """Return the distinct values, ascending, and their counts; values within `SAME_SCORE` are equal."""
     ordered = np.sort(values)
     first = _first_of_equal(ordered)
     return ordered[first], np.diff(first, append=len(ordered))
 
 
 def merge_weighted(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Distinct values, ascending, and the total weight of each."""
+    """Return the distinct values, ascending, and the total weight of each."""
     order = np.argsort(values, kind="stable")
     first = _first_of_equal(values[order])
     return values[order][first], np.add.reduceat(weights[order], first)

@@ -1,4 +1,4 @@
-"""From many single scores to bins of equal width, with the error that this costs."""
+"""Bins of equal width for distributions of many scores, with the resulting error of the CDF."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -8,15 +8,15 @@ import numpy as np
 from rankbound.bounds._scores import Floats
 
 LARGEST_ERROR = 1e-4
-"""No table's CDF is further from the exact one (DESIGN, section 4)."""
+"""Largest error of a table's CDF (DESIGN, section 4)."""
 BINS_PER_SD = 40
-"""Linear interpolation inside bins of sd / 40 costs a normal CDF 2e-5."""
+"""Linear interpolation inside bins of width sd / 40 has an error of 2e-5 for a normal CDF."""
 FEWEST_BINS, MOST_BINS = 1024, 65536
 
 
 @dataclass(frozen=True)
 class Binned:
-    """Mass per bin of equal width from `start` on, and a bound on the error of its piecewise linear CDF."""
+    """The mass of each bin of equal width from `start`, and a bound on the error of the piecewise linear CDF."""
 
     start: float
     width: float
@@ -33,7 +33,7 @@ class Binned:
 
 
 def number_of_bins(span: float, sd: float) -> int:
-    """About 40 a standard deviation, within sensible limits."""
+    """Return about 40 bins per standard deviation, between `FEWEST_BINS` and `MOST_BINS`."""
     return min(max(ceil(BINS_PER_SD * span / sd), FEWEST_BINS), MOST_BINS)
 
 
@@ -46,11 +46,11 @@ def bin_scores(
     integers: bool,
     tolerance: float = LARGEST_ERROR,
 ) -> Binned | None:
-    """Single scores in bins from the smallest to the largest possible score; None if none keep to the tolerance.
+    """Bin single scores between the smallest and largest possible score; return `None` if no bins meet the tolerance.
 
-    `integers`: a bin holds a whole number of integers and ends halfway between two. The error is computed: the step CDF
-    and the piecewise linear one are furthest apart at a score, on one side of it (with integers: at the bins' own
-    value for a score, half a unit above it).
+    With `integers`, a bin holds a whole number of integers and ends halfway between two. The error is exact: the step
+    CDF and the piecewise linear one differ most at a score, on one side of it (with integers, half a unit above it,
+    where the bins' CDF is evaluated).
     """
     start, stop = extremes
     bins = number_of_bins(stop - start, sd)

@@ -1,13 +1,13 @@
-"""The characteristic functions of many (N, P) at once, by one recursion over the ranks.
+"""The characteristic functions of scores for many (N, P), computed together by one recursion over the ranks.
 
-Let f(r, c; w) be the mean of exp(i w S) over the random orders of r items, c of them relevant, with S the score before
-it is scaled. The last of the r items is relevant with probability c / r and then adds increment(r, c):
+Let f(r, c; w) be the mean of exp(i w S) over the random orders of r items, c of them relevant, with S the unscaled
+score. The last of the r items is relevant with probability c / r and then adds increment(r, c):
 
     f(r, c) = (1 - c / r) f(r - 1, c) + (c / r) exp(i w increment(r, c)) f(r - 1, c - 1),      f(r, 0) = 1.
 
-It is DESIGN's recursion over (rank, relevant so far) read from the list's end. Read so, it does not know N and P: one
-pass up to the longest list yields f(N, P) of every shorter one as well. All weights are at most 1: no error grows.
-Only states that the lists of the pass are likely to visit are kept (about 8 standard deviations of c at rank r).
+The recursion doesn't depend on N and P: one pass up to the longest list yields f(N, P) of all shorter lists as well.
+All weights are at most 1, so errors don't grow. Only the states that the lists of the pass are likely to visit are kept
+(about 8 standard deviations of c at rank r).
 """
 
 from collections import defaultdict
@@ -21,13 +21,13 @@ from rankbound.bounds._scores import Floats, Score
 Complexes = NDArray[np.complex128]
 Ints = NDArray[np.int64]
 _LOG_OUTSIDE = 25.0
-"""A state is dropped where the mass beyond it is below exp(-25) = 1e-11 (Bernstein's inequality)."""
+"""States are dropped where the mass beyond them is below exp(-25) = 1e-11 (Bernstein's inequality)."""
 
 
 def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], step: float, count: int) -> Complexes:
-    """Mean of exp(i k step S), k = 1 .. count, S the unscaled score of a random order of each (N, P).
+    """Return the mean of exp(i k step S), k = 1 .. count, S the unscaled score of a random order of each (N, P).
 
-    Shape `(len(pairs), count)`. Time is O(longest N x states kept x count), whatever the number of pairs.
+    Shape `(len(pairs), count)`. The time is O(longest N x states kept x count), independent of the number of pairs.
     """
     longest, most = max(n for n, _ in pairs), max(p for _, p in pairs)
     lowest, highest = _kept_states(pairs, longest)
@@ -54,9 +54,10 @@ def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], ste
 
 
 class Turn:
-    """exp(i k step increment), `count` numbers k from `first` on, for the states of one rank; (count, states or 1).
+    """Compute exp(i k step increment) for `count` integers k from `first`, for the states of one rank.
 
-    k is split as first + second, so that about 2 sqrt(count) exponentials and one product give all of them.
+    The result has shape `(count, states)`, or `(count, 1)` if the increment doesn't depend on the state. With k split
+    into a coarse and a fine part, about 2 sqrt(count) exponentials and one product suffice.
     """
 
     def __init__(self, score: Score, step: float, count: int, first: int = 1) -> None:
@@ -73,9 +74,9 @@ class Turn:
 
 
 def _kept_states(pairs: Sequence[tuple[int, int]], longest: int) -> tuple[Ints, Ints]:
-    """Smallest and largest c (from 1) that the pass needs at each rank 0 .. longest; empty where smallest > largest.
+    """Return the smallest and largest c (from 1) needed at each rank 0 .. longest; none where smallest > largest.
 
-    Of one list, c at rank r is hypergeometric with mean r P / N; of the pass, the union over its lists.
+    For one list, c at rank r is hypergeometric with mean r P / N; the pass needs the union over its lists.
     """
     lowest = np.full(longest + 1, np.iinfo(np.int64).max)
     highest = np.zeros(longest + 1, dtype=np.int64)

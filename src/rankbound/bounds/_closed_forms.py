@@ -1,4 +1,4 @@
-"""Metrics that take few values on a list of binary relevance, or that count pairs: their distributions by formula."""
+"""Closed-form distributions of metrics that take few values on binary lists, or that count pairs."""
 
 from collections.abc import Callable
 
@@ -20,9 +20,9 @@ Atoms = tuple[Floats, Floats]
 
 
 def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms | None:
-    """The distribution over random orders of N items, P of them relevant, 0 < P < N; None if there is no formula.
+    """Return the distribution over random orders of N items, P relevant, 0 < P < N; `None` without a formula.
 
-    With a tilt it is by walks over the ranks, in place of formulas.
+    With a tilt, walks over the ranks replace the formulas.
     """
     size, relevant = (torch.tensor(float(count), dtype=torch.float64) for count in (n, p))
     if isinstance(metric, LinearMetric):
@@ -40,14 +40,16 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
 
 
 def _of_wrong_pairs(values_of: Callable[[Tensor], Tensor], n: int, p: int, tilt: float) -> Atoms:
-    """A function of the number of wrongly ordered pairs, which is Mann and Whitney's U, and with it rises or falls."""
+    """Return the distribution of a monotonic function of the number of wrongly ordered pairs (Mann-Whitney U)."""
     probability = rank_sums(n, p, tilt)
     values = values_of(torch.arange(len(probability), dtype=torch.float64)).numpy()
     return (values, probability) if values[0] <= values[-1] else (values[::-1].copy(), probability[::-1].copy())
 
 
 def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | None:
-    """Hypergeometric, where the first k ranks count alike and others not at all, as for P@k, recall@k and CG@k."""
+    """Return the hypergeometric distribution of P@k, recall@k or CG@k; `None` unless the discount is constant up to k
+    and 0 beyond.
+    """
     discounts = rank_discounts(metric, n)
     k = int(np.count_nonzero(discounts == discounts[0]))
     if discounts[0] == 0 or discounts[k:].any():
@@ -74,20 +76,20 @@ def _reciprocal_rank(chances: Floats, n: int, cutoff: int | None) -> Atoms:
 
 
 def _of_first(n: int, p: int, tilt: float) -> Floats:
-    """The chances of the ranks 1 .. N - P + 1 to be that of the first relevant item."""
+    """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
     if tilt != UNIFORM:
         return TiltedOrders(n, p, tilt).chances_of_first()
     return _chances(_log_ratios_of_first(n, p))
 
 
 def _log_ratios_of_first(n: int, p: int) -> Floats:
-    """Logarithms of P(J = j + 1) / P(J = j) for the rank J of the first relevant item, j = 1 .. N - P."""
+    """Return log(P(J = j + 1) / P(J = j)) for the rank J of the first relevant item, j = 1 .. N - P."""
     rank = np.arange(1.0, n - p + 1.0)
     return np.asarray(np.log(n - rank - p + 1) - np.log(n - rank))
 
 
 def _chances(log_ratios: Floats) -> Floats:
-    """Probabilities from the logarithms of the ratio of each to the one before."""
+    """Return probabilities, given the logarithms of the ratio of each to the one before."""
     logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
     sizes = np.exp(logs - logs.max())
     return np.asarray(sizes / sizes.sum())

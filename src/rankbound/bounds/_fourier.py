@@ -1,4 +1,4 @@
-"""Long lists: the binned distribution of a sum over ranks from Fourier coefficients of its characteristic function."""
+"""Binned distributions of sums over ranks of long lists, from Fourier coefficients of the characteristic function."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,25 +15,25 @@ from rankbound.bounds._scores import Floats, Score
 Pair = tuple[int, int]
 
 TOLERANCE = 1e-6
-"""CDF error of the truncated series, where more coefficients can reach it: the extremes of 300,000 draws need it."""
+"""Target CDF error of the truncated series; the extremes of 300,000 draws require it."""
 MOST_COEFFICIENTS = 8192
 TOLERATED_INSIDE = 4e-5
-"""Bins are halved until the CDF inside them is known to this error."""
+"""Bins are halved until the error of the CDF inside them is at most this."""
 _LOG_OUTSIDE = log(1e9)
-"""The window of the series leaves out less than 2e-9 of the mass (Bernstein's inequality)."""
+"""The window of the series excludes less than 2e-9 of the mass (Bernstein's inequality)."""
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
 STATES = 400
-"""About as many numbers of relevant items so far are kept per rank of a long list."""
+"""Approximate number of states kept per rank of a long list."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What turning coefficients into bins takes to know of a score.
+    """The properties of a score that the inversion of its Fourier coefficients needs.
 
     Attributes:
         minimum, maximum, window, sd: its range, an interval with nearly all of its mass, and its standard deviation.
-        scale: the coefficients are of `scale` times the score.
-        repeated: the probability that two orders score the same.
+        scale: the coefficients belong to `scale` times the score.
+        repeated: the probability that two orders have the same score.
     """
 
     minimum: float
@@ -45,7 +45,7 @@ class Facts:
 
     @classmethod
     def of(cls, score: Score, n: int, p: int) -> "Facts":
-        """Of random orders."""
+        """Return the facts for random orders."""
         return cls(
             score.minimum(n, p),
             score.maximum(n, p),
@@ -59,12 +59,12 @@ class Facts:
 def binned_distributions(
     score: Score, pairs: Sequence[Pair], done: Callable[[int], None] = lambda count: None, work: float = inf
 ) -> dict[Pair, Binned]:
-    """Binned distributions of the score for every (N, P), 0 < P < N, over its true range.
+    """Return the binned distributions of the score for all pairs (N, P), 0 < P < N, over its exact range.
 
-    Lists whose windows and densities P / N are alike share one pass of the recursion. A list whose series has not
-    converged is taken up again with twice the coefficients. A list is left out whose scores are too rugged for
-    `MOST_COEFFICIENTS`, or for those that `work` allows, the number of coefficients times ranks times states.
-    `done(k)` is told whenever k more pairs are ready.
+    Lists with similar windows and densities P / N share one pass of the recursion. If a list's series has not
+    converged, it is computed again with twice the coefficients. The result omits lists whose series doesn't converge
+    with `MOST_COEFFICIENTS` coefficients or within `work`, the product of coefficients, ranks and states. `done(k)` is
+    called whenever k more pairs are ready.
     """
     result: dict[Pair, Binned] = {}
     waiting = dict.fromkeys(pairs, 1.0)
@@ -90,7 +90,7 @@ def binned_distributions(
 
 
 def _groups(score: Score, waiting: dict[Pair, float]) -> list[tuple[list[Pair], float, int]]:
-    """Lists that share a pass, with the period of their series (unscaled score) and its number of coefficients."""
+    """Group lists that share a pass, with the period of their series (unscaled score) and the coefficients' number."""
     groups: dict[tuple[int, int, float], list[Pair]] = defaultdict(list)
     for pair, effort in waiting.items():
         n, p = pair
@@ -102,18 +102,18 @@ def _groups(score: Score, waiting: dict[Pair, float]) -> list[tuple[list[Pair], 
     for (period_class, _, effort), group in sorted(groups.items()):
         period = _PERIOD_RATIO**period_class
         spread = min(score.variance(n, p) ** 0.5 * score.scale(p) for n, p in group)
-        # At half of these frequencies a normal characteristic function has fallen below exp(-20).
+        # At half of these frequencies a normal characteristic function is below exp(-20).
         count = 8 * ceil(effort * 2 * period / spread / 8)
         shared.append((group, period, min(count, MOST_COEFFICIENTS)))
     return shared
 
 
 def _window(score: Score, n: int, p: int) -> tuple[float, float]:
-    """An interval that holds all but 2e-9 of the mass, with a margin of 2 % so that its ends never meet.
+    """Return an interval that holds all but 2e-9 of the mass, with a margin of 2 % that keeps its ends apart.
 
-    Bernstein's inequality for the scores of min(P, N - P) items drawn without replacement (Hoeffding, J. Am. Statist.
-    Assoc. 58 (1963), section 6), with the largest change that one rank can make; for AP, where that change depends on
-    the other ranks, the change made by rank 1.
+    It follows from Bernstein's inequality for the scores of min(P, N - P) items drawn without replacement (Hoeffding,
+    J. Am. Statist. Assoc. 58 (1963), section 6), with the largest change that one rank can make; for AP, where that
+    change depends on the other ranks, with the change made by rank 1.
     """
     low, high = score.minimum(n, p), score.maximum(n, p)
     mean = score.mean(n, p)
@@ -125,11 +125,11 @@ def _window(score: Score, n: int, p: int) -> tuple[float, float]:
 
 
 def truncation_error(of: Facts, period: float, coefficients: Complexes) -> float:
-    """Estimate of the CDF error of stopping the series: twice the largest change that its last half makes.
+    """Estimate the CDF error of truncating the series: twice the largest change that its second half makes.
 
-    What is left out is no larger than that half wherever the coefficients go on falling, or stay as large with
-    random phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and over
-    K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it costs nothing.
+    The omitted terms sum to no more than that half if the coefficients decrease, or if they stay as large with random
+    phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and over
+    K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it is cheap.
     """
     half = len(coefficients) // 2
     size = np.abs(coefficients[half:]) / (pi * np.arange(half + 1, len(coefficients) + 1))
@@ -142,11 +142,12 @@ def truncation_error(of: Facts, period: float, coefficients: Complexes) -> float
 
 
 def invert(of: Facts, period: float, coefficients: Complexes, truncated: float) -> Binned:
-    """The table, with its error: of the series, outside its window, and inside a bin (or the series' resolution).
+    """Return the bins, with the sum of three errors: of the series, outside its window, and inside a bin.
 
-    Inside a bin a smooth CDF leaves its chord by an eighth of the change in mass from bin to bin. The true one consists
-    of single scores; m of them of mass q, scattered over a bin, wander off by about sqrt(m) q / 2 = sqrt(m q * q) / 2
-    (twice that is stated), where q, the mean mass of a random order's score, is the probability of a repetition.
+    Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in mass
+    between bins. The true CDF has steps: m single scores of mass q, scattered over a bin, deviate by about
+    sqrt(m) q / 2 = sqrt(m q * q) / 2, where q, the mean mass of a random order's score, is the probability of a
+    repetition; the stated error is twice that.
     """
     repeated = of.repeated()
     start, stop = of.minimum, of.maximum
@@ -167,7 +168,7 @@ def invert(of: Facts, period: float, coefficients: Complexes, truncated: float) 
 
 
 def _cdf_at(of: Facts, period: float, coefficients: Complexes, edges: Floats) -> Floats:
-    """The CDF at uniform edges: 0 at the first, 1 at the last, never falling.
+    """Return the CDF at uniform edges: 0 at the first, 1 at the last, never decreasing.
 
     Inside the window [a, a + T], with d = 2 pi / T:
     F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
@@ -186,7 +187,7 @@ def _cdf_at(of: Facts, period: float, coefficients: Complexes, edges: Floats) ->
 
 
 def _series(weights: Complexes, step: float, x: Floats) -> Complexes:
-    """sum_k weights_k exp(-i k step x) at uniformly spaced x: x = coarse + fine turns it into one matrix product."""
+    """Return sum_k weights_k exp(-i k step x) at uniformly spaced x = coarse + fine, by one matrix product."""
     size = ceil(len(x) ** 0.5)
     spacing = (x[-1] - x[0]) / (len(x) - 1)
     frequencies = step * np.arange(1, len(weights) + 1)

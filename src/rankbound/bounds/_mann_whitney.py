@@ -1,4 +1,4 @@
-"""The nRBP loss of a random order is the Mann-Whitney U statistic: exact, from a product of sines and one FFT."""
+"""The exact distribution of the nRBP loss, the Mann-Whitney U statistic, from a product of sines and one FFT."""
 
 from math import ceil, comb, log, log2, pi
 
@@ -7,15 +7,15 @@ import numpy as np
 from rankbound.bounds._scores import Floats
 
 REVIVAL_FREE = 1e40
-"""From this many orders on, the characteristic function never comes back above 1e-20 once it has fallen below."""
+"""With at least this many orders, the characteristic function stays below 1e-20 once it has fallen below."""
 NEGLIGIBLE = 1e-20
 WINDOW = 12.0
-"""Standard deviations on either side of the mean beyond which a long list's U has less than 1e-30 of its mass."""
+"""Distance from the mean, in standard deviations, beyond which a long list's U has less than 1e-30 of its mass."""
 _FIRST_BLOCK = 128
 
 
 def rank_sum_distribution(n: int, p: int) -> Floats:
-    """Probabilities of the scores 0 .. P(N - P) of the nRBP loss (eq. 2.12), shape `(P(N - P) + 1,)`, sum 1.
+    """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss (eq. 2.12), shape `(P(N - P) + 1,)`, sum 1.
 
     The generating function is the Gaussian binomial, prod_{j <= P} (1 - q^(N-P+j)) / (1 - q^j) / C(N, P). On the unit
     circle, centred on the mean, it is real: prod_j sin((N - P + j) w / 2) / sin(j w / 2) / C(N, P). At the frequencies
@@ -45,7 +45,7 @@ def rank_sum_distribution(n: int, p: int) -> Floats:
 
 
 def _characteristic(n: int, p: int, period: int, *, stop_early: bool) -> Floats:
-    """The centred characteristic function at 2 pi (k + 1/2) / period, k < period / 2 (or until it is negligible)."""
+    """Return the centred characteristic function at 2 pi (k + 1/2) / period, k < period / 2 or until negligible."""
     small, large = min(p, n - p), max(p, n - p)
     log_orders = log(comb(n, p))
     factor = np.arange(1.0, small + 1.0)[:, None]

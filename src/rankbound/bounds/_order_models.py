@@ -1,4 +1,4 @@
-"""Distributions over orders that are all as likely, or tilted: which of the ways applies to a list under a model."""
+"""Score distributions over uniform or tilted random orders: choice of the method for each list."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ from rankbound.bounds.profiles import Profile
 from rankbound.metrics import Metric
 
 RARE = 1e-3
-"""Of the draws of a list: fewer repetitions than this are as good as none to the number of distinct scores."""
+"""Expected number of repetitions among a list's draws below which all scores count as distinct."""
 
 
 def distributions(
@@ -49,10 +49,10 @@ def distributions(
     done: Callable[[int], None] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
-    """The distributions of lists, in their order; `done(k)` is told whenever k more are ready.
+    """Yield the distributions of lists, in their order; `done(k)` is called whenever k more are ready.
 
     Raises:
-        ValueError: for a tilt that is not above 0, or of graded lists: the model knows two worths.
+        ValueError: for a tilt that isn't above 0, or a tilt of graded lists, for which the model isn't defined.
     """
     if tilt == UNIFORM:
         yield from uniform_distributions(metric, profiles, method, samples, seed, done)
@@ -96,9 +96,9 @@ def _of_score(
 
 
 def _with_count(exact: ScoreDistribution, score: Score, orders: TiltedOrders) -> ScoreDistribution:
-    """With the distinct scores among really drawn orders, where repetitions are not rare.
+    """Replace the count by that of distinct scores among drawn orders, unless repetitions are rare.
 
-    The orders are too unequal in probability for one mean mass to tell how many of them a sample meets.
+    Tilted orders differ too much in probability to derive the count from their mean mass.
     """
     if exact.samples * repeated_score(score, orders) < RARE:
         return exact

@@ -1,4 +1,4 @@
-"""The nRBP loss of random orders, or of tilted ones: exact, one probability per integer."""
+"""The exact distribution of the nRBP loss over uniform or tilted orders, one probability per integer."""
 
 from math import ceil, floor, pi
 
@@ -9,21 +9,22 @@ from rankbound.bounds._scores import Floats, score
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders, TiltedScore
 
 NEGLIGIBLE = 1e-9
-"""The characteristic function is not followed beyond half a stretch on which it is smaller."""
+"""The characteristic function is cut after a stretch whose second half stays below this."""
 WALK_ERROR = 1e-8
-"""Of the CDF, with what lies outside the window."""
+"""Error of the CDF, including the mass outside the window."""
 _FIRST_STRETCH = 32
 
 
 def rank_sums(n: int, p: int, tilt: float = UNIFORM) -> Floats:
-    """Probabilities of the scores 0 .. P(N - P) of the nRBP loss, shape `(P(N - P) + 1,)`, sum 1."""
+    """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss, shape `(P(N - P) + 1,)`, sum 1."""
     return rank_sum_distribution(n, p) if tilt == UNIFORM else _tilted_rank_sums(TiltedOrders(n, p, tilt))
 
 
 def _tilted_rank_sums(orders: TiltedOrders) -> Floats:
-    """By one FFT of the characteristic function at the frequencies 2 pi k / M, in a window of M integers.
+    """Return the probabilities by one FFT of the characteristic function at 2 pi k / M, in a window of M integers.
 
-    The loss is no Mann-Whitney U of exchangeable items: its characteristic function has no formula but that of a walk.
+    Tilted items aren't exchangeable, so the closed form of the Mann-Whitney U doesn't apply; a walk gives the
+    characteristic function.
     """
     of = TiltedScore(score("nRBP"), orders)
     largest = orders.p * (orders.n - orders.p)
@@ -41,6 +42,6 @@ def _tilted_rank_sums(orders: TiltedOrders) -> Floats:
     spectrum = np.zeros(period // 2 + 1, dtype=np.complex128)
     spectrum[: len(values)] = values
     probability = np.zeros(largest + 1)
-    # The transform's sign: a mass at m has the characteristic function exp(+ i w m).
+    # Conjugated, since a mass at m has the characteristic function exp(+ i w m).
     probability[low : high + 1] = np.maximum(np.fft.irfft(spectrum.conj(), period), 0.0)
     return np.asarray(probability / probability.sum())

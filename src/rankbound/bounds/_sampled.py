@@ -1,4 +1,4 @@
-"""Score distributions by drawing random orders, as the thesis does (section 4.3)."""
+"""Score distributions from random orders (thesis section 4.3)."""
 
 from functools import cache
 from math import comb
@@ -10,17 +10,17 @@ from rankbound.bounds._atoms import merge_equal
 from rankbound.bounds._scores import Floats, Score
 
 _CHUNK_ITEMS = 2_000_000
-"""Items of all orders held at once (16 MB of scores), whatever the list's length."""
+"""Number of items of all orders in memory at once (16 MB of scores)."""
 UNREPEATED_ORDERS = 10**12
-"""Beyond this many orders, 300,000 draws of nDCG or AP hold less than one expected repetition."""
+"""With this many orders or more, fewer than one repetition is expected among 300,000 draws of nDCG or AP."""
 REPEAT_SAMPLES = 50_000
 
 
 def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tuple[Floats, Floats]:
-    """Distinct scores, ascending, of `samples` random orders, and their frequencies (they sum to 1).
+    """Return the distinct scores, ascending, of `samples` random orders, and their frequencies, which sum to 1.
 
-    Drawing an order is drawing the set of ranks that the relevant items hold; that set is uniform among all
-    of its size. The same (n, p, samples, seed) gives the same scores for every metric.
+    An order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
+    (n, p, samples, seed) gives the same orders for every metric.
     """
     generator = np.random.default_rng((seed, n, p))
     chunk = max(1, _CHUNK_ITEMS // n)
@@ -34,10 +34,10 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
 
 @cache
 def repeat_probability(score: Score, n: int, p: int) -> float:
-    """Probability that two random orders score the same.
+    """Return the probability that two random orders have the same score.
 
-    Different orders practically never have the same nDCG or RBP: 1 / C(N, P). Of AP, a sum of fractions, it is some ten
-    times that, and is estimated from the pairs within a (seeded) sample where it matters at all.
+    It is 1 / C(N, P) for nDCG and RBP, of which different orders practically never have the same value. For AP, a sum
+    of fractions, it is about ten times that; unless negligible, it is estimated from the pairs within a seeded sample.
     """
     orders = comb(n, p)
     single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
@@ -49,14 +49,14 @@ def repeat_probability(score: Score, n: int, p: int) -> float:
 
 
 def random_sets(generator: np.random.Generator, rows: int, n: int, p: int) -> NDArray[np.bool_]:
-    """Rows of n flags, p of them set, uniform among all such rows: each row shuffled on its own."""
+    """Return rows of n flags, p of them set, each uniform among all such rows."""
     flags = np.zeros((rows, n), dtype=np.bool_)
     flags[:, :p] = True
     return generator.permuted(flags, axis=1, out=flags)
 
 
 def scores_of_sets(score: Score, n: int, p: int, relevant: NDArray[np.bool_]) -> Floats:
-    """The score of each row of flags (ranks 1 .. n from left to right), shape `(rows,)`."""
+    """Return the score of each row of flags (ranks 1 .. n from left to right), shape `(rows,)`."""
     rank = np.arange(1.0, n + 1.0)
     if score.counted:
         added = score.increment(rank, np.cumsum(relevant, axis=1, dtype=np.float64))

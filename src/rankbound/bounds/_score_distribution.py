@@ -1,4 +1,4 @@
-"""A metric's distribution over the random orders of one list: its CDF, the smooth CDF, and bins in place of scores."""
+"""The distribution of a metric over random orders of one list: CDF, smooth CDF and binning."""
 
 from dataclasses import dataclass, replace
 from math import log
@@ -19,10 +19,9 @@ GAINS: tuple[Gain, ...] = ("distinct", "drawn", "sd")
 SAMPLES = 300_000
 """Random permutations of one list in the thesis (section 4.3); the gain of eq. 3.13 depends on it."""
 FEW_SCORES = 4096
-"""Up to this many single scores stay as they are in a table."""
+"""Distributions of at most this many single scores are not binned."""
 SHARE_OF_ERROR = 0.1
-"""What binning may add to the error of a sampled distribution that is too rugged for less."""
-
+"""Error that binning may add to a sampled distribution, as a share of its own, if no bins keep to `LARGEST_ERROR`."""
 
 SAMPLING_CONFIDENCE = 0.95
 
@@ -31,12 +30,12 @@ SAMPLING_CONFIDENCE = 0.95
 class ScoreDistribution:
     """The distribution of one metric over random orders of `n` items, `p` of them relevant; `grades` if graded.
 
-    `support` (ascending) with `probability` (sum 1) are single scores if `width` is 0, else the middles of adjacent
-    bins of that width that cover `minimum` to `maximum`, the mass spread evenly inside each. `error` bounds the CDF's
-    error (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). `count` is the number of distinct scores
-    among `samples` random orders, `low` and `high` are their extremes: found (`sampled`) or expected (`exact`: the mean
-    of the count, the median of each extreme; on a tiny list all scores and its true extremes). With a `tilt` other than
-    1 the orders are not as likely as each other: relevant items tend to come first (`score_distribution`).
+    `support` (ascending) and `probability` (sum 1) are single scores if `width` is 0; otherwise the middles of adjacent
+    bins of that width that cover `minimum` to `maximum`, with mass spread evenly inside each. `error` bounds the error
+    of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). `count` is the number of distinct
+    scores among `samples` random orders, and `low` and `high` are their extremes: those drawn (`sampled`) or expected
+    (`exact`: the mean of the count, the median of each extreme; for a tiny list, all its scores and its extremes). With
+    a `tilt` other than 1, the distribution over orders is biased (`score_distribution`).
     """
 
     metric: str
@@ -58,10 +57,10 @@ class ScoreDistribution:
     tilt: float = 1.0
 
     def cdf(self, x: ArrayLike) -> Floats:
-        """P(score <= x), algorithm 1: a score equal to x counts in full. Linear inside a bin.
+        """Return P(score <= x) (thesis algorithm 1), linear inside a bin.
 
-        `x` of any shape; NaN where x is NaN or the metric undefined (P = 0). For the nRBP loss, where lower is better,
-        this is the probability that a random order is at least as good (erratum T20).
+        `x` may have any shape; the result is NaN where x is NaN or the metric is undefined (P = 0). For the nRBP loss,
+        where lower is better, it is the probability that a random order is at least as good (erratum T20).
         """
         at: Floats = np.asarray(x, dtype=np.float64)
         below = np.concatenate([[0.0], np.cumsum(self.probability)])
@@ -77,10 +76,13 @@ class ScoreDistribution:
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
 
     def gain(self, kind: Gain = "distinct") -> float:
-        """The sigmoid's gain a, in 1 / score. Eq. 3.13 is len(D) / (max(D) - min(D)).
+        """Return the gain a of the sigmoid, in 1 / score: len(D) / (max(D) - min(D)) (thesis eq. 3.13).
 
-        `distinct`: len(D) counts the distinct scores among the draws; `drawn`: all draws; `sd`: 1 / standard deviation
-        instead (not the thesis'). Raises ValueError where all orders score the same (P = 0 or P = N).
+        For `distinct`, len(D) counts the distinct scores among the draws; for `drawn`, all draws. `sd` is 1 / standard
+        deviation instead, which is not in the thesis.
+
+        Raises:
+            ValueError: for an unknown kind, or if all orders have the same score (P = 0 or P = N).
         """
         span = {"distinct": self.high - self.low, "drawn": self.high - self.low, "sd": self.sd}
         if kind not in span:
@@ -88,15 +90,15 @@ class ScoreDistribution:
         if not span[kind] > 0:
             raise ValueError(
                 f"the gain (eq. 3.13) of {self.metric} over {self.profile} is undefined: "
-                "all its orders score the same; leave such lists out"
+                "all its orders have the same score; exclude such lists"
             )
         return {"distinct": self.count, "drawn": float(self.samples), "sd": 1.0}[kind] / span[kind]
 
     def smooth_cdf(self, x: ArrayLike, gain: Gain | float = "distinct") -> Floats:
-        """sum_k probability_k sigma(a (x - support_k)), algorithm 2; the gain a by name or number, `x` of any shape.
+        """Return sum_k probability_k sigma(a (x - support_k)) (thesis algorithm 2), in the shape of `x`.
 
-        A bin's mass is spread evenly over it (over its integers, for the nRBP loss): the sigmoid is averaged over the
-        bin, in closed form.
+        `gain` is the gain a by name or number. The mass of a bin is spread evenly over it (for the nRBP loss, over its
+        integers): the sigmoid is averaged over the bin in closed form.
         """
         a = self.gain(gain) if isinstance(gain, str) else float(gain)
         support, probability, width = self.support, self.probability, self.width
@@ -106,11 +108,11 @@ class ScoreDistribution:
         return smooth_cdf(np.asarray(x, dtype=np.float64), support, probability, width, a)
 
     def binned(self) -> "ScoreDistribution":
-        """The same distribution in bins of equal width, or itself where it has few scores or bins would be too coarse.
+        """Return the distribution in bins of equal width, or itself if it has few scores or bins would be too coarse.
 
-        Some 40 bins per standard deviation, twice as many until binning moves the CDF (computed, not estimated) by at
-        most 1e-4, or, where no bins do, by a tenth of the error of draws (of tilted orders, of which the best can be
-        likely, by all of it); this is added to `error`. The bins of the nRBP loss hold whole numbers of its integers.
+        The number of bins is 40 per standard deviation, doubled until binning changes the CDF by at most 1e-4. If no
+        bins do, a tenth of the sampling error is tolerated (all of it for tilted orders, the best of which can be
+        likely). The change is exact and is added to `error`. A bin of the nRBP loss holds a whole number of integers.
         """
         if self.width > 0 or len(self.support) <= FEW_SCORES:
             return self
@@ -140,15 +142,15 @@ class ScoreDistribution:
         )
 
     def edges(self) -> Floats:
-        """Where the bins end, one more than there are."""
+        """Return the edges of the bins, `(n_bins + 1,)`."""
         return np.asarray(self.support[0] + self.width * (np.arange(len(self.support) + 1) - 0.5))
 
 
 def sampling_error(samples: int) -> float:
-    """The error of the CDF of so many draws (Dvoretzky-Kiefer-Wolfowitz)."""
+    """Return the error of the empirical CDF of this many draws (Dvoretzky-Kiefer-Wolfowitz)."""
     return float((log(2 / (1 - SAMPLING_CONFIDENCE)) / (2 * samples)) ** 0.5)
 
 
 def counts_pairs(metric: str) -> bool:
-    """Whether the text names the nRBP loss, whose scores are integers."""
+    """Return true if the text names the nRBP loss, whose scores are integers."""
     return metric == "nRBP" or (metric.startswith("nRBP(rel=") and "," not in metric)

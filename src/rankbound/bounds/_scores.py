@@ -1,15 +1,14 @@
-"""Scores that are sums over the relevant items of one list, whose distributions are computed rank by rank.
+"""Scores that are sums over the relevant items of a list; their distributions are computed rank by rank.
 
-Each is `sum over relevant items of increment(r, c) / scale`, with r the item's rank and c the number of relevant
-items down to it (itself included), so that one recursion over (r, c) serves them all:
+A score is `sum over relevant items of increment(r, c) / scale`, with r the item's rank and c the number of relevant
+items up to it, itself included. One recursion over (r, c) serves all of them:
 
     nDCG        1 / log2(r + 1)      scale = IDCG = sum_{r <= P} 1 / log2(r + 1)
     AP          c / r                scale = P
     nRBP loss   r - c                scale = 1     (thesis eq. 2.12: integers 0 .. P(N - P), lower is better)
 
-and any other sum of gain times discount without a cut-off, from the metric's own discount and normaliser.
-
-Moments over a uniformly random order of N items, P of them relevant; each agrees with brute force (see the tests).
+Any other sum of gain times discount without a cut-off is defined by the metric's discount and normaliser. The moments
+are over uniformly random orders of N items, P of them relevant.
 """
 
 from collections.abc import Callable
@@ -30,18 +29,18 @@ from rankbound.metrics.linear import RankSum
 Floats = NDArray[np.float64]
 
 DECREASING_UNTIL = 4096
-"""Ranks down to which a discount is seen not to increase."""
+"""Number of ranks for which a discount is verified not to increase."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """One additive score: its increments and, in closed form, its scale, extremes, mean and standard deviation."""
+    """An additive score: its increments and, in closed form, its scale, extremes, mean and variance."""
 
     name: str
     increment: Callable[[Floats, Floats], Floats]
-    """(ranks, relevant so far) -> what a relevant item adds; arrays that broadcast."""
+    """Maps ranks and numbers of relevant items so far to a relevant item's increments; arrays that broadcast."""
     counted: bool
-    """Whether the increment depends on the number of relevant items so far."""
+    """True if the increment depends on the number of relevant items so far."""
     scale: Callable[[int], float]
     minimum: Callable[[int, int], float]
     maximum: Callable[[int, int], float]
@@ -50,12 +49,12 @@ class Score:
 
 
 def score(name: str) -> Score:
-    """nDCG, AP or nRBP (the loss of eq. 2.12)."""
+    """Return the score named nDCG, AP or nRBP (the loss of eq. 2.12)."""
     return _SCORES[name]
 
 
 def score_of(metric: Metric) -> Score | None:
-    """The score that the metric is on lists of binary relevance; None if it is no such sum."""
+    """Return the metric as a score of binary lists; `None` if it isn't such a sum."""
     if type(metric) is RankSum:
         return score("nRBP")
     if getattr(metric, "cutoff", None) is not None:
@@ -68,24 +67,24 @@ def score_of(metric: Metric) -> Score | None:
 
 
 def is_of_thesis(score: Score) -> bool:
-    """Whether it is nDCG, AP or the nRBP loss."""
+    """Return true for nDCG, AP and the nRBP loss."""
     return _SCORES.get(score.name) is score
 
 
 def rank_discounts(metric: AdditiveMetric, n: int) -> Floats:
-    """What a gain counts at the ranks 1 .. n: 0 beyond the cut-off."""
+    """Return the metric's discounts of the ranks 1 .. n, 0 beyond the cut-off."""
     at = _discounts_at(metric, np.arange(1.0, n + 1.0))
     at[getattr(metric, "cutoff", None) or n :] = 0.0
     return at
 
 
 def discounts(n: int) -> Floats:
-    """1 / log2(r + 1) for the ranks r = 1 .. n."""
+    """Return 1 / log2(r + 1) for the ranks r = 1 .. n."""
     return np.asarray(1.0 / np.log2(np.arange(2.0, n + 2.0)))
 
 
 def _ndcg_minimum(n: int, p: int) -> float:
-    """Thesis eq. 3.2, with the IDCG that it forgets."""
+    """Return thesis eq. 3.2 divided by IDCG, which the thesis omits."""
     return float(discounts(n)[n - p :].sum()) / _idcg(p)
 
 
@@ -94,7 +93,7 @@ def _ndcg_mean(n: int, p: int) -> float:
 
 
 def _ndcg_variance(n: int, p: int) -> float:
-    """P of N numbers drawn without replacement: P (N - P) / (N - 1) times their variance."""
+    """Return the variance of a sum of P of N numbers drawn without replacement: P (N - P) / (N - 1) times theirs."""
     return p * (n - p) / max(n - 1, 1) * float(discounts(n).var()) / _idcg(p) ** 2
 
 
@@ -103,7 +102,7 @@ def _idcg(p: int) -> float:
 
 
 def _ap_minimum(n: int, p: int) -> float:
-    """Thesis eq. 3.4."""
+    """Return thesis eq. 3.4."""
     found = np.arange(1.0, p + 1.0)
     return float((found / (n - p + found)).sum()) / p
 
@@ -114,10 +113,11 @@ def _ap_mean(n: int, p: int) -> float:
 
 
 def _ap_variance(n: int, p: int) -> float:
-    """In O(N): P * AP = sum_r y_r (1 + c_{r-1}) / r; products of k different y have the mean e_k = (P)_k / (N)_k.
+    """Return the variance of AP in O(N).
 
-    The mean of the square is sum_r E[y_r (1 + c_{r-1})^2] / r^2 plus twice the sum over q < r of
-    E[y_q (1 + c_{q-1}) y_r (1 + c_{r-1})] / (q r); each expands into e_1 .. e_4, the inner sum over q into
+    P * AP = sum_r y_r (1 + c_{r-1}) / r, and products of k different y have the mean e_k = (P)_k / (N)_k. The mean of
+    the square is sum_r E[y_r (1 + c_{r-1})^2] / r^2 plus twice the sum over q < r of
+    E[y_q (1 + c_{q-1}) y_r (1 + c_{r-1})] / (q r). Each term expands into e_1 .. e_4, the inner sum over q into
     harmonic numbers.
     """
     e1, e2, e3, e4 = np.cumprod([max(p - k, 0) / max(n - k, 1) for k in range(4)])
@@ -169,7 +169,7 @@ _SCORES = {
 
 @lru_cache(maxsize=64)
 def _additive(metric: AdditiveMetric) -> Score | None:
-    """In units of the first rank's discount, so that no rank adds more than 1; None if a later rank would."""
+    """Return the metric's score in units of the first discount, so that increments are at most 1; `None` otherwise."""
     seen = _discounts_at(metric, np.arange(1.0, DECREASING_UNTIL))
     first = float(seen[0])
     if not (first > 0 and (np.diff(seen) <= 0).all()):

@@ -1,8 +1,8 @@
-"""The smooth CDF of algorithm 2 for a batch of lists with different tables, without a loop over them.
+"""The smooth CDF of algorithm 2 for a batch of lists with different tables, vectorised over the lists.
 
-The sigmoid of gain a leaves 0 or 1 by less than 1e-13 at a distance of 30 / a, so a list's sum needs only the scores
-(or bins) that near: those below count in full, those above not at all. All near entries of the batch form one flat
-array. Entries much closer to each other than 1 / a are merged beforehand.
+At a distance of 30 / a, the sigmoid of gain a differs from 0 or 1 by less than 1e-13. A list's sum therefore needs only
+the scores (or bins) within that distance; those below count in full, those above don't count. All near entries of the
+batch form one flat array. Entries much closer to each other than 1 / a are merged beforehand.
 """
 
 from dataclasses import dataclass
@@ -22,11 +22,12 @@ from rankbound.kernels import sigmoid_curvature, sigmoid_slope
 REACH = 30.0
 """Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""
 MERGED = 0.2
-"""Entries inside a cell of this size, in units of 1 / gain, become one of the same mean and variance (error 1e-6)."""
+"""Entries in a cell of this size, in units of 1 / gain, are merged into one of the same mean and variance (error
+1e-6)."""
 
 
 class Tables(Protocol):
-    """What is looked up: `rankbound.bounds.tables.DistributionTables`, by the parts of it that this takes."""
+    """The part of `rankbound.bounds.tables.DistributionTables` that the lookup uses."""
 
     @property
     def metric(self) -> str: ...
@@ -56,9 +57,9 @@ class Tables(Protocol):
 class SmoothLookup:
     """The tables of one metric on one device, prepared for one kind of gain.
 
-    Per table: `_keys` (ascending, `Profile.key`), `_defined`, `_per_table` (gain, first entry's place, twice the span,
-    half the widest bin), `_offset` (where its entries begin), `_split` (integers in a bin of the nRBP loss). Per entry,
-    a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
+    Per table: `_keys` (ascending, `Profile.key`), `_defined`, `_per_table` (gain, first entry's position, twice the
+    span, half the widest bin), `_offset` (index of its first entry), `_split` (integers per bin of the nRBP loss). Per
+    entry, a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
     """
 
     def __init__(self, tables: Tables, gain: Gain, device: torch.device) -> None:
@@ -83,7 +84,7 @@ class SmoothLookup:
         self._any_split = bool((split > 1).any())
         self._entries = put(np.stack([entries.position, entries.mass, entries.width], axis=1))
         self._below = put(np.concatenate([[0.0], np.cumsum(entries.mass)]))
-        # All tables' entries in one ascending sequence: the table's number plus a place in [0.25, 0.75].
+        # All tables' entries in one ascending sequence: the table's index plus a place in [0.25, 0.75].
         self._places = put(owner + 0.25 + (entries.position - first[owner]) / span[owner])
         self._all_bins, self._all_single = bool((entries.width > 0).all()), bool((entries.width == 0).all())
 
@@ -92,7 +93,7 @@ class SmoothLookup:
         return smoothed
 
     def evaluate(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor]:
-        """Smooth CDF and its derivative at float64 `values`, shape `(n_lists,)` each; NaN where a value is."""
+        """Return the smooth CDF and its derivative at float64 `values`, `(n_lists,)` each; NaN where a value is NaN."""
         gain = self._per_table[table, 0]
         listed, distance, width, mass, below = self._near(values, table)
         step, slope = self._kernel(distance, width)
@@ -102,14 +103,14 @@ class SmoothLookup:
         return value, sums[:, 1] * gain
 
     def bend(self, values: Tensor, table: Tensor) -> Tensor:
-        """The second derivative of the smooth CDF, `(n_lists,)`."""
+        """Return the second derivative of the smooth CDF, `(n_lists,)`."""
         gain = self._per_table[table, 0]
         listed, distance, width, mass, _ = self._near(values, table)
         sums = torch.zeros_like(values).index_add_(0, listed, _kernel_bend(distance, width) * mass)
         return sums * gain**2
 
     def _near(self, values: Tensor, table: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Entries within reach: list, distance and width in units of 1 / gain, and mass; and each list's mass below."""
+        """Return the entries within reach (list, distance and width in 1 / gain, mass) and each list's mass below."""
         gain, first, span, half = self._per_table[table].unbind(1)
         reach = REACH / gain + half
         ends = torch.stack([values - reach, values + reach])
@@ -130,11 +131,11 @@ class SmoothLookup:
         usable = (self._keys[table] == keys) & self._defined[table]
         if not bool(usable.all()):
             self._tables.of_key(int(keys[~usable][0])).gain()
-            raise ConfigError("the tables are not in order of (n, p): make the file again")
+            raise ConfigError("the tables are not in order of (n, p): regenerate the file")
         return table
 
     def _kernel(self, distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-        """Smoothed step and slope at `distance` from an entry's middle; both in units of 1 / gain."""
+        """Return the smoothed step and its slope at `distance` from an entry's middle, in units of 1 / gain."""
         if self._all_bins and not self._any_split:
             return _bin_kernel(distance, width)
         single = torch.sigmoid(distance)
@@ -145,7 +146,7 @@ class SmoothLookup:
 
 
 class _SmoothCdf(torch.autograd.Function):
-    """The smooth CDF; its density, computed on the way, is the derivative."""
+    """The smooth CDF, with its density as the derivative."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
@@ -157,13 +158,13 @@ class _SmoothCdf(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         values, density, table = ctx.saved_tensors
-        # Applied anew, so that a second derivative (a loss' curvature) finds its way back to the values.
+        # A function of its own, so that a second derivative (a loss's curvature) reaches the values.
         density = _Density.apply(values, density, table, ctx.lookup)  # type: ignore[no-untyped-call]
         return gradient * density, None, None
 
 
 class _Density(torch.autograd.Function):
-    """The density that was computed with the smooth CDF; its own derivative is computed only when asked for."""
+    """The density computed along with the smooth CDF; its derivative is computed on demand."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, density: Tensor, table: Tensor, lookup: SmoothLookup) -> Tensor:
@@ -180,7 +181,7 @@ class _Density(torch.autograd.Function):
 
 
 def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    """The sigmoid's mean over a bin, as in `rankbound.bounds._smoothing`, and its derivative."""
+    """Return the sigmoid's mean over a bin, as in `rankbound.bounds._smoothing`, and its derivative."""
     left, right = distance + width / 2, distance - width / 2
     linear = left.clamp(min=0.0).minimum(width)
     step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
@@ -188,13 +189,13 @@ def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _kernel_bend(distance: Tensor, width: Tensor) -> Tensor:
-    """The second derivative of the smoothed step, of single scores (width 0) and of bins."""
+    """Return the second derivative of the smoothed step, for single scores (width 0) and bins."""
     slopes = sigmoid_slope(distance + width / 2) - sigmoid_slope(distance - width / 2)
     return torch.where(width > 0, slopes / torch.where(width > 0, width, 1.0), sigmoid_curvature(distance))
 
 
 def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-    """The integers of all ranges begin .. end - 1 one after the other, with the number of the range of each."""
+    """Return the index of the range of each integer, and the integers of all ranges begin .. end - 1."""
     count = (end - begin).clamp_(min=0)
     listed = torch.repeat_interleave(count)
     start = begin - (count.cumsum(0) - count)
@@ -204,7 +205,7 @@ def _ranges(begin: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
 def _integers(
     position: Tensor, mass: Tensor, width: Tensor, listed: Tensor, split: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bins that hold `split` integers each, as those integers with equal shares of the mass; others stay."""
+    """Split each bin into its `split` integers, with equal shares of the mass; entries with `split` 1 are unchanged."""
     entry, place = _ranges(torch.zeros_like(split), split)
     several = (split > 1)[entry]
     first = position - (split - 1) / 2
@@ -218,7 +219,7 @@ def _integers(
 
 @dataclass(frozen=True)
 class _Entries:
-    """Scores (width 0) and bins of all tables: middle, mass and width of each, and where each table begins."""
+    """The scores (width 0) and bins of all tables: middle, mass and width of each, and the tables' offsets."""
 
     position: Floats
     mass: Floats
@@ -227,7 +228,7 @@ class _Entries:
 
 
 def _merge_near(tables: Tables, gains: Floats) -> _Entries:
-    """Entries of one table in one cell of `MERGED` / gain become one, spread evenly, of their mean and variance."""
+    """Merge the entries in each cell of size `MERGED` / gain of a table into one bin of the same mean and variance."""
     size = np.diff(tables.offsets)
     owner = np.repeat(np.arange(len(tables)), size)
     own_width = np.repeat(tables.columns["width"], size)
@@ -240,7 +241,7 @@ def _merge_near(tables: Tables, gains: Floats) -> _Entries:
         return np.add.reduceat(values, fresh)
 
     count = np.diff(fresh, append=len(owner))
-    # Empty bins far from the mean weigh a little, so that no cell is without weight.
+    # Empty bins far from the mean get a tiny weight, so that every cell has weight.
     weight = tables.probability + 1e-300
     group = np.repeat(np.arange(len(fresh)), count)
     mean = total(weight * (tables.support - start)) / total(weight)

@@ -1,14 +1,12 @@
-"""Orders in which relevant items tend to come first: the ranks are filled from the top by weighted draws.
+"""Tilted random orders, which are biased towards ranking relevant items first.
 
-An item is drawn with a probability proportional to its worth, which is the tilt t of a relevant item and 1 of another,
-among those that are left: the model of Plackett and Luce with two worths. With c of P relevant items among the first
-r - 1 of N ranks,
+Ranks are filled from the top by draws without replacement, with weight t (the tilt) for a relevant item and 1 for any
+other: a Plackett-Luce model with two weights. With c of P relevant items among the first r - 1 of N ranks,
 
-    P(rank r is relevant) = t (P - c) / (t (P - c) + (N - r + 1) - (P - c)),
+    P(rank r is relevant) = t (P - c) / (t (P - c) + (N - r + 1) - (P - c)).
 
-so that t = 1 gives random orders. Source: Luce, Individual Choice Behavior (1959); Plackett, Applied Statistics 24
-(1975). Unlike with t = 1, the ranks from the top down to r are not a list of r items ordered by the same model: every
-(N, P) takes a walk of its own.
+t = 1 gives uniform orders. Source: Luce, Individual Choice Behavior (1959); Plackett, Applied Statistics 24 (1975).
+Unless t = 1, the first r ranks aren't an order of r items under the same model, so every (N, P) needs its own walk.
 """
 
 from collections.abc import Iterator
@@ -26,13 +24,13 @@ from rankbound.bounds._sampled import REPEAT_SAMPLES, UNREPEATED_ORDERS, scores_
 from rankbound.bounds._scores import Floats, Score
 
 UNIFORM = 1.0
-"""The tilt of random orders."""
+"""The tilt of uniform orders."""
 UNSEEN = 1e-14
-"""Numbers of relevant items above a rank are left out of a walk beyond which there is no more mass than this."""
+"""A walk omits states beyond which the mass is at most this."""
 _LOG_OUTSIDE = log(1e9)
-"""The window of a score leaves out less than 2e-9 of the mass (Chernoff's inequality)."""
+"""The window of a score excludes less than 2e-9 of the mass (Chernoff's inequality)."""
 _REACHES = np.geomspace(0.05, 3.0, 24)
-"""Parameters that Chernoff's inequality is tried with, in units of the one that is best for a normal distribution."""
+"""Parameters tried in Chernoff's inequality, in units of the optimal one for a normal distribution."""
 _CHUNK_ITEMS = 2_000_000
 
 Flags = NDArray[np.bool_]
@@ -40,7 +38,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TiltedOrders:
-    """Orders of `n` items, `p` of them relevant, with this tilt."""
+    """Random orders of `n` items, `p` of them relevant, with a tilt."""
 
     n: int
     p: int
@@ -51,13 +49,13 @@ class TiltedOrders:
             raise ValueError(f"tilt: found {self.tilt:g}, expected a number above 0")
 
     def chance(self, rank: int, before: NDArray[np.int64]) -> Floats:
-        """The probability that a rank (from 1) is relevant, with so many relevant items before it."""
+        """Return the probability that the item at a rank (from 1) is relevant, given the relevant items before it."""
         relevant = self.p - before
         others = np.maximum(self.n - rank + 1 - relevant, 0)
         return np.asarray(self.tilt * relevant / (self.tilt * relevant + others))
 
     def chances_before(self) -> Iterator[Floats]:
-        """For the ranks 1 .. n + 1 in turn: how probable 0 .. p relevant items before it are, `(p + 1,)`."""
+        """Yield, for the ranks 1 .. n + 1, the probabilities of 0 .. p relevant items before it, `(p + 1,)`."""
         before, counts = np.zeros(self.p + 1), np.arange(self.p + 1)
         before[0] = 1.0
         for rank in range(1, self.n + 1):
@@ -68,18 +66,18 @@ class TiltedOrders:
         yield before
 
     def chances_of_hits(self, k: int) -> Floats:
-        """How probable 0 .. p relevant items among the first k ranks are."""
+        """Return the probabilities of 0 .. p relevant items among the first k ranks."""
         return next(islice(self.chances_before(), k, None))
 
     def chances_of_first(self) -> Floats:
-        """How probable it is that the first relevant item has rank 1, 2, ... N - P + 1."""
+        """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
         rank = np.arange(1, self.n - self.p + 2)
         others = self.n - self.p - rank + 1
         chance = self.tilt * self.p / (self.tilt * self.p + others)
         return np.asarray(chance * np.concatenate([[1.0], np.cumprod(1.0 - chance[:-1])]))
 
     def log_chances(self, relevant: Flags) -> Floats:
-        """The logarithm of the probability of each row of flags, which are the first ranks of an order; `(rows,)`."""
+        """Return the log-probability of each row of flags, the first ranks of an order; `(rows,)`."""
         before: NDArray[np.int64] = np.cumsum(relevant, axis=1) - relevant
         rank = np.arange(1, relevant.shape[1] + 1)
         left = self.p - before
@@ -89,7 +87,7 @@ class TiltedOrders:
             return np.asarray((np.log(taken) - np.log(self.tilt * left + others)).sum(axis=1))
 
     def draw(self, generator: np.random.Generator, rows: int) -> Flags:
-        """Rows of n flags, of the relevant ranks of random orders."""
+        """Return rows of n flags, the relevant ranks of random orders."""
         flags = np.empty((rows, self.n), dtype=np.bool_)
         before = np.zeros(rows, dtype=np.int64)
         for rank in range(1, self.n + 1):
@@ -98,7 +96,7 @@ class TiltedOrders:
         return flags
 
     def drawn(self, samples: int, seed: int) -> Iterator[Flags]:
-        """So many random orders, in pieces; they depend on the list, the tilt and the seed alone."""
+        """Yield `samples` random orders in chunks; they depend on the list, the tilt and the seed alone."""
         generator = np.random.default_rng((seed, self.n, self.p, int(np.array(self.tilt, np.float64).view(np.uint64))))
         rows = max(1, _CHUNK_ITEMS // self.n)
         for start in range(0, samples, rows):
@@ -106,10 +104,10 @@ class TiltedOrders:
 
 
 class TiltedScore:
-    """A sum over the relevant items (`Score`) of tilted orders: its moments, its window and its Fourier coefficients.
+    """A score (`Score`) of tilted orders: its moments, window and Fourier coefficients.
 
-    All of it by walks from the last rank to the first: what is still to come below rank r depends on the number of
-    relevant items before it alone.
+    They are computed by walks from the last rank to the first: the sum from rank r on depends on the order above only
+    through the number of relevant items there.
     """
 
     def __init__(self, score: Score, orders: TiltedOrders) -> None:
@@ -118,7 +116,7 @@ class TiltedScore:
 
     @cached_property
     def moments(self) -> tuple[float, float]:
-        """Mean and variance of the unscaled score."""
+        """The mean and variance of the unscaled score."""
         mean, variance = np.zeros(self.orders.p + 1), np.zeros(self.orders.p + 1)
         for _, chance, added in self._ranks():
             step = added + mean[1:] - mean[:-1]
@@ -130,7 +128,7 @@ class TiltedScore:
     def window(self) -> tuple[float, float]:
         """An interval of the unscaled score that holds all but 2e-9 of the mass.
 
-        Chernoff's inequality: P(S - E S > x) <= exp(-a x) E exp(a (S - E S)) for every a > 0.
+        It follows from Chernoff's inequality: P(S - E S > x) <= exp(-a x) E exp(a (S - E S)) for every a > 0.
         """
         centre, variance = self.moments
         best = (2 * _LOG_OUTSIDE / variance) ** 0.5
@@ -149,14 +147,14 @@ class TiltedScore:
 
     @cached_property
     def repeated_order(self) -> float:
-        """The probability that two orders place the relevant items at the same ranks."""
+        """The probability that two orders have the relevant items at the same ranks."""
         same = np.ones(self.orders.p + 1)
         for _, chance, _ in self._ranks():
             same[:-1] = chance**2 * same[1:] + (1 - chance) ** 2 * same[:-1]
         return float(same[0])
 
     def coefficients(self, step: float, count: int, first: int = 1) -> Complexes:
-        """Mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score; `(count,)`."""
+        """Return the mean of exp(i k step S), k = first .. first + count - 1, S the unscaled score; `(count,)`."""
         turn = Turn(self.score, step, count, first)
         values = np.ones((count, self.orders.p + 1), dtype=np.complex128)
         for (rank, chance, _), (low, high) in zip(self._ranks(), reversed(self._visited), strict=True):
@@ -172,7 +170,7 @@ class TiltedScore:
 
     @cached_property
     def _visited(self) -> list[tuple[int, int]]:
-        """For the ranks 1 .. n: the fewest and the most relevant items before it that the walks need."""
+        """For each rank 1 .. n, the smallest and largest number of relevant items before it that the walks need."""
         visited = []
         for before in islice(self.orders.chances_before(), self.orders.n):
             below = np.cumsum(before)
@@ -181,7 +179,7 @@ class TiltedScore:
         return visited
 
     def _ranks(self) -> Iterator[tuple[int, Floats, Floats]]:
-        """From the last rank to the first: chance and increment of a relevant item after 0 .. p - 1 others."""
+        """Yield, from the last rank to the first, probability and increment of a relevant item after 0 .. p - 1."""
         found = self._before + 1.0
         for rank in range(self.orders.n, 0, -1):
             added = self.score.increment(np.float64(rank), found)  # type: ignore[arg-type]
@@ -189,7 +187,7 @@ class TiltedScore:
 
 
 def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats]:
-    """Distinct scores, ascending, and their probabilities, from all C(N, P) orders; as `enumerate_orders`."""
+    """Return the distinct scores, ascending, of all C(N, P) orders, and their probabilities; as `enumerate_orders`."""
     n, p = orders.n, orders.p
     rank = np.arange(1, n + 1)
     last, total, log_chance = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
@@ -214,7 +212,7 @@ def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats
 
 
 def sample_tilted(score: Score, orders: TiltedOrders, samples: int, seed: int) -> tuple[Floats, Floats]:
-    """Distinct scores, ascending, of `samples` tilted orders, and their frequencies; as `sample_orders`."""
+    """Return the distinct scores, ascending, of `samples` tilted orders, and their frequencies; as `sample_orders`."""
     parts = [scores_of_sets(score, orders.n, orders.p, flags) for flags in orders.drawn(samples, seed)]
     scores, counts = merge_equal(np.concatenate(parts))
     return scores, counts / samples
@@ -222,7 +220,7 @@ def sample_tilted(score: Score, orders: TiltedOrders, samples: int, seed: int) -
 
 @cache
 def repeated_score(score: Score, orders: TiltedOrders) -> float:
-    """The probability that two orders score the same; as `repeat_probability`."""
+    """Return the probability that two orders have the same score; as `repeat_probability`."""
     single = TiltedScore(score, orders).repeated_order
     if score.name != "AP" or single < 1 / UNREPEATED_ORDERS:
         return single
@@ -231,5 +229,5 @@ def repeated_score(score: Score, orders: TiltedOrders) -> float:
 
 
 def orders_are_few(orders: TiltedOrders, most: int) -> bool:
-    """Whether all of them can be enumerated."""
+    """Return true if there are at most `most` orders."""
     return comb(orders.n, orders.p) <= most

@@ -1,4 +1,4 @@
-"""Long lists of tilted orders: the binned distribution of a sum over ranks, each list by its own walk."""
+"""Binned distributions of sums over ranks of long lists under tilted orders, one walk per list."""
 
 from math import ceil, inf, pi
 
@@ -13,10 +13,11 @@ from rankbound.bounds._tilted import TiltedOrders, TiltedScore, repeated_score
 def binned_tilted(
     score: Score, orders: TiltedOrders, work: float = inf, tolerance: float = LARGEST_ERROR
 ) -> Binned | None:
-    """The binned distribution over the score's range, with as many coefficients as its series takes to converge.
+    """Return the binned distribution over the score's range, with as many coefficients as its series needs.
 
-    The best orders of a short list can be likelier than `LARGEST_ERROR`: no bins describe them so well. Where
-    `MOST_COEFFICIENTS`, or those that `work` allows, leave a larger error, up to `tolerance` will do; None beyond it.
+    Single orders of a short list can be likelier than `LARGEST_ERROR`, too likely for bins of that error. If the error
+    with `MOST_COEFFICIENTS`, or as many as `work` allows, is larger, up to `tolerance` is accepted; otherwise the
+    result is `None`.
     """
     of = TiltedScore(score, orders)
     facts = _facts(score, of)

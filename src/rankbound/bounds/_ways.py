@@ -1,4 +1,4 @@
-"""The ways to a metric's distribution over the orders of a list, and which one is taken; see `bounds.distribution`."""
+"""Methods to compute a metric's score distribution, and the choice among them; see `bounds.distribution`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -26,11 +26,11 @@ Method = Literal["exact", "sampled", "auto"]
 METHODS: tuple[Method, ...] = ("exact", "sampled", "auto")
 
 ENUMERATED_ORDERS = 5_000_000
-"""Up to this many orders the sums over a list's relevant items are enumerated."""
+"""Sums over the relevant items are enumerated for lists with at most this many orders."""
 WORK_OF_SECONDS = 3e8
-"""What `auto` spends on the Fourier coefficients of one pass, in products of complex numbers."""
+"""Limit of `auto` for the Fourier coefficients of one pass, in products of complex numbers; some seconds."""
 NO_RANGE = 1e-12
-"""Scores that lie no further apart are one."""
+"""Scores whose difference is at most this are equal."""
 ROUNDING = 1e-12
 
 
@@ -42,7 +42,7 @@ def uniform_distributions(
     seed: int,
     done: Callable[[int], None] = lambda count: None,
 ) -> Iterator[ScoreDistribution]:
-    """The distributions of lists over random orders, in their order; `done(k)` is told whenever k more are ready."""
+    """Yield the distributions of lists over uniform orders; `done(k)` is called whenever k more are ready."""
     score = score_of(metric)
     long = [] if score is None or method == "sampled" else [one for one in profiles if _is_long(score, one)]
     binned = {}
@@ -50,7 +50,7 @@ def uniform_distributions(
         work = inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
         binned = binned_distributions(score, [(one.n, one.p) for one in long], done, work)
     for profile in profiles:
-        # Only known of binary lists: their (n, p) are no graded list's.
+        # `binned` has binary lists only; a graded list may have the same (n, p).
         if score is not None and profile.grades is None:
             pair = (profile.n, profile.p)
             if pair in binned:
@@ -92,10 +92,10 @@ def _of_score(
 def of_any_metric(
     metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float = UNIFORM
 ) -> ScoreDistribution:
-    """From nothing but the metric's function of ranks; all orders as likely, or (binary lists) tilted."""
+    """Return the distribution of any metric from its function of ranks; tilted orders require a binary list."""
     orders = Orders(metric, profile, tilt)
     if method != "sampled" or orders.number == 1:
-        # What takes longer than drawing is left to those who ask for it.
+        # Enumeration that takes longer than sampling requires an explicit `exact`.
         atoms = _exact_atoms(orders, most=FEW_ORDERS if method == "exact" else samples)
         if atoms is not None:
             return _of_atoms(metric, profile, atoms, samples)
@@ -107,7 +107,7 @@ def of_any_metric(
     probability = counts / samples
     drawn = float(probability @ support)
     variance = float(probability @ (support - drawn) ** 2)
-    # What formulas say of the mean is of random orders.
+    # Closed forms of the mean hold for uniform orders only.
     found = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
     empty = _empty(metric, profile, found, samples)
     return of_draws(empty, (support, probability))
@@ -129,7 +129,7 @@ def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
 
 
 def _distinct(values: Floats) -> Atoms:
-    """Distinct values and how often each occurs."""
+    """Return the distinct values and their counts."""
     if np.isnan(values).any():
         return _undefined(float(len(values)))
     support, counts = merge_equal(values)
@@ -137,12 +137,12 @@ def _distinct(values: Floats) -> Atoms:
 
 
 def _undefined(weight: float) -> Atoms:
-    """A metric that is undefined for one order of a list is taken to be undefined for the list."""
+    """Return NaN with this weight: a metric that is undefined for one order is undefined for the list."""
     return np.array([np.nan]), np.array([weight])
 
 
 def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> ScoreDistribution:
-    """From all scores that there are, with their probabilities."""
+    """Return the distribution of all possible scores with their probabilities."""
     support, probability = atoms
     mean = float(probability @ support)
     variance = float(probability @ (support - mean) ** 2)
@@ -155,7 +155,7 @@ def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> S
 def of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
     support, error = atoms[0], sampling_error(empty.samples)
     drawn = replace(in_atoms(empty, atoms, error), count=float(len(support)))
-    # One score alone is no range: a score that is too rare to be drawn is another.
+    # A single score has no range: others exist that are too rare to be drawn.
     return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
 
 
@@ -164,7 +164,7 @@ def in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistr
 
 
 def of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
-    """Everything that closed forms give; no mass yet. NaN where the metric is undefined."""
+    """Return a distribution with the values of closed forms but without mass; NaN where the metric is undefined."""
     n, p = profile.n, profile.p
     if p == 0:
         low, high = (float(value) for value in binary_extremes(metric, torch.tensor([n]), torch.tensor([p])))
@@ -176,7 +176,7 @@ def of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) ->
 
 
 def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples: int) -> ScoreDistribution:
-    """Smallest and largest value, mean and variance; no mass yet."""
+    """Return a distribution without mass, given its minimum, maximum, mean and variance."""
     minimum, maximum, mean, variance = values
     return ScoreDistribution(
         metric=str(metric),
@@ -209,9 +209,9 @@ def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, 
 
 
 def with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
-    """Fill in what `samples` random orders would show: distinct scores (mean), lowest and highest (medians).
+    """Fill in the expected count of distinct scores among `samples` random orders, and the medians of their extremes.
 
-    `same`: the probability that two random orders score the same, where the scores are in bins.
+    `same` is the probability that two random orders have the same score, needed for binned scores.
     """
     draws = exact.samples
     if exact.width == 0:
@@ -219,7 +219,7 @@ def with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution
         with np.errstate(divide="ignore"):
             count = float(-np.expm1(draws * np.log1p(-exact.probability)).sum())
     else:
-        # As if every score had the mean mass of a random order's score.
+        # Approximation: every score has the mean mass of a random order's score.
         count = -expm1(draws * log1p(-same)) / same if same > 0 else float(draws)
     tail = -expm1(-log(2) / draws)
     below = np.cumsum(exact.probability)

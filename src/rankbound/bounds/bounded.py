@@ -1,4 +1,4 @@
-"""A bounded metric: the bounded value of hard orders, for evaluation and figures. Losses are in `rankbound.losses`."""
+"""Bounded metrics of hard rankings, for evaluation and figures; for losses, see `rankbound.losses`."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,13 +20,16 @@ from rankbound.metrics import Metric, metric
 
 @dataclass(frozen=True)
 class BoundedMetric:
-    """A metric and a bound; call it as a metric. The value is not negated: for the nRBP loss lower stays better."""
+    """A metric with a bound, called like a metric. The value is not negated: for the nRBP loss, lower is better."""
 
     metric: Metric
     bound: Bound
 
     def __call__(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Any:
-        """The bounded metric of each list, float64 `(n_lists,)`; NaN where metric or bound are undefined."""
+        """Return the bounded metric of each list, float64 `(n_lists,)`; NaN where metric or bound is undefined.
+
+        Arguments and errors are those of `Metric.__call__`.
+        """
         value = torch.as_tensor(self.metric(scores, relevance, offsets))
         grades = as_tensor(relevance, "relevance")
         facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
@@ -34,7 +37,7 @@ class BoundedMetric:
         return bounded if isinstance(scores, Tensor) else bounded.numpy()
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
-        """The bounded value of lists with `n` items, `p` of them relevant, whose metric is `value` (broadcast)."""
+        """Bound the metric's `value` for lists of `n` items, `p` of them relevant; the arguments are broadcast."""
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), np.asarray(n, np.int64), np.asarray(p, np.int64))
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
@@ -42,7 +45,7 @@ class BoundedMetric:
         return bounded.reshape(arrays[0].shape)
 
     def _cdf(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
-        """Algorithm 1 of the thesis: steps, which have no gain."""
+        """Return the step CDF (thesis algorithm 1), which has no gain."""
         known, which = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound)).of(profiles)
         result = torch.empty_like(values)
         for index, distribution in enumerate(known):
@@ -55,5 +58,9 @@ class BoundedMetric:
 
 
 def bounded(of: str | Metric, by: str | Bound) -> BoundedMetric:
-    """The metric `of` bounded `by`: `bounded("nDCG", "min-max")`."""
+    """Return the metric `of` with the bound `by`: `bounded("nDCG", "min-max")` (thesis chapter 3).
+
+    Raises:
+        ValueError: for a text that names no metric or bound.
+    """
     return BoundedMetric(metric(of), bound(by))

@@ -1,17 +1,17 @@
-"""How a metric is distributed over the random orders of a list. Thesis section 3.4, eqs. 3.12 and 3.13.
+"""The distribution of a metric over random orders of a list (thesis section 3.4, eqs. 3.12 and 3.13).
 
-With binary relevance the distribution depends on N items and P relevant ones alone; with grades, on how many items have
-each. Ways to find it, the first that applies:
+With binary relevance, the distribution depends only on the number N of items and the number P of relevant ones; with
+grades, on the number of items of each grade. It is computed by the first method that applies:
 
-1. sums over the relevant items (nDCG, AP, DCG, RBP, ...) without a cut-off, binary: all orders of a short list, Fourier
-   coefficients of a long one; the nRBP loss: Mann and Whitney's U;
-2. few values (P@k, recall@k, hit@k, RR) or pairs (LinearDCG, PairError), binary: a formula;
-3. any metric, the user's own as well: all distinct orders, if they are few;
+1. sums over the relevant items (nDCG, AP, DCG, RBP, ...) without a cut-off, binary: enumeration of all orders of a
+   short list, Fourier coefficients for a long one; the nRBP loss: the Mann-Whitney U distribution;
+2. metrics of few values (P@k, recall@k, hit@k, RR) or of pairs (LinearDCG, PairError), binary: a closed form;
+3. any metric, including the user's own: all distinct orders, if they are few;
 4. any metric with a cut-off: all patterns of the first k ranks, if they are few;
 5. any metric: random orders.
 
-With a tilt relevant items tend to come first, and all of this is done for that model: walks over the ranks of each list
-stand in for formulas that hold for random orders alone, Mann and Whitney's among them. It knows no grades.
+With a tilt, orders are biased towards ranking relevant items first. Walks over the ranks of each list then replace the
+formulas for uniform orders, such as Mann-Whitney U. A tilt requires binary relevance.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,25 +39,34 @@ def score_distribution(
     seed: int = 0,
     tilt: float = UNIFORM,
 ) -> ScoreDistribution:
-    r"""The distribution of `metric` over the random orders of one list.
+    r"""Return the distribution of `metric` over the random orders of one list (thesis section 3.4).
 
-    The list is either `n` items with `p` relevant ones or the grades `relevance` `(n_items,)`. `exact`: single scores,
-    or bins with a CDF error below 1e-4; `sampled`: the distinct scores of `samples` random orders; `auto`: exact if it
-    can be had in seconds, else sampled. The nRBP loss and short lists always have exact distributions; what else has
-    one, the module says. Where all orders score the same it is one certain score, NaN where the metric is undefined.
+    If all orders have the same score, the distribution is that one score; NaN if the metric is undefined.
 
-    With a `tilt` t above 1 orders that place relevant items first are likelier: ranks are filled from the top, and the
-    next item is relevant with odds multiplied by t. With c of P relevant items placed before rank r,
+    With a `tilt` t above 1, the distribution over orders is biased towards ranking relevant items first: ranks are
+    filled from the top, and the odds that the next item is relevant are multiplied by t. With c of P relevant items
+    above rank r,
 
     $$P(\text{rank } r \text{ is relevant}) = \frac{t (P - c)}{t (P - c) + (N - r + 1) - (P - c)}$$
 
-    That is the model of Plackett and Luce with two worths: Luce, Individual Choice Behavior (1959); Plackett, Applied
-    Statistics 24 (1975). t = 1 gives random orders; support, minimum and maximum are the same whatever the tilt. Bins
-    of a short list whose best orders are likely have larger errors than 1e-4, up to that of as many draws.
+    This is the Plackett-Luce model with two weights (Luce, Individual Choice Behavior, 1959; Plackett, Applied
+    Statistics 24, 1975). t = 1 gives uniform orders. Support, minimum and maximum don't depend on the tilt. The bins of
+    a short list whose best orders are likely have errors above 1e-4, up to the error of `samples` draws.
+
+    Args:
+        metric: the metric or its text.
+        n, p: the numbers of items and of relevant items; or
+        relevance: `(n_items,)`, the grades of the list's items.
+        method: `exact`, single scores, or bins with a CDF error below 1e-4; `sampled`, the distinct scores of `samples`
+            random orders; `auto`, exact if that takes seconds, otherwise sampled. The nRBP loss and short lists always
+            have exact distributions; the module's docstring lists the others.
+        samples: the number of random orders, drawn (`sampled`) or assumed in the gain of eq. 3.13 (`exact`).
+        seed: the seed of the random orders.
+        tilt: t > 0, binary relevance only.
 
     Raises:
-        ValueError: for an unknown metric or method, unless 0 <= P <= N and 1 <= N, if `exact` can't be had, for a tilt
-            that is not above 0, or one of grades.
+        ValueError: for an unknown metric or method, unless 0 <= P <= N and N >= 1, if no exact method applies, or for a
+            tilt that isn't above 0 or is combined with grades.
     """
     of = parse_metric(metric)
     if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):
@@ -84,9 +93,9 @@ def score_distributions(
     done: Callable[[int], None] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
-    """`score_distribution` of many (N, P), in their order: much faster than one by one, since long lists share work.
+    """Yield the `score_distribution` of many (N, P), in their order; faster than single calls for long lists.
 
-    `done(k)` is told whenever k more of them are ready (for a progress bar).
+    `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
     profiles = [Profile(n, p) for n, p in pairs]
     return distributions_of(
@@ -104,7 +113,7 @@ def distributions_of(
     done: Callable[[int], None] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
-    """As `score_distributions`, of profiles, binary or graded."""
+    """Yield the distributions of profiles, binary or graded; as `score_distributions`."""
     for profile in profiles:
         if not (profile.n >= 1 and 0 <= profile.p <= profile.n):
             raise ValueError(

@@ -1,11 +1,12 @@
 """The smallest, largest and mean value of a metric over all orders of a list.
 
-Binary lists, given by their numbers of items and of relevant items, use the metric's closed forms. Any list of grades
-works as well: its extremes are those of the orders by descending and by ascending grade, and its mean over all orders
-is the metric's value when all items tie.
+For binary lists, given by the numbers of items and of relevant items, the metric's closed forms are used. For lists of
+grades, the extremes are the values of the orders by descending and by ascending grade, and the mean over all orders is
+the metric's value when all items tie.
 
-The extremes suppose that a metric never gets worse when an item is exchanged with a better one below it. All of ours
-are so; for one that is not, say one that rewards variety, they are wrong, and so are the bounds that use them.
+The extremes assume that a metric never gets worse when an item is exchanged with a better one below it. All metrics of
+this library satisfy this. For others, such as metrics of diversity, the extremes and the bounds that use them are
+invalid.
 """
 
 from typing import Any
@@ -25,16 +26,22 @@ Counts = int | ArrayLike
 
 
 def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
-    """The smallest value over all orders of `n` items of which `p` are relevant (thesis eqs. 3.2 over IDCG, 3.4).
+    """Return the smallest value over all orders of `n` items, `p` of them relevant (thesis eqs. 3.2 over IDCG, 3.4).
 
-    `n` and `p` are numbers or integer arrays of one shape, with 0 <= p <= n and n >= 1; the result has that shape.
-    NaN where the metric is undefined. `nRBP` means the loss of eq. 2.12, whose smallest value is 0.
+    `n` and `p` are integers or integer arrays, which are broadcast; the result, float64, has their shape. NaN where the
+    metric is undefined. `nRBP` is the loss of eq. 2.12, whose smallest value is 0.
+
+    Raises:
+        ValueError: for a text that names no metric, or unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
     """
     return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[0])
 
 
 def maximum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
-    """The largest value over all orders; `P(N - P)` for the nRBP loss (thesis eq. 3.3). Arguments as `minimum`."""
+    """Return the largest value over all orders, `P(N - P)` for the nRBP loss (thesis eq. 3.3).
+
+    Arguments, result and errors are those of `minimum`.
+    """
     return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[1])
 
 
@@ -46,11 +53,15 @@ def expectation(
     relevance: ArrayLike | None = None,
     offsets: ArrayLike | None = None,
 ) -> npt.NDArray[np.float64]:
-    """The mean over all orders (thesis eqs. 3.8 with P/N, 3.9, 3.10; eq. 3.5 for grades).
+    """Return the mean over all orders (thesis eqs. 3.8 with P/N, 3.9, 3.10; eq. 3.5 for grades).
 
-    Either of `n` items of which `p` are relevant (as `minimum`), or of each list of `relevance` with `offsets`. A
-    metric without a formula is averaged over all orders of a list that has at most 200,000 (of 20 million items in
-    all), else over 20,000 random ones: with a standard error of 1/141 of a random order's standard deviation.
+    The lists are given either by `n` items, `p` of them relevant (as for `minimum`), or by `relevance` `(n_items,)` and
+    `offsets` `(n_lists + 1,)`. A metric without a closed form is averaged over all orders of a list if there are at
+    most 200,000 (with at most 20 million items in total), otherwise over 20,000 random ones, with a standard error of
+    1/141 of a random order's standard deviation.
+
+    Raises:
+        ValueError: as `minimum`, unless exactly one of the two forms is given, or for invalid offsets.
     """
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
@@ -65,7 +76,16 @@ def expectation(
 def extremes(
     of: str | Metric, relevance: ArrayLike, offsets: ArrayLike
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """The smallest and the largest value of each list of grades, over all its orders."""
+    """Return the smallest and the largest value of each list over all its orders, float64 `(n_lists,)` each.
+
+    Args:
+        of: the metric or its text.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Raises:
+        ValueError: for a text that names no metric, or invalid offsets.
+    """
     grades, lists = _lists_of(relevance, offsets)
     low, high = list_extremes(metric(of), grades, lists)
     return low.numpy(), high.numpy()
@@ -89,7 +109,7 @@ def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, 
     weights = of.rank_weights(relevance)
     best, worst = (
         of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
-        # In floating point, since unsigned integers and booleans have no opposite.
+        # In floating point, since unsigned integers and booleans can't be negated.
         for key in (as_floating(relevance), -as_floating(relevance))
     )
     return torch.minimum(best, worst), torch.maximum(best, worst)
@@ -102,12 +122,12 @@ def list_expectation(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
 
 
 def _has_formula(of: Metric) -> bool:
-    """Whether the metric has a closed form of its own for ties."""
+    """Return true if the metric has its own closed form for ties."""
     return type(of).of_blocks is not Metric.of_blocks
 
 
 def _means(of: Metric, profiles: Profiles) -> Tensor:
-    """The mean over all orders of each list, found once for lists that are alike."""
+    """Return the mean over all orders of each list, computed once per distinct profile."""
     distinct, which = profiles.distinct()
     means = torch.tensor([mean_over_orders(of, one) for one in distinct], dtype=torch.float64)
     return means.to(which.device).index_select(0, which)
@@ -125,7 +145,7 @@ def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDA
 
 
 def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
-    """One list per pair, its relevant items first."""
+    """Return one list per pair, relevant items first."""
     lists = Lists(torch.cat([n.new_zeros(1), n.cumsum(0)]))
     return counted_grade(of) * (lists.position < p[lists.segment]).to(torch.int64), lists
 

@@ -1,4 +1,4 @@
-"""Score distributions that are computed when a list of a new profile is first seen, and kept."""
+"""Score distributions that are computed when a profile first occurs, and cached."""
 
 from torch import Tensor
 
@@ -11,19 +11,19 @@ from rankbound.bounds.tables import DistributionTables
 from rankbound.metrics import Metric, metric
 
 GRADED_SAMPLES = 20_000
-"""Random orders of a graded list: lists with the same grades are rare, so that nearly every list needs its own."""
+"""Random orders per graded list; fewer than for binary lists, as nearly every list needs its own distribution."""
 
 
 class DistributionsOnDemand:
-    """The score distributions of a metric, of any lists; a loss takes them as its `tables`.
+    """The score distributions of a metric for any lists, usable as the `tables` of a loss.
 
     Args:
         of: the metric or its text.
         method: `auto`, `exact` or `sampled`, as in `score_distribution`.
-        samples: random orders of a binary list, drawn or supposed by the gain of eq. 3.13.
-        graded_samples: the same of a graded list.
-        seed: of the random orders.
-        tilt: of the orders, as in `score_distribution`; of lists of binary relevance alone.
+        samples: the number of random orders of a binary list, drawn or assumed in the gain of eq. 3.13.
+        graded_samples: the same for a graded list.
+        seed: the seed of the random orders.
+        tilt: as in `score_distribution`, for binary relevance only.
     """
 
     def __init__(
@@ -48,12 +48,15 @@ class DistributionsOnDemand:
         return str(self._metric)
 
     def of(self, profiles: Profiles) -> tuple[list[ScoreDistribution], Tensor]:
-        """The distributions of the different lists among these, and which of them each list has `(n_lists,)`."""
+        """Return the distributions of the distinct profiles, and the index of each list's among them `(n_lists,)`."""
         distinct, which = profiles.distinct()
         return [*self._of(distinct)], which
 
     def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
-        """As `DistributionTables.smooth`, for lists of which some order scores higher than another."""
+        """Return the smooth CDF of each list's value, as `DistributionTables.smooth`.
+
+        The scores of each list must differ between orders.
+        """
         if len(profiles) == 0:
             return values
         if self._tables is None or not self._known.keys() >= set(profiles.keys.tolist()):

@@ -1,6 +1,6 @@
-"""What a metric's distribution over the orders of a list depends on: how many items of each grade the list has.
+"""Profiles of lists: the number of items of each grade, on which score distributions depend.
 
-For binary relevance that is the pair (N, P). For grades it is all of them, in any order.
+For binary relevance, the profile is the pair (N, P); for graded relevance, the sorted grades.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from torch import Tensor
 from rankbound.lists import Lists, as_floating
 from rankbound.metrics import Metric
 
-# Grades among which the lowest one is looked for that a metric counts as relevant.
+# Upper limit of the search for the lowest grade that a metric counts as relevant.
 _MOST_GRADES = 256
-# Odd numbers that scatter the bits of their multiples (Stafford's mix of 64 bits, written with signs).
+# Multipliers of Stafford's 64-bit mix, written as signed integers.
 _SCATTER = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 _GRADED = torch.iinfo(torch.int64).min
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One list: `n` items, `p` of them relevant, and for graded relevance its `grades`, descending."""
+    """The profile of a list: `n` items, `p` of them relevant; `grades`, descending, if the relevance is graded."""
 
     n: int
     p: int
@@ -30,12 +30,12 @@ class Profile:
 
     @classmethod
     def of_relevance(cls, metric: Metric, relevance: Tensor) -> "Profile":
-        """The profile of one list's relevance."""
+        """Return the profile of one list's relevance."""
         lists = Lists(torch.tensor([0, len(relevance)], device=relevance.device))
         return Profiles.of_lists(metric, relevance, lists).distinct()[0][0]
 
     def relevance(self, metric: Metric) -> Tensor:
-        """The list's grades, descending; those of a binary list are the lowest that the metric counts, and 0."""
+        """Return the list's grades, descending; a binary list has the lowest grade that the metric counts, and 0."""
         if self.grades is None:
             return counted_grade(metric) * (torch.arange(self.n) < self.p).to(torch.int64)
         grades = torch.tensor(self.grades, dtype=torch.float64)
@@ -43,7 +43,7 @@ class Profile:
 
     @property
     def key(self) -> int:
-        """A number that no other profile has: `binary_keys` of a binary one."""
+        """An integer that identifies the profile; `binary_keys` for a binary one."""
         return self.n << 32 | self.p if self.grades is None else _graded_key(self.grades)
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class Profile:
 
 
 class Profiles:
-    """The profiles of a batch of lists; `n` and `p` `(n_lists,)`.
+    """The profiles of a batch of lists; `n` and `p` have shape `(n_lists,)`.
 
-    `graded` are relevance and lists, where some list is graded; `which` `(n_lists,)` are then the lists in question,
-    all if it is not given.
+    `graded` is the batch's relevance and lists if some list is graded; `which` `(n_lists,)` are then the indices of
+    these profiles' lists in that batch (`None`: all).
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Profiles:
         return len(self.n)
 
     def keep(self, mask: Tensor) -> "Profiles":
-        """The profiles of the lists where `mask` `(n_lists,)` is true."""
+        """Return the profiles of the lists where `mask` `(n_lists,)` is true."""
         which = torch.nonzero(mask).squeeze(1)
         own = which if self._which is None else self._which[which]
         return Profiles(self.n[which], self.p[which], self.graded, own)
 
     @cached_property
     def keys(self) -> Tensor:
-        """`Profile.key` of every list, int64, without a loop over them."""
+        """`Profile.key` of every list, int64 `(n_lists,)`."""
         keys = binary_keys(self.n, self.p)
         if self.graded is None:
             return keys
@@ -96,7 +96,7 @@ class Profiles:
         return torch.where(is_graded, graded_keys, keys)
 
     def distinct(self) -> tuple[list[Profile], Tensor]:
-        """The different profiles among them, and which of these each list has `(n_lists,)`."""
+        """Return the distinct profiles, and the index of each list's profile among them `(n_lists,)`."""
         keys, which = torch.unique(self.keys, return_inverse=True)
         example = torch.empty_like(keys).scatter_(0, which, torch.arange(len(which), device=which.device))
         return [self._of(index) for index in example.tolist()], which
@@ -112,7 +112,7 @@ class Profiles:
 
 
 def binary_keys(n: Tensor, p: Tensor) -> Tensor:
-    """Keys that ascend with (n, p), from 0."""
+    """Return keys, at least 0, that ascend with (n, p)."""
     return n.to(torch.int64) << 32 | p
 
 
@@ -123,9 +123,9 @@ def _graded_key(grades: tuple[float, ...]) -> int:
 
 
 def _graded_keys(relevance: Tensor, lists: Lists) -> Tensor:
-    """A negative number for the grades of each list in any order: the sum of their scattered bits, scattered again.
+    """Return a negative hash of each list's grades, independent of their order: the hashed sum of hashed grades.
 
-    Among a million different lists two share one with a probability of 1e-7.
+    The probability of a collision among a million different lists is 1e-7.
     """
     # Adding 0 turns -0.0 into 0.0.
     bits = (relevance.to(torch.float64) + 0.0).view(torch.int64)
@@ -141,6 +141,6 @@ def _scattered(bits: Tensor) -> Tensor:
 
 @lru_cache(maxsize=256)
 def counted_grade(metric: Metric) -> int:
-    """The lowest grade that the metric counts as relevant."""
+    """Return the lowest grade that the metric counts as relevant."""
     counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))
     return int(counted[0, 0]) + 1 if len(counted) else 1

@@ -1,4 +1,4 @@
-"""Score distributions of one metric for many lists, and their smooth CDF for a batch of lists."""
+"""Tables of one metric's score distributions, and their smooth CDF for a batch of lists."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from rankbound.bounds._smooth_lookup import SmoothLookup
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")
-"""The numbers of `ScoreDistribution` that tables hold beside the scores."""
+"""The scalar fields of `ScoreDistribution` that tables hold."""
 
 
 @dataclass(frozen=True, eq=False)
 class DistributionTables:
-    """Distributions keyed by (N, P), ascending; the scores of table t stand at `offsets[t] .. offsets[t + 1]`.
+    """Distributions in ascending order of (N, P); the scores of table t are at `offsets[t]` to `offsets[t + 1] - 1`.
 
     `n`, `p`, `samples` and every entry of `columns` (minimum, maximum, expectation, sd, count, low, high, width, error,
-    as in `ScoreDistribution`) have shape `(n_tables,)`; `support` and `probability` are flat. `grades` maps the numbers
-    of tables of graded lists, which come before the others and live in memory only, to those lists' grades. `tilt` is
-    that of all of them.
+    as in `ScoreDistribution`) have shape `(n_tables,)`; `support` and `probability` are flat. `grades` maps the indices
+    of graded lists' tables, which come first and exist in memory only, to those lists' grades. All tables have the same
+    `tilt`.
     """
 
     metric: str
@@ -45,9 +45,10 @@ class DistributionTables:
 
     @classmethod
     def collect(cls, distributions: Iterable[ScoreDistribution]) -> "DistributionTables":
-        """Tables of distributions of one metric, each list once, in order of (N, P).
+        """Collect distributions of one metric, each profile once, in order of (N, P).
 
-        Raises ValueError for none, or for a mixture of metrics or tilts.
+        Raises:
+            ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
         """
         ordered = sorted(distributions, key=lambda one: one.profile.key)
         metrics, tilts = {one.metric for one in ordered}, {one.tilt for one in ordered}
@@ -75,11 +76,11 @@ class DistributionTables:
         return len(self.n)
 
     def of(self, n: int, p: int) -> ScoreDistribution:
-        """The distribution of (N, P); a missing one raises ConfigError that says how to make it."""
+        """Return the distribution of (N, P); raise `ConfigError`, with a remedy, if it is missing."""
         return self.of_key(Profile(n, p).key)
 
     def of_key(self, key: int) -> ScoreDistribution:
-        """The distribution of the list with this `Profile.key`; as `of`."""
+        """Return the distribution of the profile with this `Profile.key`; as `of`."""
         table = self._index.get(key)
         if table is None:
             raise self._missing(key)
@@ -105,7 +106,7 @@ class DistributionTables:
         return keys
 
     def gains(self, kind: Gain = "distinct") -> Floats:
-        """`ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
+        """Return `ScoreDistribution.gain` of every table, shape `(n_tables,)`; NaN where it is undefined."""
         kinds = {
             "distinct": (self.columns["count"], self.columns["high"] - self.columns["low"]),
             "drawn": (self.samples.astype(np.float64), self.columns["high"] - self.columns["low"]),
@@ -119,16 +120,20 @@ class DistributionTables:
     def smooth_cdf(
         self, values: "torch.Tensor", n: "torch.Tensor", p: "torch.Tensor", gain: Gain = "distinct"
     ) -> "torch.Tensor":
-        """Algorithm 2 for a batch: list t's value under the distribution of (n[t], p[t]), differentiable in `values`.
+        """Return the smooth CDF (thesis algorithm 2) of `values[t]` under the distribution of (n[t], p[t]).
 
-        All of shape `(n_lists,)` on one device (n, p int64); the result has the dtype of `values`, and is computed in
-        float64. Values outside the scores' range give finite values and gradients. Raises ConfigError that names the
-        first (N, P) that has no table, ValueError where P = 0 or P = N: the gain is undefined there.
+        All arguments have shape `(n_lists,)` and are on one device; `n` and `p` are int64. The result is differentiable
+        in `values`, is computed in float64, and has the dtype of `values`. Values outside the scores' range have finite
+        results and gradients.
+
+        Raises:
+            ConfigError: for the first (N, P) without a table.
+            ValueError: where P = 0 or P = N, for which the gain is undefined.
         """
         return self._smooth(values, binary_keys(n, p), gain)
 
     def smooth(self, values: "torch.Tensor", profiles: Profiles, gain: Gain = "distinct") -> "torch.Tensor":
-        """`smooth_cdf` of lists given by their profiles, which may be graded."""
+        """Return `smooth_cdf` for lists given by their profiles, which may be graded."""
         return self._smooth(values, profiles.keys, gain)
 
     def _smooth(self, values: "torch.Tensor", keys: "torch.Tensor", gain: Gain) -> "torch.Tensor":
@@ -140,15 +145,15 @@ class DistributionTables:
         return lookup(values, keys)
 
     def _missing(self, key: int) -> ConfigError:
-        """The error for a list that has no table."""
+        """Return the error for a profile without a table."""
         if key < 0:
             return ConfigError(
                 f"there is no {self.metric} distribution of this graded list among the {len(self)} tables: they are of "
-                "binary lists; let the loss make its own (without tables), or binarise the relevance"
+                "binary lists; let the loss compute its own (without tables), or binarise the relevance"
             )
         return ConfigError(
             f"there is no {self.metric} distribution of {Profile(key >> 32, key & 0xFFFFFFFF)} among the {len(self)} "
-            "tables; tabulate it as well, or let the loss make its own (without tables)"
+            "tables; tabulate it as well, or let the loss compute its own (without tables)"
         )
 
     @cached_property

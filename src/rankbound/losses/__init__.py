@@ -11,18 +11,21 @@ from rankbound.registry import named_kinds
 from rankbound.texts import build, split_text, unknown_name
 
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
-"""The losses that are not smooth metrics: a new one is a class in a module of this package."""
+"""The losses other than smooth metrics; to add one, define a class in a module of this package."""
 
 
 def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
-    """The loss that `text` names: the smooth, bounded loss of a metric, or one of the others.
+    """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
 
-    A metric's text (`nDCG@10`, `AP`, `nRBP`) gives `SmoothLoss`, to which `bound` and `temperature` belong. The others
-    have all their parameters in the text: `hinge(margin=2)`, `ListNet@2`, `LambdaRank(metric=nDCG(gain=linear)@10)`.
+    Args:
+        text: a metric or its text (`nDCG@10`, `AP`, `nRBP`), which gives a `SmoothLoss`; or the text of another loss
+            with all its parameters: `hinge(margin=2)`, `ListNet@2`, `LambdaRank(metric=nDCG(gain=linear)@10)`.
+        bound: the bound of a metric's loss.
+        temperature: the temperature of a metric's loss, in units of the scores.
 
     Raises:
-        ValueError: for an unknown name (with the nearest known one), parameter or value, or a bound or temperature
-            beside the text of a loss that is not a metric's.
+        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound or
+            temperature with a loss that isn't a metric's.
     """
     name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
     if name not in KINDS:
@@ -33,8 +36,8 @@ def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1
         raise ValueError(f"bound: found {bound} for the loss {text}, expected none: bounds are for losses of metrics")
     if temperature != 1:
         raise ValueError(
-            f"temperature: found {temperature:g} beside the loss {text}, expected none; a loss that has one says so in "
-            f"its text, as in RankNet(temperature={temperature:g})"
+            f"temperature: found {temperature:g} beside the loss {text}, expected none; put it into the loss's text, "
+            f"as in RankNet(temperature={temperature:g})"
         )
     return build(KINDS[name], str(text), parameters, cutoff, "loss")
 

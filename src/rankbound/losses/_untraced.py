@@ -1,4 +1,4 @@
-"""Calls that the compiler leaves to Python. A module of its own, for loading it loads the compiler."""
+"""Calls that `torch.compile` excludes from graphs; a separate module, since importing it loads the compiler."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,4 +12,4 @@ def _call(function: Callable[..., Tensor], *arguments: Any, **keywords: Any) -> 
 
 
 untraced: Callable[..., Tensor] = torch.compiler.disable(_call)  # type: ignore[no-untyped-call]
-"""Of a function and its arguments: the function's value, computed outside any graph."""
+"""Call a function with the given arguments outside any graph."""

@@ -1,4 +1,4 @@
-"""What a ranking loss is: a module whose call gives one loss per list, to minimise."""
+"""The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -11,14 +11,14 @@ from rankbound.losses.curvature import curvature_by_autograd
 
 
 class RankingLoss(nn.Module, ABC):
-    """A loss of each list of a batch, to minimise.
+    """A ranking loss, with one value to minimise per list of a batch.
 
-    One policy for all losses: a list that carries no information (`informative`) has loss 0 and gradient 0, so that
-    nothing is ever NaN; who averages divides by the number of the other lists.
+    In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
+    the number of informative lists.
     """
 
     def forward(self, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
-        """The loss of each list, `(n_lists,)`, to minimise; 0 without gradient where a list carries no information.
+        """Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
 
         Args:
             scores: `(n_items,)`, floating point and finite.
@@ -26,7 +26,8 @@ class RankingLoss(nn.Module, ABC):
             offsets: `(n_lists + 1,)`, the lists' limits.
 
         Raises:
-            ValueError: for lists that don't fit, scores that are NaN or infinite, or relevance below 0.
+            ValueError: for arguments of different lengths or devices, invalid offsets, scores that are NaN or infinite,
+                or relevance below 0.
         """
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         require_grades(grades)
@@ -37,29 +38,29 @@ class RankingLoss(nn.Module, ABC):
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """As a call, for arguments that were checked before."""
+        """Return the loss of each list, `(n_lists,)`, without checking the arguments."""
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """The diagonal of the Hessian, `(n_items,)`: each list's loss twice by the item's own score.
+        """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient.
 
-        For arguments as those of `of_lists`, without a gradient, and for every loss that can be differentiated twice;
-        here by as many backward passes as the longest list has items.
+        The arguments are those of `of_lists`. The default works for every loss that is twice differentiable, with one
+        backward pass per item of the longest list.
         """
         exact = scores.to(torch.float64)
         return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Which lists the loss can learn from, `(n_lists,)`: here those with a relevant item."""
+        """Return a mask `(n_lists,)` of the informative lists; by default those with a relevant item."""
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The text that names the loss; `rankbound.loss` builds it again."""
+        """The text that names the loss, from which `rankbound.loss` rebuilds it."""
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():
-            # Sums over ragged lists take other shapes with every batch, so a graph of them would never be used twice.
+            # Shapes of ragged lists change with every batch, so a graph would never be reused.
             from rankbound.losses._untraced import untraced
 
             return untraced(super().__call__, *arguments, **keywords)

@@ -1,6 +1,6 @@
-r"""Curvature of a loss: the diagonal of its Hessian, what the Newton step of a tree booster divides by.
+r"""The curvature of a loss: the diagonal of its Hessian, the divisor of Newton steps in tree boosting.
 
-Through smooth ranks it costs a few times as much as a gradient, in the same near-linear time. Let $M$ be a metric of
+For losses of smooth ranks it costs a few times as much as a gradient, in near-linear time. Let $M$ be a metric of
 smooth ranks $z_i^a$ (the rank of item $i$, and the weights above it), $x = s/\tau$, and $f$, $F$ the first and second
 derivatives of $M$ with respect to the ranks. Then, with $\partial z_i^a/\partial x_k = w_k^a \sigma'(x_k - x_i)$ for
 $k \ne i$, and minus the sum over the other items for $k = i$,
@@ -8,8 +8,8 @@ $k \ne i$, and minus the sum over the other items for $k = i$,
 $$\frac{\partial^2 M}{\partial x_k^2} = \sum_{i, a} f_i^a\, \frac{\partial^2 z_i^a}{\partial x_k^2}
   + \sum_{i, l, a, b} F_{il}^{ab}\, \frac{\partial z_i^a}{\partial x_k} \frac{\partial z_l^b}{\partial x_k}.$$
 
-Where every item's ranks enter a metric by a term of their own, as in nDCG and AP, $F_{il} = 0$ for $i \ne l$, and all
-of it is sums of $\sigma'$, $\sigma'^2$ and $\sigma''$ over the list.
+If each term of the metric depends on the ranks of one item only, as in nDCG and AP, $F_{il} = 0$ for $i \ne l$, and
+sums of $\sigma'$, $\sigma'^2$ and $\sigma''$ over the list suffice.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from rankbound.kernel_sums import kernel_sums
 from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, SIGMOID_SLOPE_SQUARED, Kernel, sigmoid_slope
 from rankbound.lists import Lists, as_floating
 
-# The slope of the sigmoid at 0, where an item meets itself; its curvature there is 0.
+# The slope of the sigmoid at 0, the gap of an item to itself; its curvature there is 0.
 OWN_SLOPE = 0.25
-# Second derivatives between two items below this share of the largest one are rounding.
+# Mixed second derivatives below this share of the largest one are rounding errors.
 SEPARABLE = 1e-9
 
 
 class DifferentiableLists(Lists):
-    """Lists whose sums and extremes can be differentiated any number of times; PyTorch's can once."""
+    """Lists whose sums and extremes can be differentiated repeatedly; PyTorch's segment reductions only once."""
 
     def sum(self, values: Tensor) -> Tensor:
         floating = as_floating(values)
@@ -46,7 +46,7 @@ class DifferentiableLists(Lists):
         return DifferentiableLists(super().keep(mask).offsets)
 
     def _mean_at(self, extreme: Tensor, values: Tensor) -> Tensor:
-        """The extreme as the mean of the items that reach it: they share its gradient."""
+        """Return the extreme as the mean of the items that attain it, which share its gradient."""
         reached = values.detach() == self.spread(extreme)
         count = self.sum(reached.to(values))
         mean = self.sum(torch.where(reached, values, 0.0)) / count.clamp(min=1)
@@ -54,10 +54,10 @@ class DifferentiableLists(Lists):
 
 
 def curvature_by_autograd(loss: Callable[[Tensor, Lists], Tensor], scores: Tensor, lists: Lists) -> Tensor:
-    """The Hessian's diagonal of each list's loss `(n_items,)`, by differentiating the gradient.
+    """Return the diagonal of each list's Hessian `(n_items,)`, by differentiating the gradient.
 
-    Lists do not depend on each other, so one product with the Hessian serves one place of all lists: as many products
-    as the longest list has items.
+    Lists are independent, so one Hessian-vector product serves the items at one place of all lists; there are as many
+    products as the longest list has items.
     """
     leaf = scores.detach().clone().requires_grad_()
     with torch.enable_grad():
@@ -71,9 +71,10 @@ def curvature_by_autograd(loss: Callable[[Tensor, Lists], Tensor], scores: Tenso
 
 @dataclass(frozen=True)
 class SmoothRankCurvature:
-    """How the smooth ranks of the items `targets` answer to each item's own score, and what follows for a loss of them.
+    """The curvature of functions of the smooth ranks of the items `targets`.
 
-    `scores` `(n_items,)`; `weights` `(n_items,)` each, one per column of ranks `(n_targets, c)`.
+    `scores` have shape `(n_items,)`; there is one vector of `weights` `(n_items,)` per column of ranks `(n_targets,
+    c)`.
     """
 
     scores: Tensor
@@ -84,14 +85,14 @@ class SmoothRankCurvature:
     method: str
 
     def of(self, inner: Callable[[Tensor, Lists], Tensor], outer: Callable[[Tensor], Tensor], ranks: Tensor) -> Tensor:
-        r"""Of `outer(inner(ranks))`, `(n_items,)`: $(B \circ M)'' = B'(M)\, M'' + B''(M)\, M'^2$.
+        r"""Return that of `outer(inner(ranks))`, `(n_items,)`: $(B \circ M)'' = B'(M)\, M'' + B''(M)\, M'^2$.
 
-        `inner` takes the ranks and the targets' lists, and gives a value per list; `outer` maps each list's value.
+        `inner` maps the ranks and the targets' lists to a value per list; `outer` maps each list's value.
         """
         leaf = ranks.detach().clone().requires_grad_()
         with torch.enable_grad():
             value = inner(leaf, self._target_lists)
-            # NaN where it is undefined: the sums must not carry it into other lists.
+            # Values are NaN where undefined; the sums must not spread that to other lists.
             first = _gradient(value.nan_to_num().sum(), leaf).nan_to_num()
         products = [_product(column, leaf, torch.ones_like(column)) for column in first.unbind(1)]
         blocks = torch.stack(products, 2).nan_to_num()
@@ -100,7 +101,7 @@ class SmoothRankCurvature:
         curvature = self.lists.spread(once) * (self._bend(first.detach()) + squares)
         if bool((twice != 0).any()):
             curvature = curvature + self.lists.spread(twice) * self._slope(first.detach()).square()
-        # A lone item's terms cancel, but only up to rounding.
+        # The terms of a lone item cancel only up to rounding.
         alone = self.lists.spread(self.lists.sizes == 1)
         return curvature.masked_fill(alone, 0.0) / self.temperature**2
 
@@ -110,11 +111,11 @@ class SmoothRankCurvature:
 
     def _bend(self, first: Tensor) -> Tensor:
         own = (first * self._sums(SIGMOID_CURVATURE, self.weights, self.targets)).sum(1)
-        # The kernel is odd, and here the gap is seen from its other end.
+        # The kernel is odd, and the gap has the opposite sign here.
         return self._weighed(SIGMOID_CURVATURE, -first).index_add(0, self.targets, own)
 
     def _squares(self, blocks: Tensor) -> Tensor:
-        """The double sum where only an item's own ranks meet: `blocks` `(n_targets, c, c)`."""
+        """Return the double sum over pairs of ranks of the same item, with `blocks` `(n_targets, c, c)`."""
         total = torch.zeros_like(self.scores)
         for one, weight in enumerate(self.weights):
             met = self._weighed(SIGMOID_SLOPE_SQUARED, blocks[:, one])
@@ -124,7 +125,7 @@ class SmoothRankCurvature:
         return total.index_add(0, self.targets, (blocks * (own - itself)).sum((1, 2)))
 
     def _products(self, first: Tensor, leaf: Tensor) -> Tensor:
-        """The double sum over all pairs of ranks, one place of all lists at a time."""
+        """Return the double sum over all pairs of ranks, computed for one place of all lists at a time."""
         total = torch.zeros_like(self.scores)
         for place in range(_longest(self.lists)):
             answer = self._answer(place)
@@ -133,7 +134,7 @@ class SmoothRankCurvature:
         return total
 
     def _answer(self, place: int) -> Tensor:
-        """How the ranks answer to the score of the item at `place` of their list: `(n_targets, c)`, 0 without one."""
+        """Return the derivatives of the ranks by the score at `place` of their list, `(n_targets, c)`; 0 if none."""
         segment = self._target_lists.segment
         begin, exists = self.lists.offsets[:-1][segment], self.lists.sizes[segment] > place
         item = torch.where(exists, begin + place, begin)
@@ -143,7 +144,7 @@ class SmoothRankCurvature:
         return answer * exists[:, None]
 
     def _weighed(self, kernel: Kernel, pushes: Tensor) -> Tensor:
-        """Each item's weights times the sums of the targets' `pushes` `(n_targets, c)` over its list, `(n_items,)`."""
+        """Return each item's weights times the sums of the targets' `pushes` `(n_targets, c)` over its list."""
         spread = [torch.zeros_like(self.scores).index_copy(0, self.targets, push) for push in pushes.unbind(1)]
         sums = self._sums(kernel, tuple(spread), None).unbind(1)
         return torch.stack([weight * one for weight, one in zip(self.weights, sums, strict=True)]).sum(0)
@@ -159,7 +160,7 @@ class SmoothRankCurvature:
 
     @cached_property
     def _above(self) -> Tensor:
-        """Minus how each target's ranks answer to its own score: the sum over the other items, `(n_targets, c)`."""
+        """Minus the derivative of each target's ranks by its own score, `(n_targets, c)`: a sum over other items."""
         return self._sums(SIGMOID_SLOPE, self.weights, self.targets) - OWN_SLOPE * self._own
 
     @cached_property
@@ -176,14 +177,14 @@ def _outer_derivatives(outer: Callable[[Tensor], Tensor], value: Tensor) -> tupl
 
 
 def _separable(first: Tensor, leaf: Tensor, blocks: Tensor) -> bool:
-    """Whether the second derivatives are `blocks` of single items: a product with other numbers would show more."""
+    """Return true if second derivatives between different items vanish, tested by a product with other numbers."""
     probe = torch.cos(torch.arange(leaf.numel(), dtype=leaf.dtype, device=leaf.device)).view_as(leaf)
     rest = _product(first, leaf, probe) - (blocks * probe[:, None, :]).sum(2)
     return leaf.numel() == 0 or not bool((rest.abs() > SEPARABLE * blocks.abs().max()).any())
 
 
 def _gradient(total: Tensor, leaf: Tensor) -> Tensor:
-    """The gradient, itself differentiable; zeros where `total` is constant."""
+    """Return the gradient, itself differentiable; zeros if `total` is constant."""
     if not total.requires_grad:
         return torch.zeros_like(leaf)
     (slope,) = torch.autograd.grad(total, leaf, create_graph=True, allow_unused=True)
@@ -191,7 +192,7 @@ def _gradient(total: Tensor, leaf: Tensor) -> Tensor:
 
 
 def _product(first: Tensor, leaf: Tensor, direction: Tensor) -> Tensor:
-    """The gradient of `first`, summed in `direction`, a Hessian's product; zeros where `first` is constant."""
+    """Return the Hessian-vector product of the gradient `first` with `direction`; zeros if `first` is constant."""
     if not first.requires_grad:
         return torch.zeros_like(leaf)
     (product,) = torch.autograd.grad(first, leaf, direction.to(first), retain_graph=True, allow_unused=True)

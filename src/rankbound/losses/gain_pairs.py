@@ -1,4 +1,4 @@
-"""The pairs of items of a list whose gains differ, in chunks of bounded memory, without padding."""
+"""The pairs of items of each list whose gains differ, in chunks of bounded memory, without padding."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from torch import Tensor
 from rankbound.lists import Lists
 from rankbound.ranks import tie_blocks
 
-# Bounds the memory of one chunk: some 20 tensors, of which a processor's cache holds a good part.
+# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
 PAIRS_PER_CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pair `k` compares the item `winner[k]` with the item `loser[k]` of its list."""
+    """Pairs of items: pair `k` compares the item `winner[k]` with the item `loser[k]` of the same list."""
 
     winner: Tensor
     loser: Tensor
@@ -24,12 +24,12 @@ class Pairs:
 def pairs_by_gain(
     gains: Tensor, lists: Lists, *, winners: Tensor | None = None, losers: Tensor | None = None
 ) -> Iterator[Pairs]:
-    """All pairs of a list's items in which the winner's gain is higher, in chunks.
+    """Yield all pairs of a list's items in which the winner's gain is higher, in chunks.
 
-    `winners` and `losers` `(n_items,)`, boolean, leave pairs out.
+    The boolean masks `winners` and `losers` `(n_items,)` restrict the pairs.
     """
     blocks = tie_blocks(gains, lists)
-    # From the end of its own gain's block on, the sorted items of its list lose to an item.
+    # In sorted order, an item wins against all items of its list after its block of equal gains.
     owner = blocks.lists.segment
     ends = lists.offsets.index_select(0, owner) + blocks.first - 1 + blocks.size
     begin = ends.index_select(0, blocks.block)
@@ -45,7 +45,7 @@ def pairs_by_gain(
 
 
 def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
-    """Each item of the boolean mask `winners` `(n_items,)` with every other item of its list, in chunks."""
+    """Yield the pairs of each item of the mask `winners` `(n_items,)` with every other item of its list, in chunks."""
     items = torch.arange(lists.n_items, device=lists.device)
     winner = torch.nonzero(winners).squeeze(1)
     begin, end = (lists.spread(limit).index_select(0, winner) for limit in (lists.offsets[:-1], lists.offsets[1:]))
@@ -55,7 +55,7 @@ def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
 
 
 def _chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:
-    """Each `items[winners[k]]` with `losers[begin[k]:end[k]]`."""
+    """Yield the pairs of each `items[winners[k]]` with `losers[begin[k]:end[k]]`, in chunks."""
     totals = (end - begin).cumsum(0)
     start = 0
     while start < len(winners):

@@ -1,4 +1,4 @@
-"""Losses whose gradient is computed along with them, where that costs less than what autograd would do."""
+"""Losses with a gradient computed in the forward pass, which is cheaper than autograd's."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from rankbound.lists import Lists
 
 
 def with_gradient(scores: Tensor, losses: Tensor, slopes: Tensor, lists: Lists) -> Tensor:
-    """`losses` `(n_lists,)`, whose derivatives with respect to the items' `scores` are `slopes` `(n_items,)`."""
-    given: Tensor = _WithGradient.apply(scores, losses, slopes, lists)  # type: ignore[no-untyped-call]
-    return given
+    """Return `losses` `(n_lists,)` with the derivatives `slopes` `(n_items,)` with respect to `scores`."""
+    attached: Tensor = _WithGradient.apply(scores, losses, slopes, lists)  # type: ignore[no-untyped-call]
+    return attached
 
 
 class _WithGradient(torch.autograd.Function):

@@ -1,4 +1,4 @@
-"""The hinge loss of pairs of items with different grades, by sorting."""
+"""The pairwise hinge loss, computed by sorting."""
 
 from typing import Any
 
@@ -12,15 +12,18 @@ from rankbound.losses.violations import Violations
 
 
 class HingeLoss(PairLoss):
-    r"""The pairwise hinge loss (Herbrich et al. 2000): a pair is pushed until its scores are a margin apart.
+    r"""Pairwise hinge loss (Herbrich et al. 2000), 0 for pairs whose scores are at least a margin apart.
 
     $$\ell(d) = \max(0, m - d), \qquad d = s_i - s_j$$
 
-    O(N log N), times the number of grades. At exactly the margin the gradient is 0.
+    The time is O(N log N) per grade. At exactly the margin, the gradient is 0.
 
     Args:
-        margin: $m \ge 0$.
+        margin: $m \ge 0$, in units of the scores.
         reduction, weight: as in `PairLoss`.
+
+    Raises:
+        ValueError: for a margin below 0, or an unknown reduction or weight.
 
     >>> HingeLoss()(torch.tensor([0.5, 0.25, 3.0]), torch.tensor([1, 0, 2]), torch.tensor([0, 3]))
     tensor([0.2500])

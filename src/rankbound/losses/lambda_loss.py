@@ -1,4 +1,4 @@
-"""LambdaRank and LambdaLoss: the logistic loss of pairs, weighted by what their order matters to a metric."""
+"""LambdaRank and LambdaLoss: logistic losses of pairs, weighted by the effect of their order on a metric."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -26,10 +26,10 @@ Weighted = Iterable[tuple[Pairs, Tensor]]
 
 
 class SwapLoss(RankingLoss):
-    r"""A weighted sum over pairs, $\sum_{ij} w_{ij} \log(1 + e^{-(s_i - s_j)/\tau})$, $w$ from the current ranks.
+    r"""A sum over pairs, $\sum_{ij} w_{ij} \log(1 + e^{-(s_i - s_j)/\tau})$, with weights from the current ranks.
 
-    The weights are constants: no gradient passes through them. Time grows with the number of pairs of different gain;
-    memory does not. 0 for a list in which no swap changes the metric.
+    The weights are constants: no gradient flows through them. The time is proportional to the number of pairs of
+    different gain; the memory is not. The loss is 0 for a list in which no swap changes the metric.
     """
 
     name: ClassVar[str]
@@ -44,7 +44,7 @@ class SwapLoss(RankingLoss):
 
     @abstractmethod
     def weighted_pairs(self, weights: SwapWeights, relevance: Tensor, lists: Lists) -> Weighted:
-        """The pairs that count, winners first, with their weights."""
+        """Return the pairs of the loss with their weights, in chunks."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         single = at_least_single(scores)
@@ -66,15 +66,15 @@ class SwapLoss(RankingLoss):
         return curvature.to(single)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """The lists with two different gains and, up to the cut-off, two different discounts."""
+        """Return a mask of the lists with two different gains and two different discounts (0 beyond the cut-off)."""
         gains = self._of.gains(relevance).to(torch.float64)
         table = discounts(self._of, max(lists.sizes.tolist(), default=0) + 1, lists.device)
-        # Discounts only fall, or only rise: there are two if the first and the last differ.
+        # Discounts are monotonic: two differ if and only if the first and the last differ.
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
         return (lists.max(gains) > lists.min(gains)) & (last != table[0])
 
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
-        """Pairs, their weights, and how far the loser stands above the winner, in temperatures."""
+        """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""
         weights = SwapWeights(self._of, scores, relevance, lists)
         for pairs, weight in self.weighted_pairs(weights, relevance, lists):
             gap = scores.index_select(0, pairs.loser) - scores.index_select(0, pairs.winner)
@@ -89,21 +89,20 @@ class SwapLoss(RankingLoss):
 
 
 class LambdaRankLoss(SwapLoss):
-    r"""LambdaRank (Burges 2010): pairs weighted by how much the metric changes when the two swap ranks.
+    r"""LambdaRank (Burges 2010): pairs weighted by the change in the metric when the two items swap ranks.
 
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
       \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
 
-    at the current ranks $R$, over tied scores in the mean over their orders (`rankbound.losses.swap_weights`). The
-    gradient is the sum of Burges' lambdas, with his $\sigma = 1/\tau$. With a cut-off, pairs that stand below it count
-    for nothing and cost nothing.
+    at the current ranks $R$, averaged over the orders of tied scores (`rankbound.losses.swap_weights`). The gradient is
+    the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
 
     Args:
-        metric: the text of a metric that adds up over items, such as `nDCG`, `nDCG(gain=linear)@10`, `RBP(p=0.8)`.
+        metric: an additive metric or its text, such as `nDCG`, `nDCG(gain=linear)@10`, `RBP(p=0.8)`.
         temperature: $\tau$, in units of the scores.
 
     Raises:
-        ValueError: for another metric, or a temperature that isn't above 0.
+        ValueError: for a metric that isn't additive, or a temperature that isn't above 0.
     """
 
     name = "LambdaRank"
@@ -117,26 +116,27 @@ class LambdaRankLoss(SwapLoss):
 
 
 class LambdaLoss(SwapLoss):
-    r"""The losses of the LambdaLoss framework (Wang et al. 2018), in natural logarithms (the paper's are to base 2).
+    r"""Losses of the LambdaLoss framework (Wang et al. 2018), with natural logarithms (base 2 in the paper).
 
     With $g$ the gains over the normaliser, $d$ the discounts and $\delta_q = |d(q) - d(q + 1)|$, the weights of
     $\log(1 + e^{-(s_i - s_j)/\tau})$ are
 
     - `lambdarank`: $|g_i - g_j|\, |d(R_i) - d(R_j)|$ for $g_i > g_j$, which is `LambdaRank`;
-    - `ndcg-loss1`: $g_i\, d(R_i)$ for all $j \ne i$, those with the same or a higher gain too;
+    - `ndcg-loss1`: $g_i\, d(R_i)$ for all $j \ne i$, including those with the same or a higher gain;
     - `ndcg-loss2`: $|g_i - g_j|\, \delta_{|R_i - R_j|}$ for $g_i > g_j$;
     - `ndcg-loss2++`: $|g_i - g_j|\, (|d(R_i) - d(R_j)| + \mu\, \delta_{|R_i - R_j|})$ for $g_i > g_j$.
 
-    A cut-off sets $d$ to 0 beyond it, in $\delta$ too.
+    With a cut-off, $d$ is 0 beyond it, also in $\delta$.
 
     Args:
-        metric: the text of a metric that adds up over items; the schemes' bounds were proved for `nDCG`.
+        metric: an additive metric or its text; the schemes' bounds were proved for `nDCG`.
         scheme: one of the four above.
         mu: $\mu$ of `ndcg-loss2++`.
         temperature: $\tau$, in units of the scores.
 
     Raises:
-        ValueError: for another metric or scheme, a temperature that isn't above 0, or $\mu$ below 0.
+        ValueError: for a metric that isn't additive, an unknown scheme, a temperature that isn't above 0, or
+            $\mu < 0$.
     """
 
     name = "LambdaLoss"
@@ -170,14 +170,14 @@ class LambdaLoss(SwapLoss):
                 yield pairs, weight
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """As for other schemes; `ndcg-loss1`, which compares equals too, needs a gain above 0 and two items."""
+        """Return a mask of the informative lists; for `ndcg-loss1`, those with a gain above 0 and two items or more."""
         if self.scheme != "ndcg-loss1":
             return super().informative(relevance, lists)
         return (lists.max(self._of.gains(relevance).to(torch.float64)) > 0) & (lists.sizes > 1)
 
 
 def _pairs_with_a_discount(weights: SwapWeights, lists: Lists) -> Iterator[Pairs]:
-    """The pairs of different gain of which one has a discount above 0: with a cut-off k, about kN of all."""
+    """Yield the pairs of different gain in which a discount is above 0; about kN pairs with a cut-off k."""
     counts = weights.discount > 0
     yield from pairs_by_gain(weights.gains, lists, winners=counts)
     if not bool(counts.all()):
@@ -185,9 +185,9 @@ def _pairs_with_a_discount(weights: SwapWeights, lists: Lists) -> Iterator[Pairs
 
 
 def _additive(of: str | Metric) -> AdditiveMetric:
-    found = metric(of)
-    if not isinstance(found, AdditiveMetric):
+    parsed = metric(of)
+    if not isinstance(parsed, AdditiveMetric):
         raise ValueError(
-            f"metric: found {found}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
+            f"metric: found {parsed}, expected one that adds up over items, such as nDCG@10, DCG or RBP(p=0.8)"
         )
-    return found
+    return parsed

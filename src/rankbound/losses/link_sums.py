@@ -1,9 +1,8 @@
-r"""Sums of a smooth link over all pairs of items of a list with different grades.
+r"""Sums of a smooth link function over all pairs of items of a list with different grades.
 
-A pair $(i, j)$ with $y_i > y_j$ is right if item $i$ stands above item $j$; the link's kernel takes the gap
-$x = (s_j - s_i)/\tau$ by which it is wrong. Direct sums visit every pair. Interpolated sums go through the grades in
-turn: moments over all lower (higher) grades grow by one grade at a time, so that all pairs together cost
-O(items + grades x boxes).
+A pair $(i, j)$ with $y_i > y_j$ is in the correct order if $s_i > s_j$; the link's kernel takes the gap
+$x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums visit the grades in order and accumulate moments
+over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes).
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rankbound.pairs import pair_chunks, pair_gaps
 
 @dataclass(frozen=True)
 class Link:
-    """A kernel of the gap of a pair, with its first and second derivatives."""
+    """A kernel of a pair's gap, with its first and second derivatives."""
 
     kernel: Kernel
     slope: Kernel
@@ -28,20 +27,20 @@ class Link:
 
 
 class LinkSums:
-    """Sums of a link over the pairs that each item is in, in units of the temperature, `(n_items,)` each."""
+    """Sums of a link over each item's pairs, `(n_items,)`; derivatives are by scores over the temperature."""
 
     def __init__(self, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> None:
         self._scores, self._pairs, self._link, self._temperature = scores, pairs, link, temperature
         self._method = chosen_method(method, temperature, pairs.lists, pairs.better)
 
     def losses(self) -> Tensor:
-        """The kernel's sums, each pair counted at its better item."""
+        """Return the sums of the kernel; each pair counts at its better item."""
         if self._method == "direct":
             return self._direct((self._link.kernel,))[0]
         return self._over_lower_grades(self._boxes(), (self._link.kernel,))[0]
 
     def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
-        """The same, and the gradient of their total with respect to the scores over the temperature."""
+        """Return `losses` and the gradient of their total with respect to the scores over the temperature."""
         kernels = self._link.kernel, self._link.slope
         if self._method == "direct":
             sums = self._direct(kernels, pushed=self._link.slope)
@@ -51,7 +50,7 @@ class LinkSums:
         return sums[0], sums[2] - sums[1]
 
     def curvature(self) -> Tensor:
-        """The second derivative of the total with respect to each item's score over the temperature."""
+        """Return the second derivative of the total with respect to each item's score over the temperature."""
         curvature = self._link.curvature
         if self._method == "direct":
             return self._direct((curvature,), pushed=curvature).sum(0)
@@ -59,7 +58,7 @@ class LinkSums:
         return self._over_lower_grades(boxes, (curvature,))[0] + self._over_higher_grades(boxes, (curvature,))[0]
 
     def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
-        """A row per kernel, summed at the better items; one more of `pushed`, summed at the worse ones."""
+        """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
         sums = self._scores.new_zeros(len(kernels) + (pushed is not None), len(self._scores))
         better = self._pairs.better
         for chunk in pair_chunks(self._pairs.lists, better):
@@ -84,14 +83,14 @@ class LinkSums:
         return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist())
 
     def _over_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], grades: list[float]) -> Tensor:
-        """A row per kernel: each item's sums over the items of all grades that come before its own in `grades`."""
+        """Return one row per kernel: each item's sums over the items of all grades before its own in `grades`."""
         sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
         moments = weighted = sums.new_zeros(())
         for place, grade in enumerate(grades):
             items = self._pairs.of_grade(grade)
             points = boxes.points(items)
             if place:
-                # From one grade to the next, what an earlier item weighs grows by the same step.
+                # From one grade to the next, the weights of all earlier items grow by the same step.
                 step = abs(grade - grades[place - 1])
                 weighted = weighted + step * moments if self._pairs.weight == "difference" else moments
                 for kernel, row in zip(kernels, sums, strict=True):

@@ -1,4 +1,4 @@
-"""ListMLE: how likely the order by relevance is, when items are drawn one by one by their scores."""
+"""ListMLE: the likelihood of the order by relevance under a Plackett-Luce model of the scores."""
 
 from typing import ClassVar
 
@@ -14,20 +14,20 @@ from rankbound.texts import text_of
 
 
 class ListMLELoss(RankingLoss):
-    r"""Negative log-likelihood of the order by relevance under Plackett and Luce's model (Xia et al. 2008).
+    r"""ListMLE (Xia et al. 2008): the negative log-likelihood of the order by relevance in the Plackett-Luce model.
 
     $$L = \sum_i w_i \left( \log \sum_{j: y_j \le y_i} e^{s_j} - s_i \right)$$
 
-    Items of one grade have no order among themselves. Each of them is drawn from all items of its grade and below, as
-    Breslow (1974) treats ties, so that the order of rows does not count; without ties it is the published sum.
-    $w_i = 1$ without a cut-off. With one, only the draws of the first $k$ ranks count: $w_i$ is the share of the ranks
-    of the item's grade that lie among the first $k$.
+    Items of one grade aren't ordered among themselves: each is drawn from all items of its grade and below, which is
+    Breslow's (1974) treatment of ties. The loss therefore doesn't depend on the order of rows; without ties it is the
+    published sum. $w_i = 1$ without a cut-off. With a cut-off, only the draws of the first $k$ ranks count: $w_i$ is
+    the share of the ranks of the item's grade that lie among the first $k$.
 
-    Time grows with $N$ (and the sort by relevance); the sums from every grade down are taken in $\log_2$(grades) passes
-    over the grades. 0 for a list without relevant items.
+    The time is linear in $N$, plus a sort by relevance and $\log_2$(grades) passes over the grades. The loss is 0 for a
+    list without relevant items.
 
     Args:
-        cutoff: k, none if not given.
+        cutoff: k, optional.
 
     Raises:
         ValueError: for k below 1.
@@ -63,9 +63,9 @@ class ListMLELoss(RankingLoss):
 
 
 class _Draws:
-    """The draws of all items of each grade, from what is left, whose log-sum is `left`; per block of a grade.
+    """The draws of all items of each grade from the remaining items, whose log-sum is `_left`, per block of a grade.
 
-    In double precision: of two items that stand far below a third, the difference must survive the sums.
+    Computed in double precision, which preserves the difference between two items with scores far below a third.
     """
 
     def __init__(
@@ -83,18 +83,18 @@ class _Draws:
         return self._lists.sum(share * (left - self._scores))
 
     def slopes(self) -> Tensor:
-        """How often each item is expected to be drawn, less how often it is."""
+        """Return the expected number of draws of each item minus the actual number."""
         drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
         return self._in_order_of_rows(drawn - self._share.index_select(0, self._blocks.block))
 
     def curvature(self) -> Tensor:
-        """The variance of how often each item is drawn: the sum of p(1 - p) over the draws that it takes part in."""
+        """Return the variance of the number of draws of each item: the sum of p(1 - p) over the draws it can be in."""
         drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
         twice = (2 * self._scores + self._log_sum_to(self._log_weight - 2 * self._left)).exp()
         return self._in_order_of_rows((drawn - twice).clamp(min=0))
 
     def _log_sum_to(self, values: Tensor) -> Tensor:
-        """Log-sum of the blocks' `values` from the highest grade down to each item's own, in the sorted order."""
+        """Return the log-sum of the blocks' `values` from the highest grade to each item's own, in sorted order."""
         turned = values.flip(0)
         sizes = self._blocks.lists.sizes.flip(0)
         sums = log_sum_exp_from(turned, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
@@ -105,14 +105,14 @@ class _Draws:
 
 
 def _grades(relevance: Tensor, lists: Lists) -> TieBlocks:
-    """The items of each list by descending relevance, and the blocks of equal relevance."""
+    """Return the items of each list in descending order of relevance, in blocks of equal relevance."""
     # Small integers are exact in single precision, which sorts fastest.
     small = relevance.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
     return tie_blocks(relevance.to(torch.float32) if small else relevance, lists)
 
 
 def _share_of_ranks(blocks: TieBlocks, cutoff: int | None) -> Tensor:
-    """How many of each block's ranks lie within the cut-off, as a share, `(n_blocks,)`."""
+    """Return the share of each block's ranks that lie within the cut-off, `(n_blocks,)`."""
     if cutoff is None:
         return torch.ones(len(blocks.size), dtype=torch.float64, device=blocks.size.device)
     return (cutoff + 1 - blocks.first).clamp(min=0).minimum(blocks.size) / blocks.size.to(torch.float64)

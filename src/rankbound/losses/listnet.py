@@ -1,4 +1,4 @@
-"""ListNet: the chances that the items come first, by their scores, against the same by their relevance."""
+"""ListNet: the cross-entropy of the top-k distributions of relevance and scores."""
 
 from math import log, log10, perm
 
@@ -10,29 +10,30 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.listwise import CrossEntropyLoss
 from rankbound.losses.log_sums import at_least_single, log_softmax
 
-# About 100 MB of a training step.
+# About 100 MB in a training step.
 MOST_PERMUTATIONS = 1_000_000
 
 
 def n_top_k_permutations(m: int, k: int) -> int:
-    """In how many ways the first `k` of `m` items can be filled: m!/(m-k)! (Murphy, before eq. 9.125); m! for k > m."""
+    """Return the number of top-k permutations of `m` items, m!/(m-k)! (Murphy, before eq. 9.125); m! for k > m."""
     return perm(m, min(k, m))
 
 
 class ListNetLoss(CrossEntropyLoss):
-    r"""Cross-entropy of two distributions over top-k permutations (Cao et al. 2007; Murphy, before eq. 9.125).
+    r"""ListNet: cross-entropy of two distributions over top-k permutations (Cao et al. 2007; Murphy, before eq. 9.125).
 
     $$L = -\sum_\pi P_y(\pi) \log P_s(\pi), \qquad
       P_s(\pi) = \prod_{t=1}^{k} \frac{e^{s_{\pi(t)}}}{\sum_{j \notin \{\pi(1), \dots, \pi(t-1)\}} e^{s_j}}$$
 
-    over the $m!/(m-k)!$ ways to fill the first $k$ ranks, $P_y$ alike from the relevance in place of scores. With
-    $k = 1$ both are softmaxes and the time is linear. Larger $k$ goes through all permutations: it is for short lists.
+    over the $m!/(m-k)!$ ways to fill the first $k$ ranks; $P_y$ is the same with relevance instead of scores. With
+    $k = 1$, both are softmaxes and the time is linear. Larger $k$ enumerates all permutations and suits short lists
+    only.
 
     Args:
         cutoff: k.
 
     Raises:
-        ValueError: for k below 1, and when called with lists of more than a million permutations in all.
+        ValueError: for k below 1, and when called with lists of more than a million permutations in total.
     """
 
     name = "ListNet"
@@ -44,7 +45,7 @@ class ListNetLoss(CrossEntropyLoss):
         self.cutoff = cutoff
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """The target of the first rank: the softmax of the relevance."""
+        """Return the target of the first rank, the softmax of the relevance."""
         chances = log_softmax(relevance.to(torch.float64), lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chances, 0.0)
 
@@ -52,13 +53,13 @@ class ListNetLoss(CrossEntropyLoss):
         if self.cutoff == 1:
             return super().of_lists(scores, relevance, lists)
         self._require_few_permutations(lists)
-        # In double precision: a million small terms make one sum.
+        # Double precision for sums of up to a million small terms.
         exact, relevance = scores.to(torch.float64), relevance.to(torch.float64)
         informative = self.informative(relevance, lists)
         first = torch.arange(lists.n_items, device=lists.device)
         losses = exact.new_zeros(len(lists))
-        # Each row is a way to fill the ranks so far, `chance` the target's; rows that differ in the last rank only are
-        # siblings, and share the items that are left.
+        # Each row is a way to fill the ranks so far, and `chance` its target probability. Rows that differ only in the
+        # last rank are siblings, drawn from the same remaining items.
         rows, owner, siblings, chance = first[:, None], lists.segment, lists, lists.spread(informative.double())
         for rank in range(self.cutoff):
             last = rows[:, rank]
@@ -77,22 +78,22 @@ class ListNetLoss(CrossEntropyLoss):
 
     def _require_few_permutations(self, lists: Lists) -> None:
         n = lists.sizes.to(torch.float64)
-        # In logarithms, for the count of a long list has millions of digits.
+        # In logarithms, since the number for a long list has millions of digits.
         log_ways = torch.lgamma(n + 1) - torch.lgamma((n - self.cutoff).clamp(min=0) + 1)
         power = float(log_ways.logsumexp(0)) / log(10) if len(n) else 0.0
         if power > log10(MOST_PERMUTATIONS) + 1e-9:
             raise ValueError(
                 f"cutoff: found {self.cutoff} for lists of up to {int(n.max())} items, which have 10^{power:.1f} top-k "
-                f"permutations in all, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 takes lists of any length"
+                f"permutations in total, expected at most {MOST_PERMUTATIONS:,}; ListNet@1 accepts lists of any length"
             )
 
 
 def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, Tensor, Lists]:
-    """Each row with each item of its list that it has not yet: the new rows, the old row of each, and the siblings."""
+    """Extend each row by each unused item of its list; return the new rows, their old rows' indices, and siblings."""
     sizes = lists.sizes.index_select(0, owner)
     every = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
     item = every.position + every.spread(lists.offsets.index_select(0, owner))
     longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
     unused = (longer[:, :-1] != item[:, None]).all(1)
-    # Of the same class as `lists`, which may be one whose sums can be differentiated twice.
+    # The class of `lists` is kept: it may be one with twice differentiable sums.
     return longer[unused], every.segment[unused], type(lists)(every.keep(unused).offsets)

@@ -1,4 +1,4 @@
-"""Softmax losses: the scores of a list as the chances of its items, against those that their relevance gives."""
+"""Softmax losses: the cross-entropy of the scores' softmax against a target from the relevance."""
 
 from typing import ClassVar
 
@@ -16,13 +16,13 @@ from rankbound.texts import text_of
 class CrossEntropyLoss(RankingLoss):
     r"""Cross-entropy $-\sum_i t_i \log p_i$ of $p = \mathrm{softmax}(s)$ against a target $t$ that sums to 1.
 
-    Linear time and memory. 0 for a list without relevant items.
+    Time and memory are linear. The loss is 0 for a list without relevant items.
     """
 
     name: ClassVar[str]
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """The target share of each item, `(n_items,)`; all 0 in a list that counts for nothing."""
+        """Return the target of each item, `(n_items,)`; 0 in uninformative lists."""
         raise NotImplementedError
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -35,7 +35,7 @@ class CrossEntropyLoss(RankingLoss):
         return with_gradient(single, losses, slopes, lists)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """The chance of an item times that of all others, whatever the target."""
+        """Return $p_i (1 - p_i)$, which doesn't depend on the target."""
         scores = at_least_single(scores.detach())
         chance = log_softmax(scores, lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chance * (1 - chance), 0.0)
@@ -51,10 +51,13 @@ class CrossEntropyLoss(RankingLoss):
 class SoftmaxLoss(CrossEntropyLoss):
     r"""Softmax cross-entropy: $-\sum_i \frac{g(y_i)}{\sum_j g(y_j)} \log \frac{e^{s_i}}{\sum_j e^{s_j}}$.
 
-    Several relevant items share the target in proportion to their gains; with one relevant item it is `multinomial`.
+    Relevant items share the target in proportion to their gains; with one relevant item, it is `multinomial`.
 
     Args:
         gain: `linear` is $y$, `exp2` is $2^y - 1$.
+
+    Raises:
+        ValueError: for an unknown gain.
     """
 
     name = "softmax"
@@ -71,7 +74,7 @@ class SoftmaxLoss(CrossEntropyLoss):
 
 
 class MultinomialLoss(CrossEntropyLoss):
-    r"""Multinomial logistic regression with one relevant item $c$ per list (Murphy eq. 9.125): $-\log p_c$.
+    r"""Multinomial logistic loss $-\log p_c$ with one relevant item $c$ per list (Murphy eq. 9.125).
 
     $$p_c = \frac{e^{s_c}}{\sum_{c'} e^{s_{c'}}}$$
 
@@ -79,7 +82,7 @@ class MultinomialLoss(CrossEntropyLoss):
         rel: the lowest grade that counts as relevant.
 
     Raises:
-        ValueError: when called with a list that has two or more relevant items, which `softmax` is made for.
+        ValueError: when called with a list of two or more relevant items; use `softmax` for these.
     """
 
     name = "multinomial"
@@ -95,10 +98,10 @@ class MultinomialLoss(CrossEntropyLoss):
             where = int(torch.nonzero(counts > 1)[0, 0])
             raise ValueError(
                 f"relevance: found {int(counts[where])} relevant items in list {where}, expected at most one for the "
-                f"loss {self.text}; softmax takes several"
+                f"loss {self.text}; use softmax for several"
             )
         return relevant
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """The lists with a relevant item."""
+        """Return a mask of the lists with a relevant item."""
         return lists.sum((relevance >= self.rel).to(torch.float64)) > 0

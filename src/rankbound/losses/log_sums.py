@@ -1,4 +1,4 @@
-"""Sums over lists that keep their digits: of exponentials at any gap, and of a million terms in single precision."""
+"""Numerically stable sums over lists: of exponentials of any range, and of many terms in single precision."""
 
 import torch
 from torch import Tensor
@@ -7,39 +7,39 @@ from rankbound.lists import Lists
 
 
 def at_least_single(scores: Tensor) -> Tensor:
-    """Scores of half precision, as layers under autocast give them, in single precision; others as they are."""
+    """Convert half-precision scores, as produced under autocast, to single precision; return others unchanged."""
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def precise_sum(values: Tensor, lists: Lists) -> Tensor:
-    """Sum of the values of each list, `(n_lists,)`, added up in double precision.
+    """Return the sum of the values of each list, `(n_lists,)`, computed in double precision.
 
-    One by one in single precision, a million terms lose the sum's last three digits, and a gradient that is a small
-    difference of such sums loses more.
+    In single precision, a sum of a million terms loses its last three digits, and a gradient that is a small difference
+    of such sums loses more.
     """
     return lists.sum(values.to(torch.float64)).to(values)
 
 
 def log_softmax(scores: Tensor, lists: Lists) -> Tensor:
-    r"""$\log p_i = s_i - \log \sum_j e^{s_j}$ over the list of each item, `(n_items,)`."""
-    # Nothing that is a softmax can tell the scores from their distances to the list's highest.
+    r"""Return $\log p_i = s_i - \log \sum_j e^{s_j}$ over the list of each item, `(n_items,)`."""
+    # A softmax is invariant to shifting the scores.
     shifted = scores - lists.spread(lists.max(scores.detach()))
     total = precise_sum(shifted.exp(), lists)
-    # An empty list sums to 0, whose logarithm nobody reads but whose gradient would be NaN.
+    # The logarithm of an empty list's sum, 0, would have a NaN gradient.
     return shifted - lists.spread(torch.where(lists.sizes > 0, total, 1.0).log())
 
 
 def log_sum_exp(values: Tensor, lists: Lists) -> Tensor:
-    r"""$\log \sum_j e^{v_j}$ of each list, `(n_lists,)`; minus infinity for an empty one."""
+    r"""Return $\log \sum_j e^{v_j}$ of each list, `(n_lists,)`; minus infinity for an empty list."""
     top = lists.max(values.detach())
     return top + lists.sum((values - lists.spread(top)).exp()).log()
 
 
 def log_sum_exp_from(values: Tensor, lists: Lists) -> Tensor:
-    r"""$\log \sum_{j \ge i} e^{v_j}$ over the items of the list from each place to the end, `(n_items,)`.
+    r"""Return $\log \sum_{j \ge i} e^{v_j}$ over the items of the list from each place to the end, `(n_items,)`.
 
-    Sums of twice as many places are made of two, so that no exponential is ever taken of anything but a difference of
-    two sums: scores 1e4 apart keep their digits, which a shift by the list's highest would lose.
+    Sums are doubled in length by adding two of them, with exponentials of their difference only. Scores 1e4 apart thus
+    keep their digits, which a shift by the list's highest score would lose.
     """
     left = lists.spread(lists.sizes) - lists.position
     place = torch.arange(len(values), device=values.device)

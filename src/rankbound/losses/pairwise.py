@@ -1,7 +1,7 @@
-r"""Losses of pairs of items with different grades, by a smooth link of their scores' difference.
+r"""Pairwise losses: smooth link functions of the score difference of items with different grades.
 
-All pairs of a list are summed, in time that is near linear in its items (times the number of grades): RankNet's
-cross-entropy, DirectRanker's, and with them the logistic surrogate of the multipartite ranking error.
+Sums over all pairs of a list take near-linear time per grade. The losses are the cross-entropies of RankNet and
+DirectRanker, which include the logistic surrogate of the multipartite ranking error.
 """
 
 from abc import abstractmethod
@@ -23,16 +23,19 @@ from rankbound.texts import text_of
 
 
 class PairLoss(RankingLoss):
-    r"""A loss of all pairs $(i, j)$ of a list with $y_i > y_j$.
+    r"""A loss over all pairs $(i, j)$ of a list with $y_i > y_j$.
 
     $$L = \frac1Z \sum_{y_i > y_j} w_{ij}\, \ell(s_i - s_j)$$
 
     Args:
-        reduction: `mean`: $Z$ is the number of the list's pairs, so that long lists count no more than short ones;
-            `sum`: $Z = 1$.
+        reduction: `mean`: $Z$ is the number of the list's pairs, so that long and short lists count alike; `sum`:
+            $Z = 1$.
         weight: `uniform`: $w_{ij} = 1$; `difference`: $w_{ij} = y_i - y_j$, which makes the loss a surrogate of the
-            multipartite error of Jin and Geng: `mean` of eq. 3, `sum` of eq. 4, $R(f)$. By Theorem 1 there it is the
-            sum of the binary losses over all thresholds of relevance.
+            multipartite error of Jin and Geng, of eq. 3 with `mean` and of eq. 4, $R(f)$, with `sum`. By their
+            Theorem 1 it is the sum of the binary losses over all thresholds of relevance.
+
+    Raises:
+        ValueError: for an unknown reduction or weight.
     """
 
     name: ClassVar[str]
@@ -51,14 +54,14 @@ class PairLoss(RankingLoss):
         return torch.where(pairs.some, totals * self._scale(pairs).to(totals), 0.0).to(scores.dtype)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """The diagonal of the Hessian of each list's loss, `(n_items,)`; no gradient flows through it."""
+        """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient."""
         pairs = Preferences(relevance, lists, self.weight)
         with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
             scale = torch.where(pairs.some, self._scale(pairs), 0.0)
             return (self._curvature(at_least_single(scores), pairs) * lists.spread(scale)).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Which lists have two items of different grades."""
+        """Return a mask of the lists with two items of different grades."""
         return Preferences(relevance, lists).some
 
     @property
@@ -69,24 +72,24 @@ class PairLoss(RankingLoss):
         return self.text
 
     def _scale(self, pairs: Preferences) -> Tensor:
-        """1/Z of each list."""
+        """Return 1/Z of each list."""
         return 1 / pairs.count.clamp(min=1) if self.reduction == "mean" else torch.ones_like(pairs.count)
 
     @abstractmethod
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        """The sum over all pairs of each list, `(n_lists,)`, differentiable."""
+        """Return the sum over all pairs of each list, `(n_lists,)`, differentiable."""
 
     @abstractmethod
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        """The second derivative of the sum with respect to each item's score, `(n_items,)`."""
+        """Return the second derivative of the sum with respect to each item's score, `(n_items,)`."""
 
 
 class LinkLoss(PairLoss):
-    """A pair loss by a smooth link of `(s_i - s_j) / temperature`; `method` as in `rankbound.smooth_rank`."""
+    """A pair loss with a smooth link of `(s_i - s_j) / temperature`; `method` as in `rankbound.smooth_rank`."""
 
     link: ClassVar[Link]
     unit: ClassVar[float] = 1.0
-    """The link's kernels take gaps in this many temperatures."""
+    """The unit of the kernels' gaps, in temperatures."""
 
     def __init__(
         self, *, reduction: str = "mean", weight: str = "uniform", temperature: float = 1.0, method: str = "auto"
@@ -105,11 +108,17 @@ class LinkLoss(PairLoss):
 
 
 class PairwiseLogisticLoss(LinkLoss):
-    r"""RankNet's cross-entropy (Burges et al. 2005; Li and Wu eq. 2 with the sign put right, erratum N01).
+    r"""RankNet's cross-entropy (Burges et al. 2005; Li and Wu eq. 2 with corrected sign, erratum N01).
 
     $$\ell(d) = \log\left(1 + e^{-d/\tau}\right) = -\log \sigma(d/\tau), \qquad d = s_i - s_j$$
 
-    The args are those of `PairLoss`, `temperature` $\tau$, and `method`, as in `rankbound.smooth_rank`.
+    Args:
+        reduction, weight: as in `PairLoss`.
+        temperature: $\tau$, in units of the scores.
+        method: as in `rankbound.smooth_rank`.
+
+    Raises:
+        ValueError: for an unknown reduction, weight or method, or a temperature that isn't above 0.
 
     >>> loss = PairwiseLogisticLoss()
     >>> loss(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 3]))
@@ -121,12 +130,12 @@ class PairwiseLogisticLoss(LinkLoss):
 
 
 class DirectRankerLoss(LinkLoss):
-    r"""DirectRanker's cross-entropy (Li and Wu section 3.1): RankNet's, with a tanh before the sigmoid.
+    r"""DirectRanker's cross-entropy (Li and Wu section 3.1): RankNet's with a tanh before the sigmoid.
 
     $$\ell(d) = -\log \sigma(\tanh(d/\tau)), \qquad d = s_i - s_j$$
 
     A pair's probability lies between $\sigma(-1) = 0.269$ and $\sigma(1) = 0.731$ and its loss between 0.3133 and
-    1.3133 (erratum N05). The args are those of `PairwiseLogisticLoss`.
+    1.3133 (erratum N05). Arguments and errors are those of `PairwiseLogisticLoss`.
     """
 
     name = "DirectRanker"

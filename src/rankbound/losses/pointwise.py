@@ -1,8 +1,8 @@
-r"""Pointwise losses: every item is judged by its own score, and a list's loss is the mean (or sum) over its items.
+r"""Pointwise losses: a function of each item's own score and grade, averaged or summed over the list.
 
-They know nothing of order, so that an item teaches as much in a list without relevant items as in any other: unlike
-the other losses, these count every list that has items. To leave out the lists without relevant items would let a
-model believe that items are relevant more often than they are.
+They don't depend on the order, so an item is as informative in a list without relevant items as in any other. Unlike
+the other losses, they count every list that has items: excluding lists without relevant items would bias a model
+towards overestimating relevance.
 """
 
 import math
@@ -24,7 +24,7 @@ GAINS = ("linear", "exp2")
 
 
 class PointwiseLoss(RankingLoss):
-    """A loss of single items, from their own scores and grades."""
+    """A loss of single items, a function of score and grade."""
 
     name: ClassVar[str]
 
@@ -35,11 +35,11 @@ class PointwiseLoss(RankingLoss):
 
     @abstractmethod
     def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        """The loss of each item, `(n_items,)`."""
+        """Return the loss of each item, `(n_items,)`."""
 
     @abstractmethod
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        """The second derivative of each item's loss with respect to its score, `(n_items,)`."""
+        """Return the second derivative of each item's loss with respect to its score, `(n_items,)`."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         losses = precise_sum(self.of_items(at_least_single(scores), relevance), lists)
@@ -50,7 +50,7 @@ class PointwiseLoss(RankingLoss):
         return curvature / lists.spread(lists.sizes) if self.reduction == "mean" else curvature
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """All lists that have items."""
+        """Return a mask of the lists that have items."""
         return lists.sizes > 0
 
     @property
@@ -67,6 +67,9 @@ class SquaredLoss(PointwiseLoss):
     Args:
         gain: `linear` is $y$, `exp2` is $2^y - 1$.
         reduction: `mean` or `sum` over the list's items.
+
+    Raises:
+        ValueError: for an unknown gain or reduction.
     """
 
     name = "squared"
@@ -91,6 +94,9 @@ class LogisticLoss(PointwiseLoss):
     Args:
         rel: the lowest grade that counts as relevant.
         reduction: `mean` or `sum` over the list's items.
+
+    Raises:
+        ValueError: for an unknown reduction.
     """
 
     name = "logistic"
@@ -112,15 +118,17 @@ class OrdinalLoss(PointwiseLoss):
     $$L_i = \sum_{k=1}^{K-1} \log\left(1 + e^{\pm(s_i - \theta_k)}\right)$$
 
     with minus where $y_i \ge k$ and plus elsewhere: the cross-entropies of $P(y_i \ge k) = \sigma(s_i - \theta_k)$, the
-    proportional odds of McCullagh (1980), summed over all thresholds as Rennie and Srebro (2005) do. Convex, and finite
-    for any score.
+    proportional odds model of McCullagh (1980), summed over all thresholds as by Rennie and Srebro (2005). The loss is
+    convex, and finite for any score.
 
     Args:
         grades: $K$, the number of grades 0 .. K-1, at least 2.
-        learn: whether the thresholds are learned. They start at $\theta_k = k - 1/2$, where they stay if not. Learned
-            ones are parameters of the loss, always in ascending order: hand `loss.parameters()` to the optimiser beside
-            the model's.
+        learn: learn the thresholds, instead of fixing them at $\theta_k = k - 1/2$. Learned thresholds start there,
+            remain in ascending order and are parameters of the loss: pass `loss.parameters()` to the optimiser as well.
         reduction: `mean` or `sum` over the list's items.
+
+    Raises:
+        ValueError: for fewer than 2 grades or an unknown reduction, and when called with grades above $K - 1$.
     """
 
     name = "ordinal"
@@ -132,12 +140,12 @@ class OrdinalLoss(PointwiseLoss):
         self.grades, self.learn = grades, learn
         if learn:
             self._first = nn.Parameter(torch.tensor(0.5))
-            # The softplus of these are the distances, 1 at the start.
+            # The distances are the softplus of these, initially 1.
             self._distances = nn.Parameter(torch.full((grades - 2,), math.log(math.e - 1)))
 
     @property
     def thresholds(self) -> Tensor:
-        """Where the next grade begins, ascending, `(grades - 1,)`."""
+        """The thresholds between grades, ascending, `(grades - 1,)`."""
         if not self.learn:
             return torch.arange(1, self.grades) - 0.5
         distances = functional.softplus(self._distances).cumsum(0)
@@ -147,7 +155,7 @@ class OrdinalLoss(PointwiseLoss):
         if len(relevance) and not float(relevance.max()) <= self.grades - 1:
             raise ValueError(
                 f"relevance: found {float(relevance.max()):g}, expected grades up to {self.grades - 1}; "
-                f"{self.name}(grades=...) says how many there are"
+                f"set their number with {self.name}(grades=...)"
             )
         losses = torch.zeros_like(scores)
         for grade, threshold in enumerate(self.thresholds.to(scores), start=1):
@@ -161,12 +169,12 @@ class OrdinalLoss(PointwiseLoss):
 
 
 def gains_of(relevance: Tensor, gain: str) -> Tensor:
-    """What each item is worth, float64 unless the relevance has another floating type."""
+    """Return the gain of each item, float64 unless the relevance has another floating type."""
     grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
     return torch.exp2(grades) - 1 if gain == "exp2" else grades
 
 
 def require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise `ValueError` for a word that is none of the known ones."""
+    """Raise `ValueError` for a value that isn't among the known ones."""
     if value not in known:
         raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")

@@ -1,4 +1,4 @@
-"""The preferences of a batch: the pairs of items of one list with different grades, of which the better should win."""
+"""The preferences of a batch: the pairs of items of one list with different grades."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,16 +11,16 @@ from rankbound.ranks import tie_blocks
 
 PAIR_WEIGHTS = ("uniform", "difference")
 
-# Whole grades below this are looked up in a table, others found by sorting.
+# Distinct integer grades below this are found by counting, others by sorting.
 TABLED_GRADES = 1024
 
-# A table of lists by grades may have this many cells per item before sorting is the better way to count.
+# Up to this many cells per item, counting in a table of lists by grades is faster than sorting.
 CELLS_PER_ITEM = 64
 
 
 @dataclass(frozen=True)
 class Preferences:
-    """The pairs $(i, j)$ with $y_i > y_j$; they weigh 1 (`uniform`) or $y_i - y_j$ (`difference`)."""
+    """The pairs $(i, j)$ with $y_i > y_j$, of weight 1 (`uniform`) or $y_i - y_j$ (`difference`)."""
 
     relevance: Tensor
     lists: Lists
@@ -43,7 +43,7 @@ class Preferences:
 
     @cached_property
     def some(self) -> Tensor:
-        """Which lists have a pair, `(n_lists,)`."""
+        """A mask of the lists with a pair, `(n_lists,)`."""
         return self.lists.max(self.grades) > self.lists.min(self.grades)
 
     @cached_property
@@ -61,23 +61,23 @@ class Preferences:
 
     @cached_property
     def better(self) -> Tensor:
-        """The indices of the items that are better than some other one."""
+        """The indices of the items with a higher grade than another item of their list."""
         return torch.nonzero(self.grades > self.lists.spread(self.lists.min(self.grades))).squeeze(1)
 
     def of_grade(self, grade: float) -> Tensor:
-        """The indices of the items of this grade."""
+        """Return the indices of the items of this grade."""
         return torch.nonzero(self.grades == grade).squeeze(1)
 
     def between(self, better: Tensor, worse: Tensor) -> Tensor:
-        """The weight of pairs of items, given by index; 0 if their grades stand otherwise."""
+        """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
         return self._weight(self.grades.index_select(0, better) - self.grades.index_select(0, worse))
 
     def over(self, grade: float) -> Tensor:
-        """The weight of an item of this grade over each item, `(n_items,)`; 0 for those that aren't lower."""
+        """Return the weight of an item of this grade over each item, `(n_items,)`; 0 for items that aren't lower."""
         return self._weight(grade - self.grades)
 
     def under(self, grade: float) -> Tensor:
-        """The weight of each item over one of this grade, `(n_items,)`; 0 for those that aren't higher."""
+        """Return the weight of each item over one of this grade, `(n_items,)`; 0 for items that aren't higher."""
         return self._weight(self.grades - grade)
 
     def _weight(self, difference: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The loss of a metric: the same function of ranks, over smooth ranks, bounded, and negated where higher is better."""
+"""The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
 
 from typing import Protocol
 
@@ -31,21 +31,21 @@ class Tables(Protocol):
 
 
 class SmoothLoss(RankingLoss):
-    r"""Smooth, bounded loss of a ranking metric (thesis eqs. 2.10 to 2.12 with 3.1, 3.6, 3.11 or 3.12).
+    r"""The smooth, bounded loss of a ranking metric (thesis eqs. 2.10 to 2.12 with 3.1, 3.6, 3.11 or 3.12).
 
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
       \tilde R_i = 1 + \sum_{j \ne i} \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    negative where higher values of the metric are better.
+    with a minus sign where higher values of the metric are better.
 
     Args:
         of: the metric or its text: `nDCG`, `nDCG@10`, `AP`, `RR`, `nRBP` (the loss of eq. 2.12), ...
         bound: `none`, `min-max`, `expectation`, `expectation-max`, `distribution`, `distribution(gain=sd)`,
             `distribution(tilt=4)`.
         temperature: $\tau$, in units of the scores.
-        method: how smooth ranks are summed, as in `smooth_rank`.
-        tables: score distributions for the distribution bound; if not given they are found when a list is first seen,
-            and kept, as by `bounds.on_demand.DistributionsOnDemand(of)`, which can draw more or fewer random orders.
+        method: the summation of smooth ranks, as in `smooth_rank`.
+        tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
+            and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
         ValueError: for a text that names no metric or bound, or for tables of another metric or tilt.
@@ -74,7 +74,7 @@ class SmoothLoss(RankingLoss):
         return self._loss(self.smooth_value(scores, relevance, lists), self._facts(relevance, lists))
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """The Hessian's diagonal in near-linear time; quadratic for a metric that couples the ranks of two items."""
+        """Return the Hessian's diagonal; near-linear time, or quadratic for metrics that couple ranks of two items."""
         exact = scores.detach().to(torch.float64)
         targets, above = self._targets(relevance), self._rank_weights(relevance, exact)
         weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
@@ -87,23 +87,23 @@ class SmoothLoss(RankingLoss):
         return torch.where(lists.spread(self.bound.informative(facts)), curvature, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Which lists can be ranked better or worse: some item is relevant and, if bounded, the orders differ."""
+        """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
         return self.bound.informative(self._facts(relevance, lists))
 
     @property
     def text(self) -> str:
-        """The metric's text; the bound has one of its own."""
+        """The metric's text, without the bound."""
         return str(self.metric)
 
     def smooth_value(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """The metric over smooth ranks, neither bounded nor negated; NaN where it is undefined."""
+        """Return the metric at smooth ranks, neither bounded nor negated; NaN where it is undefined."""
         targets = self._targets(relevance)
         columns = self._columns(scores, lists, (None, *self._rank_weights(relevance, scores)), targets)
         kept = lists.keep(self.metric.relevant(relevance))
         return self._of_columns(columns, relevance.index_select(0, targets), kept, lists.sizes)
 
     def _targets(self, relevance: Tensor) -> Tensor:
-        """The items whose ranks the metric reads: the relevant ones."""
+        """Return the indices of the relevant items, whose ranks the metric uses."""
         return torch.nonzero(self.metric.relevant(relevance)).squeeze(1)
 
     def _rank_weights(self, relevance: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
@@ -116,12 +116,12 @@ class SmoothLoss(RankingLoss):
 
     def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
         position, *above = columns.unbind(1)
-        # The operator gives 1 and the weight above, so that with weights of 1 it is the rank.
+        # The columns are 1 plus the weight above, which is the rank for weights of 1.
         ranks = Ranks(position, sizes, tuple(column - 1 for column in above), self.temperature)
         return self.metric.of_ranks(ranks, grades, kept).to(columns)
 
     def _loss(self, value: Tensor, facts: Facts) -> Tensor:
-        """Bounded and negated where higher is better; 0 where a list is not informative."""
+        """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
         bounded = self.bound(value, facts)
         loss = -bounded if self.metric.higher_is_better else bounded
         return torch.where(self.bound.informative(facts), loss, 0.0)

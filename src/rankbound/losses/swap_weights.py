@@ -1,9 +1,9 @@
-r"""What it changes in a metric when two items swap their current ranks: the weights of LambdaRank and LambdaLoss.
+r"""The weights of LambdaRank and LambdaLoss: the change in a metric when two items swap their current ranks.
 
-Items of equal scores have no order yet. Every weight is its mean over the orders of the tied items, so that the order
-of rows does not count, and a start where all scores are equal has weights above 0 (differences of mean discounts would
-all be 0 there). For two items of one block that is the mean of $|d_a - d_b|$ over its pairs of ranks; for items of two
-blocks, whose ranks do not interleave, the difference of the blocks' mean discounts.
+Weights are averaged over the orders of tied items. They therefore don't depend on the order of rows, and are positive
+at a start with equal scores, where differences of mean discounts would all be 0. For two items of one block, the weight
+uses the mean of $|d_a - d_b|$ over pairs of its ranks; for items of two blocks, whose ranks don't interleave, the
+difference of the blocks' mean discounts.
 """
 
 from functools import cached_property
@@ -18,18 +18,18 @@ from rankbound.ranks import Ranks, tie_blocks
 
 
 def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
-    """The weights of ranks 1 .. `size`, 0 beyond the cut-off, float64."""
+    """Return the discounts of the ranks 1 .. `size`, 0 beyond the cut-off, float64."""
     position = torch.arange(1, size + 1, dtype=torch.float64, device=device)
     within = Ranks(position, position.new_tensor([size])).within(getattr(metric, "cutoff", None))
     return metric.discount_at(position) * within
 
 
 class SwapWeights:
-    """Weights of pairs at the ranks that the scores give, in the scores' dtype; a pair's winner has the higher gain."""
+    """Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain."""
 
     def __init__(self, metric: AdditiveMetric, scores: Tensor, relevance: Tensor, lists: Lists) -> None:
         gains, normaliser = metric.gains(relevance).to(torch.float64), metric.normaliser(relevance, lists)
-        # A list for which the metric is undefined has no weights.
+        # Weights are 0 in lists for which the metric is undefined.
         share = torch.where(normaliser > 0, 1 / normaliser, 0.0).to(torch.float64)
         self.gains = (gains * lists.spread(share)).to(scores)
         self._table = discounts(metric, int(lists.sizes.max()) if len(lists) else 0, lists.device)
@@ -42,7 +42,7 @@ class SwapWeights:
         return ranked.to(self._dtype).index_select(0, self._block)
 
     def lambdarank(self, pairs: Pairs) -> Tensor:
-        r"""$(g_i - g_j)\,|d(R_i) - d(R_j)| / Z$ (Burges 2010)."""
+        r"""Return $(g_i - g_j)\,|d(R_i) - d(R_j)| / Z$ (Burges 2010)."""
         gap = _difference(self.discount, pairs).abs()
         if self._blocks.has_ties:
             block, other = self._blocks_of(pairs)
@@ -50,11 +50,11 @@ class SwapWeights:
         return _difference(self.gains, pairs) * gap
 
     def loss1(self, pairs: Pairs) -> Tensor:
-        r"""$g_i\, d(R_i) / Z$."""
+        r"""Return $g_i\, d(R_i) / Z$."""
         return (self.gains * self.discount).index_select(0, pairs.winner)
 
     def loss2(self, pairs: Pairs) -> Tensor:
-        r"""$(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
+        r"""Return $(g_i - g_j)\,\delta_{|R_i - R_j|} / Z$ with $\delta_q = |d(q) - d(q + 1)|$."""
         block, other = self._blocks_of(pairs)
         if self._blocks.has_ties:
             delta = self._mean_delta(torch.minimum(block, other), torch.maximum(block, other)).to(self._dtype)
@@ -63,11 +63,11 @@ class SwapWeights:
         return _difference(self.gains, pairs) * delta
 
     def _mean_delta(self, upper: Tensor, lower: Tensor) -> Tensor:
-        r"""The mean of $\delta$ over the places that the items of two blocks, or of one, may take.
+        r"""Return the mean of $\delta$ over the possible ranks of two items of two blocks, or of one.
 
-        That is a second difference of the running totals $D(r) = d(1) + \dots + d(r)$. Over two blocks of $n$ and $m$
-        ranks whose first ones are $x$ apart it is $(D(x) - D(x-n) - D(x+m) + D(x+m-n)) / nm$; over the pairs of one
-        block $2 (n\,d(1) - D(n)) / n(n-1)$.
+        It is a second difference of the running totals $D(r) = d(1) + \dots + d(r)$: for two blocks of $n$ and $m$
+        ranks whose first ranks are $x$ apart, $(D(x) - D(x-n) - D(x+m) + D(x+m-n)) / nm$; for the pairs of one block,
+        $2 (n\,d(1) - D(n)) / n(n-1)$.
         """
         first, size = self._blocks.first, self._blocks.size
         same = upper == lower
@@ -83,7 +83,7 @@ class SwapWeights:
 
     @cached_property
     def _block(self) -> Tensor:
-        """The block of each item, in the items' own order; a list's blocks ascend from the top down."""
+        """The block of each item, in the items' original order; a list's blocks are numbered from the top."""
         return torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
 
     @cached_property
@@ -97,7 +97,7 @@ class SwapWeights:
 
     @cached_property
     def _mean_gap_inside(self) -> Tensor:
-        """The mean distance of two discounts of a block: each counts once per rank below it and minus once above."""
+        """The mean difference of two discounts of a block: each counts +1 per rank below it and -1 per rank above."""
         size = self._blocks.size
         sign = self._ranked.spread(size) - 1 - 2 * self._ranked.position
         total = self._ranked.sum(sign * self._ranked_discount)
@@ -105,7 +105,7 @@ class SwapWeights:
 
     @cached_property
     def _delta(self) -> Tensor:
-        """Of the gaps 1, 2, ... between two ranks."""
+        """The values of $\\delta_q$ for q = 1, 2, ..."""
         return self._table.diff().abs().to(self._dtype)
 
 

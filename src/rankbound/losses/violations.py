@@ -1,4 +1,4 @@
-"""Which items stand above another one's score less a margin: counts and sums over them by sorting, not by pairs."""
+"""Counts of, and sums over, the items whose scores violate a margin, by sorting instead of pairs."""
 
 import torch
 from torch import Tensor
@@ -8,14 +8,14 @@ from rankbound.ranks import descending_order
 
 
 class Violations:
-    """Of each item `i`, the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
+    """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
 
-    In ascending order of score they are the places from a first one up to the end of the list, so that sums over them
-    are differences of running totals. Sums are in float64.
+    In ascending order of score, they are the items from some place to the end of the list; sums over them are
+    differences of running totals, in float64.
     """
 
     def __init__(self, scores: Tensor, lists: Lists, margin: float) -> None:
-        # Counted from each list's top, so that large scores cost no digits of running totals.
+        # Scores relative to each list's highest, so that running totals of large scores keep their digits.
         top = lists.max(scores)
         self._height = scores.to(torch.float64) - lists.spread(top).to(torch.float64)
         self._lists, self._margin = lists, margin
@@ -26,19 +26,19 @@ class Violations:
         self._first[self._order] = self._search(self._height.index_select(0, self._order))
 
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
-        """The weight of each target's violators, `(n_targets,)`, of items' `weights` `(n_items,)`."""
+        """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
         totals = _running_totals(weights.to(torch.float64).index_select(0, self._order))
         ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
         return totals.index_select(0, ends) - totals.index_select(0, self._first.index_select(0, targets))
 
     def hinges_of(self, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The hinges of each target's violators, weighted and summed, and the violators' weight."""
+        """Return the weighted sum of the hinges of each target's violators, and the violators' total weight."""
         weight = self.of(targets, weights)
         height = self._height.index_select(0, targets)
         return (self._margin - height) * weight + self.of(targets, weights * self._height), weight
 
     def by(self, items: Tensor, weights: Tensor) -> Tensor:
-        """The weight of those that each of the `items` violates, `(n_items,)` of `weights` of all items."""
+        """Return the total of `weights` `(n_items,)` over the items that each of the `items` violates."""
         ends = self._lists.spread(self._lists.offsets[1:])
         violated = self._first < ends
         begun = torch.zeros_like(self._height)
@@ -48,7 +48,7 @@ class Violations:
         return totals.index_select(0, self._place.index_select(0, items) + 1) - totals.index_select(0, starts)
 
     def _search(self, height: Tensor) -> Tensor:
-        """The first place of a violator of each sorted item, by bisection of its list: exact for any scores."""
+        """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
         ends = self._lists.spread(self._lists.offsets[1:])
         last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
         longest = int(self._lists.sizes.max()) if len(self._lists) else 0
@@ -61,5 +61,5 @@ class Violations:
 
 
 def _running_totals(values: Tensor) -> Tensor:
-    """Sums of the values before each place, and of all: `(n + 1,)`."""
+    """Return the sums of the values before each place, and of all: `(n + 1,)`."""
     return torch.cat([values.new_zeros(1), values.cumsum(0)])

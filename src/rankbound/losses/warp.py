@@ -1,6 +1,6 @@
-r"""WARP, the weighted approximate-rank pairwise loss: the hinge of a relevant item, weighed by how deep it stands.
+r"""WARP, the weighted approximate-rank pairwise loss: hinges of relevant items, weighted by their ranks.
 
-Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
+Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
 """
 
 from typing import Any
@@ -18,31 +18,36 @@ from rankbound.texts import text_of
 
 ALPHAS = ("harmonic", "constant")
 
-# Bounds the memory of the draws: items times samples.
+# Limits the memory of the draws, items times samples.
 DRAWS_PER_CHUNK = 1_000_000
 
 
 class WARPLoss(RankingLoss):
-    r"""WARP loss of each list: the mean over its relevant items of
+    r"""The WARP loss of each list, the mean over its relevant items of
 
     $$L(r_i)\, \frac{1}{r_i} \sum_{j \in V_i} (m - s_i + s_j), \qquad L(r) = \sum_{j=1}^{r} \alpha_j$$
 
     $V_i$ are the violators of item $i$, the irrelevant items $j$ with $s_j > s_i - m$, and $r_i$ is their number; no
-    gradient flows through $L(r_i)$. That is what Weston's algorithm estimates by one random violator, with time
-    O(N log N) for all items instead.
+    gradient flows through $L(r_i)$. Weston's algorithm estimates this loss from one random violator; here it is exact,
+    in O(N log N) for all items.
 
-    With `samples` each relevant item draws irrelevant ones of its list, with replacement, until one is a violator, at
-    most `samples` times. If the `q`-th draw is the first violator, it stands for all of $V_i$, and $r_i$ is estimated
-    by $\lfloor n/q \rfloor$, `n` the number of irrelevant items; an item that finds none has loss 0.
+    With `samples`, for each relevant item up to `samples` irrelevant items of its list are drawn, with replacement,
+    until one is a violator. If the `q`-th draw is the first violator, it represents all of $V_i$, and $r_i$ is
+    estimated by $\lfloor n/q \rfloor$, with `n` the number of irrelevant items. If no draw is a violator, the item's
+    loss is 0.
 
     Args:
         alpha: `harmonic`: $\alpha_j = 1/j$; `constant`: $\alpha_j = 1$.
-        cutoff: written `@k`: $\alpha_j = 0$ for $j > k$. `WARP(alpha=constant)@1` is a surrogate of the error of the
-            top.
-        margin: $m > 0$.
+        cutoff: $k$, written `@k`: $\alpha_j = 0$ for $j > k$. `WARP(alpha=constant)@1` is a surrogate of the error at
+            the first rank.
+        margin: $m > 0$, in units of the scores.
         rel: the lowest relevant grade.
         samples: draws per relevant item and call; 0 sums over all violators.
-        seed: of the draws; a loss that is built again draws the same.
+        seed: the seed of the draws; a rebuilt loss repeats them.
+
+    Raises:
+        ValueError: for an unknown `alpha`, a cut-off below 1, a margin or `rel` that isn't above 0, or a negative
+            number of samples.
 
     >>> WARPLoss(alpha="constant")(torch.tensor([0.0, 0.5, 2.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 3]))
     tensor([4.5000])
@@ -72,7 +77,7 @@ class WARPLoss(RankingLoss):
             raise ValueError(f"samples: found {samples}, expected 0 (all violators) or a number of draws")
         self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
         self.samples, self.seed = samples, seed
-        # On the CPU for all devices, so that they draw the same.
+        # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator().manual_seed(seed)
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -85,11 +90,11 @@ class WARPLoss(RankingLoss):
         return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """0: the loss is linear between its kinks."""
+        """Return 0: the loss is piecewise linear."""
         return torch.zeros_like(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Which lists have a relevant item and one that isn't."""
+        """Return a mask of the lists with a relevant and an irrelevant item."""
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
 
@@ -101,16 +106,16 @@ class WARPLoss(RankingLoss):
         return self.text
 
     def penalty(self, rank: Tensor) -> Tensor:
-        """L of each rank, double precision."""
+        """Return $L(r)$ of each rank, double precision."""
         return warp_penalty(rank, self.alpha, self.cutoff)
 
     def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """The loss of each relevant item, `(n_relevant,)`, from all of its violators."""
+        """Return the loss of each relevant item, `(n_relevant,)`, from all of its violators."""
         losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
         return losses
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """The same from the first violator among random draws."""
+        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator among random draws."""
         items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
         of_others = lists.keep(~relevant)
         segment = lists.segment.index_select(0, items)
@@ -122,7 +127,7 @@ class WARPLoss(RankingLoss):
             place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
             hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
             violates = hinge.detach() > 0
-            # `argmax` of booleans as integers is the first True.
+            # The `argmax` of booleans as integers is the first True.
             first = violates.to(torch.int8).argmax(1)
             weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
@@ -130,9 +135,14 @@ class WARPLoss(RankingLoss):
 
 
 def warp_rank(scores: ArrayLike, true: int) -> int:
-    r"""The rank of the item `true` among `scores` `(n_items,)` from 0 (Murphy eq. 9.132): ties count against it.
+    r"""Return the rank, from 0, of the item `true` among `scores` `(n_items,)` (Murphy eq. 9.132).
 
     $$\sum_{j \ne i} 1[s_j \ge s_i]$$
+
+    Ties count against the item.
+
+    Raises:
+        ValueError: for an index out of range.
 
     >>> warp_rank(torch.tensor([0.5, 2.0, 0.5, 1.0]), true=0)
     3
@@ -144,12 +154,12 @@ def warp_rank(scores: ArrayLike, true: int) -> int:
 
 
 def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff: int | None = None) -> Tensor:
-    r"""$L(r) = \sum_{j=1}^{r} \alpha_j$ of ranks from 0 (Murphy eq. 9.133), double precision, in the shape of `rank`.
+    r"""Return $L(r) = \sum_{j=1}^{r} \alpha_j$ (Murphy eq. 9.133), double precision, in the shape of `rank`.
 
     Args:
-        rank: whole numbers from 0.
-        alpha: `harmonic` ($1/j$), `constant` (1), or the $\alpha_1 \ge \alpha_2 \ge ... \ge 0$ themselves, with 0 for
-            those beyond the last.
+        rank: integers from 0.
+        alpha: `harmonic` ($1/j$), `constant` (1), or an array of weights $\alpha_1 \ge \alpha_2 \ge ... \ge 0$, which
+            are 0 beyond its end.
         cutoff: $\alpha_j = 0$ for $j$ beyond it.
 
     Raises:
@@ -160,7 +170,7 @@ def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff
     """
     ranks = torch.as_tensor(rank)
     if ranks.numel() and int(ranks.min()) < 0:
-        raise ValueError(f"rank: found {int(ranks.min())}, expected whole numbers from 0")
+        raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
     length = int(ranks.max()) if ranks.numel() else 0
     length = length if cutoff is None else min(length, cutoff)
     totals = _alphas(alpha, length, ranks.device).cumsum(0)
@@ -169,19 +179,19 @@ def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff
 
 
 def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor:
-    """The first `length` weights, or fewer where all others are 0."""
+    """Return the first `length` weights, or fewer if the others are 0."""
     if not isinstance(alpha, str):
-        given = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
-        if len(given) and (float(given[-1]) < 0 or bool((given[1:] > given[:-1]).any())):
-            raise ValueError(f"alpha: found {given.tolist()}, expected weights that never ascend nor fall below 0")
-        return given[:length].to(device)
+        weights = as_floating(as_tensor(alpha, "alpha")).to(torch.float64)
+        if len(weights) and (float(weights[-1]) < 0 or bool((weights[1:] > weights[:-1]).any())):
+            raise ValueError(f"alpha: found {weights.tolist()}, expected weights that never ascend nor fall below 0")
+        return weights[:length].to(device)
     require_one_of("alpha", alpha, ALPHAS)
     weights = torch.ones(length, dtype=torch.float64, device=device)
     return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
 
 
 class _WARP(torch.autograd.Function):
-    """The loss of each relevant item; its violators share the push that it gets."""
+    """The loss of each relevant item, whose gradient is distributed over its violators with the opposite sign."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:

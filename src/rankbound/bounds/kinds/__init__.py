@@ -1,7 +1,7 @@
-"""The bounds: maps of a metric's value that know the list's size (thesis chapter 3).
+"""The bounds: maps of a metric's value that depend on the list's size (thesis chapter 3).
 
-A bound is applied to the metric itself; a loss negates afterwards where higher is better. A new bound is a class in a
-module of this package.
+A bound is applied to the metric itself; a loss is negated afterwards where higher is better. To add a bound, define a
+class in a module of this package.
 """
 
 from rankbound.bounds.kinds.base import Bound, Facts
@@ -12,10 +12,11 @@ KINDS: dict[str, type[Bound]] = dict(named_kinds(__name__, Bound))
 
 
 def bound(text: str | Bound) -> Bound:
-    """The bound that `text` names: none, min-max, expectation, expectation-max, distribution, distribution(gain=sd).
+    """Return the bound that `text` names: none, min-max, expectation, expectation-max, distribution(gain=sd), ...
 
     Raises:
-        ValueError: for an unknown name, with the nearest known one, an unknown gain, or a tilt that is not above 0.
+        ValueError: for an unknown name (the message suggests the nearest one), gain or parameter, or a tilt that isn't
+            above 0.
     """
     if isinstance(text, Bound):
         return text

@@ -1,4 +1,4 @@
-"""Bounds that leave a metric as it is, or move its origin and unit: list weights (thesis sections 3.1 and 3.2)."""
+"""The identity and the affine bounds, which act as list weights in training (thesis sections 3.1 and 3.2)."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rankbound.bounds.kinds.base import NO_RANGE, Bound, Facts
 
 @dataclass(frozen=True)
 class Unbounded(Bound):
-    """The metric as it is."""
+    """The identity: the metric without a bound."""
 
     name: ClassVar[str] = "none"
 
@@ -24,23 +24,23 @@ class Unbounded(Bound):
 
 
 class Affine(Bound):
-    """A bound that moves the origin and the unit, so that training weighs lists by 1 / unit."""
+    """A bound $(M - \\mathrm{origin}) / \\mathrm{unit}$, which in training weights lists by 1 / unit."""
 
     @abstractmethod
     def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
-        """The value that becomes 0, and the distance that becomes 1."""
+        """Return the value that is mapped to 0, and the difference that is mapped to 1."""
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         origin, unit = self.origin_and_unit(facts)
         usable = unit.abs() > NO_RANGE
-        # A division by 0 or NaN would give NaN gradients even to the lists that are masked afterwards.
+        # A division by 0 or NaN would cause NaN gradients even in lists that are masked afterwards.
         divisor = torch.where(usable, unit, 1.0).to(value)
         return torch.where(usable, (value - origin.to(value)) / divisor, torch.nan)
 
 
 @dataclass(frozen=True)
 class MinMax(Affine):
-    r"""Thesis eq. 3.1: $(M - M_{min}) / (M_{max} - M_{min})$."""
+    r"""The min-max bound (thesis eq. 3.1): $(M - M_{min}) / (M_{max} - M_{min})$."""
 
     name: ClassVar[str] = "min-max"
 
@@ -50,7 +50,7 @@ class MinMax(Affine):
 
 @dataclass(frozen=True)
 class Expectation(Affine):
-    r"""Thesis eq. 3.6: $M / E[M]$."""
+    r"""The expectation bound (thesis eq. 3.6): $M / E[M]$."""
 
     name: ClassVar[str] = "expectation"
 
@@ -60,9 +60,10 @@ class Expectation(Affine):
 
 @dataclass(frozen=True)
 class ExpectationMax(Affine):
-    r"""Thesis eq. 3.11: $(M - E[M]) / (M_{max} - E[M])$.
+    r"""The expectation-max bound (thesis eq. 3.11): $(M - E[M]) / (M_{max} - E[M])$.
 
-    $M_{max}$ is the largest value; for the nRBP loss that is the worst order's, so that -1 is ideal and 1 worst.
+    $M_{max}$ is the largest value. For the nRBP loss it is the worst order's, so that the ideal order has the value -1
+    and the worst order 1.
     """
 
     name: ClassVar[str] = "expectation-max"

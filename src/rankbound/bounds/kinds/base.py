@@ -1,4 +1,4 @@
-"""What a bound is, and what it may know of a list."""
+"""The base class of bounds, and the facts about lists that bounds use."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,21 +15,24 @@ from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.texts import text_of
 
-# Lists whose extremes lie closer than this have one score whatever the order.
+# Lists whose extremes differ by at most this have the same score for every order.
 NO_RANGE = 1e-12
 
 
 class CumulativeDistribution(Protocol):
-    """How a metric is distributed over the random orders of lists, the exact steps or smooth ones."""
+    """The step or smooth CDF of a metric over random orders of lists."""
 
     def __call__(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
-        """The share of random orders of each list that score at most its value, `(n_lists,)`; smooth ones of a gain."""
+        """Return the share of random orders of each list with a score of at most its value, `(n_lists,)`.
+
+        `gain` applies to the smooth CDF only.
+        """
 
 
 class Facts:
-    """What a bound may know of each list: items, relevant items, and the metric over all orders, all `(n_lists,)`.
+    """The facts about each list that bounds use: extremes, mean and distribution of the metric, each `(n_lists,)`.
 
-    `distribution` is asked by the distribution bound alone, of the lists whose orders differ.
+    `distribution` is used by the distribution bound only, for lists whose orders differ in score.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Facts:
 
     @cached_property
     def profiles(self) -> Profiles:
-        """How many items of each grade the lists have; the unbounded loss never asks."""
+        """The profiles of the lists; the unbounded loss never computes them."""
         return self._profiles_when_asked()
 
     @cached_property
@@ -78,21 +81,21 @@ class Facts:
 
     @cached_property
     def orders_differ(self) -> Tensor:
-        """Whether some order of the list scores higher than another: not with P@10 of five items, for example."""
+        """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
         return torch.nan_to_num(self.maximum - self.minimum) > NO_RANGE
 
 
 class Bound(ABC):
-    """A map from a metric's value and a list's facts to the bounded value; a value object, named by its text."""
+    """A map from a metric's value and facts about the list to the bounded value; a value object with a text."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
-        """The bounded value per list, not negated; NaN where the bound is undefined."""
+        """Return the bounded value of each list, not negated; NaN where the bound is undefined."""
 
     def informative(self, facts: Facts) -> Tensor:
-        """Which lists a loss of the bounded metric can learn from, `(n_lists,)`: their orders differ."""
+        """Return a mask `(n_lists,)` of the informative lists: those whose bounded value depends on the order."""
         return facts.informative & facts.orders_differ
 
     def __str__(self) -> str:

@@ -14,14 +14,14 @@ from rankbound.bounds.kinds.base import Bound, Facts
 
 @dataclass(frozen=True)
 class Distribution(Bound):
-    r"""Thesis eq. 3.12: $F(M)$, the share of random orders that score the same or lower.
+    r"""The distribution bound (thesis eq. 3.12): $F(M)$, the share of random orders with the same or a lower score.
 
-    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of a gain $a$: `distinct` is eq. 3.13
-    with the number of distinct scores among the random orders (300,000; of graded lists, whose orders are really drawn,
-    20,000), `drawn` with the number of orders, and `sd` is one over the standard deviation of the scores.
+    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of gain $a$. `distinct` is eq. 3.13
+    with the number of distinct scores among the random orders (300,000; for graded lists 20,000, actually drawn),
+    `drawn` is eq. 3.13 with the number of orders, and `sd` is one over the standard deviation of the scores.
 
-    With a `tilt` other than 1, which the thesis' conclusion asks for, F is of orders that place relevant items first
-    the rather (`score_distribution`; binary relevance alone).
+    With a `tilt` other than 1, as the thesis's conclusion suggests, F is the distribution over orders biased towards
+    ranking relevant items first (`score_distribution`; binary relevance only).
     """
 
     name: ClassVar[str] = "distribution"
@@ -42,5 +42,5 @@ class Distribution(Bound):
 
 
 def tilt_of(bound: Bound) -> float:
-    """The tilt of the orders whose scores a bound reads; 1 for bounds that read none."""
+    """Return the tilt of the orders on which a bound is based; 1 for bounds without a distribution."""
     return bound.tilt if isinstance(bound, Distribution) else UNIFORM
