@@ -165,7 +165,7 @@ def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> T
 
 
 def _without_missing(
-    one: Metric,
+    metric: Metric,
     at_bottom: Tensor,
     order: Tensor,
     relevance: Tensor,
@@ -174,23 +174,23 @@ def _without_missing(
     lists: Lists,
 ) -> Tensor:
     """Return the value with the missing items at rank infinity, given that with them at the bottom."""
-    ranks = hard_ranks(order, lists, one.rank_weights(relevance))
+    ranks = hard_ranks(order, lists, metric.rank_weights(relevance))
     at_infinity = replace(ranks, position=torch.where(retrieved, ranks.position, torch.inf))
-    without = one.of_ranks(at_infinity, relevance, lists)
-    value = at_bottom - one.of_ranks(ranks, relevance, lists) + without
+    without = metric.of_ranks(at_infinity, relevance, lists)
+    value = at_bottom - metric.of_ranks(ranks, relevance, lists) + without
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
-    none_retrieved = lists.sum(one.relevant(relevance) & retrieved) == 0
+    none_retrieved = lists.sum(metric.relevant(relevance) & retrieved) == 0
     value = torch.where(none_retrieved & torch.isnan(without) & ~torch.isnan(at_bottom), 0.0, value)
     value = torch.where(incomplete, value, at_bottom)
     defined = torch.isfinite(value) | torch.isnan(at_bottom)
-    if not (one.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(one, relevance.max())):
-        raise ValueError(f"metric {one}: is undefined where a relevant item was not retrieved")
+    if not (metric.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(metric, relevance.max())):
+        raise ValueError(f"metric {metric}: is undefined where a relevant item was not retrieved")
     return value
 
 
-def _is_worth_nothing_at_infinity(one: Metric, grade: Tensor) -> bool:
+def _is_worth_nothing_at_infinity(metric: Metric, grade: Tensor) -> bool:
     """Return true if the value of a list with one relevant item at rank infinity is 0 or NaN."""
     lists, relevance = Lists(torch.tensor([0, 1])), grade.reshape(1)
-    alone = hard_ranks(torch.tensor([0]), lists, one.rank_weights(relevance))
-    value = one.of_ranks(replace(alone, position=torch.tensor([torch.inf], dtype=torch.float64)), relevance, lists)
+    alone = hard_ranks(torch.tensor([0]), lists, metric.rank_weights(relevance))
+    value = metric.of_ranks(replace(alone, position=torch.tensor([torch.inf], dtype=torch.float64)), relevance, lists)
     return not bool(torch.nan_to_num(value, nan=0.0).any())

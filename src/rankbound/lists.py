@@ -35,27 +35,27 @@ class Lists:
     @classmethod
     def checked(cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None) -> "Lists":
         """Return the lists of `offsets` over `n_items` items; raise `ValueError` for invalid offsets."""
-        given = as_tensor(offsets, "offsets")
-        if len(given) == 0:
+        tensor = as_tensor(offsets, "offsets")
+        if len(tensor) == 0:
             raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
-        if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
-            raise ValueError(f"offsets: found dtype {given.dtype}, expected integers")
-        if device is not None and given.device != device:
+        if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
+            raise ValueError(f"offsets: found dtype {tensor.dtype}, expected integers")
+        if device is not None and tensor.device != device:
             if isinstance(offsets, Tensor):
-                raise ValueError(f"offsets: found on {given.device}, expected on {device} beside the scores")
-            given = given.to(device)
-        given = given.to(torch.int64)
-        if int(given[0]) != 0 or int(given[-1]) != n_items:
+                raise ValueError(f"offsets: found on {tensor.device}, expected on {device} beside the scores")
+            tensor = tensor.to(device)
+        tensor = tensor.to(torch.int64)
+        if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
             raise ValueError(
-                f"offsets: found {int(given[0])} .. {int(given[-1])}, expected 0 .. {n_items} (the number of items)"
+                f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
             )
-        if bool((given[1:] < given[:-1]).any()):
-            where = int(torch.nonzero(given[1:] < given[:-1])[0, 0])
+        if bool((tensor[1:] < tensor[:-1]).any()):
+            where = int(torch.nonzero(tensor[1:] < tensor[:-1])[0, 0])
             raise ValueError(
-                f"offsets: entry {where + 1} ({int(given[where + 1])}) is below entry {where} "
-                f"({int(given[where])}); expected offsets that never descend"
+                f"offsets: entry {where + 1} ({int(tensor[where + 1])}) is below entry {where} "
+                f"({int(tensor[where])}); expected offsets that never descend"
             )
-        return cls(given)
+        return cls(tensor)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

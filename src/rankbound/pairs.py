@@ -24,8 +24,8 @@ class Chunk:
 
 def pair_sums(scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> "OneListSums | PairSums":
     """Return kernel sums of the items `targets` over their lists, pair by pair; implements `smooth_ranks.Sums`."""
-    one = len(lists) == 1 and len(scores) * len(targets) <= PAIRS_PER_CHUNK
-    return (OneListSums if one else PairSums)(scores, lists, targets, temperature)
+    as_matrix = len(lists) == 1 and len(scores) * len(targets) <= PAIRS_PER_CHUNK
+    return (OneListSums if as_matrix else PairSums)(scores, lists, targets, temperature)
 
 
 class OneListSums:

@@ -16,7 +16,9 @@ def named_kinds(package: str, base: Callable[..., Kind]) -> Iterator[tuple[str, 
             with an underscore are skipped.
         base: the base class.
     """
-    names = sorted(one.name for one in iter_modules(import_module(package).__path__) if not one.name.startswith("_"))
+    names = sorted(
+        module.name for module in iter_modules(import_module(package).__path__) if not module.name.startswith("_")
+    )
     for module in [f"{package}.{name}" for name in names]:
         for kind in vars(import_module(module)).values():
             if isinstance(kind, type) and kind.__module__ == module and base in kind.__mro__ and "name" in vars(kind):

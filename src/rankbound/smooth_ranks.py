@@ -65,8 +65,8 @@ def smooth_rank(
     flat = as_floating(as_tensor(scores, "scores"))
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(flat)
-    given = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
-    return smooth_ranks_of(flat, lists, (given,), temperature=temperature, method=method).squeeze(1)
+    weight = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
+    return smooth_ranks_of(flat, lists, (weight,), temperature=temperature, method=method).squeeze(1)
 
 
 def smooth_ranks_of(

@@ -44,7 +44,7 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
 
 def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
     """Return the error for an unknown name, with the nearest known one."""
-    nearest = get_close_matches(name.lower(), [one.lower() for one in known], n=1)
+    nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
     hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
 
@@ -55,33 +55,33 @@ def build(
     """Build an object of class `kind` from the texts of its parameters; raise `ValueError` for invalid ones."""
     known = _parameters(kind)
     name = getattr(kind, "name", what)
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for key, value in parameters.items():
         if key not in known or key == CUTOFF:
             expected = ", ".join(one for one in known if one != CUTOFF) or "none"
             raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}")
-        given[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
+        arguments[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
     if cutoff is not None:
         if CUTOFF not in known:
             raise ValueError(f"{what} {text!r}: {name} takes no cut-off")
-        given[CUTOFF] = cutoff
-    missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in given]
+        arguments[CUTOFF] = cutoff
+    missing = [one for one, parameter in known.items() if parameter.default is Parameter.empty and one not in arguments]
     if missing:
         hint = f"a cut-off, as in {name}@10" if missing == [CUTOFF] else ", ".join(missing)
         raise ValueError(f"{what} {text!r}: {name} needs {hint}")
-    return kind(**given)
+    return kind(**arguments)
 
 
 def text_of(named: Any) -> str:
     """Return the object's text: its class's name, the parameters that differ from their defaults, the cut-off."""
     kind: Any = type(named)
-    given = [
+    parts = [
         f"{key}={_written(value)}"
         for key, parameter in _parameters(kind).items()
         if key != CUTOFF and (value := getattr(named, key)) != parameter.default
     ]
     cutoff = getattr(named, CUTOFF, None)
-    return str(named.name) + (f"({','.join(given)})" if given else "") + (f"@{cutoff}" if cutoff is not None else "")
+    return str(named.name) + (f"({','.join(parts)})" if parts else "") + (f"@{cutoff}" if cutoff is not None else "")
 
 
 @cache
@@ -104,7 +104,7 @@ def _top_level_parts(inside: str) -> Iterator[str]:
 
 def _typed(value: str, kind: Any, where: str, key: str) -> Any:
     if isinstance(kind, UnionType):  # `int | None`
-        kind = next(one for one in kind.__args__ if one is not type(None))
+        kind = next(member for member in kind.__args__ if member is not type(None))
     if kind is bool:
         if value not in ("true", "false"):
             raise ValueError(f"{where}: found {key}={value}, expected true or false")

@@ -48,8 +48,7 @@ class TopicMetrics:
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return each metric's name, its mean over the topics where it is defined and, for LightGBM, the flag that is
-        true if higher is better.
+        """Return each metric's name, its mean over the topics where it is defined and, for LightGBM, its direction.
 
         The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`. Weights are
         ignored.
@@ -100,14 +99,14 @@ class LightGBMTopics:
 
     def _listen(self, evaluate_all: Callable[..., list[Any]]) -> list[str]:
         """Record the metrics of the data sets that the booster evaluates, and return the data sets' names."""
-        heard: list[Values] = []
+        recorded: list[Values] = []
 
         def listen(predictions: ArrayLike, data: Any) -> tuple[str, float, bool]:
-            heard.append(self.metrics.per_topic(predictions, Judgements.of_data(data)))
+            recorded.append(self.metrics.per_topic(predictions, Judgements.of_data(data)))
             return LISTENER, 0.0, True
 
         names = [result[0] for result in evaluate_all(feval=listen) if result[1] == LISTENER]
-        for name, values in zip(names, heard, strict=True):
+        for name, values in zip(names, recorded, strict=True):
             _keep(self.record, name, values)
         return names
 

@@ -61,12 +61,12 @@ def _whole(labels: Tensor) -> Tensor:
 def _per_item(weights: ArrayLike | None, lists: Lists) -> Tensor | None:
     if weights is None or len(weights) == 0:
         return None
-    given = as_tensor(weights, "weight")
-    if len(given) == lists.n_items:
-        return given
+    values = as_tensor(weights, "weight")
+    if len(values) == lists.n_items:
+        return values
     # XGBoost has one weight per group.
-    if len(given) == len(lists):
-        return lists.spread(given)
+    if len(values) == len(lists):
+        return lists.spread(values)
     raise ValueError(
-        f"weight: found {len(given)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per group"
+        f"weight: found {len(values)} values, expected {lists.n_items}, one per row, or {len(lists)}, one per group"
     )

@@ -18,13 +18,13 @@ def enumerate_orders(score: Score, n: int, p: int) -> tuple[Floats, Floats]:
     Partial orders are extended by the next relevant item's rank, in every way that leaves room for the rest.
     """
     last, total = np.zeros(1, dtype=np.int64), np.zeros(1)
-    for found in range(1, p + 1):
-        choices = n - (p - found) - last
+    for placed in range(1, p + 1):
+        choices = n - (p - placed) - last
         first = np.cumsum(choices) - choices
         step = np.arange(int(choices.sum())) - np.repeat(first, choices)
         last = np.repeat(last, choices) + 1 + step
         total = np.repeat(total, choices)
-        total += score.increment(last.astype(np.float64), np.float64(found))  # type: ignore[arg-type]
+        total += score.increment(last.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
     total /= score.scale(p)
     scores, counts = merge_equal(total)
     # Rounding must not exceed the closed forms of the extremes.

@@ -42,9 +42,9 @@ def characteristic_functions(score: Score, pairs: Sequence[tuple[int, int]], ste
     for rank in range(1, longest + 1):
         low, high = int(lowest[rank]), int(highest[rank])
         if low <= high:
-            found = np.arange(low, high + 1, dtype=np.float64)
-            share = found / rank
-            relevant = turn(rank, found) * values[:, low - 1 : high]
+            so_far = np.arange(low, high + 1, dtype=np.float64)
+            share = so_far / rank
+            relevant = turn(rank, so_far) * values[:, low - 1 : high]
             relevant *= share
             values[:, low : high + 1] *= 1.0 - share
             values[:, low : high + 1] += relevant
@@ -66,8 +66,8 @@ class Turn:
         self._first = 1j * step * np.arange(first, size + first)[:, None]
         self._second = 1j * step * np.arange(0, count, size)[:, None]
 
-    def __call__(self, rank: int, found: Floats) -> Complexes:
-        states = found if self._score.counted else found[:1]
+    def __call__(self, rank: int, so_far: Floats) -> Complexes:
+        states = so_far if self._score.counted else so_far[:1]
         added = np.broadcast_to(self._score.increment(np.float64(rank), states), states.shape)  # type: ignore[arg-type]
         turns = np.exp(self._second * added)[:, None, :] * np.exp(self._first * added)[None, :, :]
         return turns.reshape(-1, len(states))[: self._count]

@@ -47,9 +47,7 @@ def _of_wrong_pairs(values_of: Callable[[Tensor], Tensor], n: int, p: int, tilt:
 
 
 def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | None:
-    """Return the hypergeometric distribution of P@k, recall@k or CG@k; `None` unless the discount is constant up to k
-    and 0 beyond.
-    """
+    """Return the hypergeometric distribution of P@k, recall@k or CG@k, whose discount is a step; otherwise `None`."""
     discounts = rank_discounts(metric, n)
     k = int(np.count_nonzero(discounts == discounts[0]))
     if discounts[0] == 0 or discounts[k:].any():

@@ -64,10 +64,10 @@ def distributions(
         score = score_of(metric)
         if score is None:
             differ = 0 < profile.p < profile.n
-            found = of_any_metric(metric, profile, method, samples, seed, tilt if differ else UNIFORM)
+            distribution = of_any_metric(metric, profile, method, samples, seed, tilt if differ else UNIFORM)
         else:
-            found = _of_score(metric, score, profile, orders, method, samples, seed)
-        yield replace(found, tilt=tilt)
+            distribution = _of_score(metric, score, profile, orders, method, samples, seed)
+        yield replace(distribution, tilt=tilt)
         done(1)
 
 

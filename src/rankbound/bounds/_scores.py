@@ -103,8 +103,8 @@ def _idcg(p: int) -> float:
 
 def _ap_minimum(n: int, p: int) -> float:
     """Return thesis eq. 3.4."""
-    found = np.arange(1.0, p + 1.0)
-    return float((found / (n - p + found)).sum()) / p
+    so_far = np.arange(1.0, p + 1.0)
+    return float((so_far / (n - p + so_far)).sum()) / p
 
 
 def _ap_mean(n: int, p: int) -> float:
@@ -135,7 +135,7 @@ _SCORES = {
     for entry in (
         Score(
             name="nDCG",
-            increment=lambda rank, found: 1.0 / np.log2(rank + 1.0),
+            increment=lambda rank, so_far: 1.0 / np.log2(rank + 1.0),
             counted=False,
             scale=_idcg,
             minimum=_ndcg_minimum,
@@ -145,7 +145,7 @@ _SCORES = {
         ),
         Score(
             name="AP",
-            increment=lambda rank, found: found / rank,
+            increment=lambda rank, so_far: so_far / rank,
             counted=True,
             scale=float,
             minimum=_ap_minimum,
@@ -155,7 +155,7 @@ _SCORES = {
         ),
         Score(
             name="nRBP",
-            increment=lambda rank, found: rank - found,
+            increment=lambda rank, so_far: rank - so_far,
             counted=True,
             scale=lambda p: 1.0,
             minimum=lambda n, p: 0.0,
@@ -183,7 +183,7 @@ def _additive(metric: AdditiveMetric) -> Score | None:
 
     return Score(
         name=str(metric),
-        increment=lambda rank, found: _discounts_at(metric, np.asarray(rank)) / first,
+        increment=lambda rank, so_far: _discounts_at(metric, np.asarray(rank)) / first,
         counted=False,
         scale=scale,
         minimum=closed(lambda n, p: metric.binary_extremes(n, p)[0]),

@@ -180,10 +180,10 @@ class TiltedScore:
 
     def _ranks(self) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield, from the last rank to the first, probability and increment of a relevant item after 0 .. p - 1."""
-        found = self._before + 1.0
+        so_far = self._before + 1.0
         for rank in range(self.orders.n, 0, -1):
-            added = self.score.increment(np.float64(rank), found)  # type: ignore[arg-type]
-            yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, found.shape)
+            added = self.score.increment(np.float64(rank), so_far)  # type: ignore[arg-type]
+            yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, so_far.shape)
 
 
 def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats]:
@@ -191,20 +191,20 @@ def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats
     n, p = orders.n, orders.p
     rank = np.arange(1, n + 1)
     last, total, log_chance = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
-    for found in range(1, p + 1):
-        left = p - found + 1
+    for placed in range(1, p + 1):
+        left = p - placed + 1
         others = np.maximum(n - rank + 1 - left, 0)
         whole = orders.tilt * left + others
         with np.errstate(divide="ignore"):
             passed = np.concatenate([[0.0], np.cumsum(np.where(others > 0, np.log(others / whole), 0.0))])
-        choices = n - (p - found) - last
+        choices = n - (p - placed) - last
         first = np.cumsum(choices) - choices
         step = np.arange(int(choices.sum())) - np.repeat(first, choices)
         log_chance = np.repeat(log_chance - passed[last], choices)
         last = np.repeat(last, choices) + 1 + step
         log_chance += passed[last - 1] + np.log(orders.tilt * left / whole)[last - 1]
         total = np.repeat(total, choices)
-        total += score.increment(last.astype(np.float64), np.float64(found))  # type: ignore[arg-type]
+        total += score.increment(last.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
     total /= score.scale(p)
     chance = np.exp(log_chance)
     scores, chances = merge_weighted(total, chance / chance.sum())

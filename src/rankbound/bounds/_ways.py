@@ -44,11 +44,11 @@ def uniform_distributions(
 ) -> Iterator[ScoreDistribution]:
     """Yield the distributions of lists over uniform orders; `done(k)` is called whenever k more are ready."""
     score = score_of(metric)
-    long = [] if score is None or method == "sampled" else [one for one in profiles if _is_long(score, one)]
+    long = [] if score is None or method == "sampled" else [profile for profile in profiles if _is_long(score, profile)]
     binned = {}
     if score is not None and long:
         work = inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
-        binned = binned_distributions(score, [(one.n, one.p) for one in long], done, work)
+        binned = binned_distributions(score, [(profile.n, profile.p) for profile in long], done, work)
     for profile in profiles:
         # `binned` has binary lists only; a graded list may have the same (n, p).
         if score is not None and profile.grades is None:
@@ -57,10 +57,10 @@ def uniform_distributions(
                 empty = of_formulas(metric, score, profile, samples)
                 yield with_draws(empty.in_bins(binned[pair]), repeat_probability(score, *pair))
                 continue
-            found = _of_score(metric, score, profile, method, samples, seed)
+            distribution = _of_score(metric, score, profile, method, samples, seed)
         else:
-            found = of_any_metric(metric, profile, method, samples, seed)
-        yield found
+            distribution = of_any_metric(metric, profile, method, samples, seed)
+        yield distribution
         done(1)
 
 
@@ -108,8 +108,8 @@ def of_any_metric(
     drawn = float(probability @ support)
     variance = float(probability @ (support - drawn) ** 2)
     # Closed forms of the mean hold for uniform orders only.
-    found = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
-    empty = _empty(metric, profile, found, samples)
+    summary = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
+    empty = _empty(metric, profile, summary, samples)
     return of_draws(empty, (support, probability))
 
 

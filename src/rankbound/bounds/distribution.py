@@ -76,8 +76,8 @@ def score_distribution(
         assert p is not None
         profile = Profile(n, p)
     else:
-        given = relevance if hasattr(relevance, "dtype") else np.asarray(relevance)
-        grades = as_tensor(given, "relevance")  # type: ignore[arg-type]
+        array = relevance if hasattr(relevance, "dtype") else np.asarray(relevance)
+        grades = as_tensor(array, "relevance")  # type: ignore[arg-type]
         require_grades(grades)
         profile = Profile.of_relevance(of, grades)
     return next(distributions_of(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))

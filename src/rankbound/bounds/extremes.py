@@ -129,7 +129,7 @@ def _has_formula(of: Metric) -> bool:
 def _means(of: Metric, profiles: Profiles) -> Tensor:
     """Return the mean over all orders of each list, computed once per distinct profile."""
     distinct, which = profiles.distinct()
-    means = torch.tensor([mean_over_orders(of, one) for one in distinct], dtype=torch.float64)
+    means = torch.tensor([mean_over_orders(of, profile) for profile in distinct], dtype=torch.float64)
     return means.to(which.device).index_select(0, which)
 
 

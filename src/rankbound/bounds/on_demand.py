@@ -66,11 +66,11 @@ class DistributionsOnDemand:
         return self._tables.smooth(values, profiles, gain)
 
     def _of(self, profiles: list[Profile]) -> list[ScoreDistribution]:
-        found: dict[Profile, ScoreDistribution] = {}
+        computed: dict[Profile, ScoreDistribution] = {}
         for samples, part in (
-            (self._samples, [one for one in profiles if one.grades is None]),
-            (self._graded_samples, [one for one in profiles if one.grades is not None]),
+            (self._samples, [profile for profile in profiles if profile.grades is None]),
+            (self._graded_samples, [profile for profile in profiles if profile.grades is not None]),
         ):
             ways = distributions(self._metric, part, self._method, samples, self._seed, tilt=self.tilt)
-            found.update(zip(part, ways, strict=True))
-        return [found[one] for one in profiles]
+            computed.update(zip(part, ways, strict=True))
+        return [computed[profile] for profile in profiles]

@@ -50,25 +50,25 @@ class DistributionTables:
         Raises:
             ValueError: for no distributions, several metrics or tilts, or a profile that occurs twice.
         """
-        ordered = sorted(distributions, key=lambda one: one.profile.key)
-        metrics, tilts = {one.metric for one in ordered}, {one.tilt for one in ordered}
+        ordered = sorted(distributions, key=lambda entry: entry.profile.key)
+        metrics, tilts = {entry.metric for entry in ordered}, {entry.tilt for entry in ordered}
         if len(tilts) > 1:
             raise ValueError(f"found distributions of the tilts {sorted(tilts)}, expected one tilt")
-        if len(metrics) != 1 or len({one.profile for one in ordered}) != len(ordered):
+        if len(metrics) != 1 or len({entry.profile for entry in ordered}) != len(ordered):
             raise ValueError(
                 f"found {len(ordered)} distributions of the metrics {sorted(metrics)}, expected one metric "
                 "and each list once"
             )
         return cls(
             metric=ordered[0].metric,
-            n=np.array([one.n for one in ordered]),
-            p=np.array([one.p for one in ordered]),
-            offsets=np.concatenate([[0], np.cumsum([len(one.support) for one in ordered])]),
-            support=np.concatenate([one.support for one in ordered]),
-            probability=np.concatenate([one.probability for one in ordered]),
-            columns={name: np.array([getattr(one, name) for one in ordered], dtype=np.float64) for name in COLUMNS},
-            samples=np.array([one.samples for one in ordered]),
-            grades={table: one.grades for table, one in enumerate(ordered) if one.grades is not None},
+            n=np.array([entry.n for entry in ordered]),
+            p=np.array([entry.p for entry in ordered]),
+            offsets=np.concatenate([[0], np.cumsum([len(entry.support) for entry in ordered])]),
+            support=np.concatenate([entry.support for entry in ordered]),
+            probability=np.concatenate([entry.probability for entry in ordered]),
+            columns={name: np.array([getattr(entry, name) for entry in ordered], dtype=np.float64) for name in COLUMNS},
+            samples=np.array([entry.samples for entry in ordered]),
+            grades={table: entry.grades for table, entry in enumerate(ordered) if entry.grades is not None},
             tilt=ordered[0].tilt,
         )
 

@@ -117,8 +117,8 @@ class SmoothRankCurvature:
     def _squares(self, blocks: Tensor) -> Tensor:
         """Return the double sum over pairs of ranks of the same item, with `blocks` `(n_targets, c, c)`."""
         total = torch.zeros_like(self.scores)
-        for one, weight in enumerate(self.weights):
-            met = self._weighed(SIGMOID_SLOPE_SQUARED, blocks[:, one])
+        for column, weight in enumerate(self.weights):
+            met = self._weighed(SIGMOID_SLOPE_SQUARED, blocks[:, column])
             total += weight * met
         own = self._above[:, :, None] * self._above[:, None, :]
         itself = (OWN_SLOPE * self._own)[:, :, None] * (OWN_SLOPE * self._own)[:, None, :]
@@ -147,7 +147,7 @@ class SmoothRankCurvature:
         """Return each item's weights times the sums of the targets' `pushes` `(n_targets, c)` over its list."""
         spread = [torch.zeros_like(self.scores).index_copy(0, self.targets, push) for push in pushes.unbind(1)]
         sums = self._sums(kernel, tuple(spread), None).unbind(1)
-        return torch.stack([weight * one for weight, one in zip(self.weights, sums, strict=True)]).sum(0)
+        return torch.stack([weight * total for weight, total in zip(self.weights, sums, strict=True)]).sum(0)
 
     def _sums(self, kernel: Kernel, weights: tuple[Tensor, ...], targets: Tensor | None) -> Tensor:
         return kernel_sums(

@@ -105,7 +105,7 @@ class SwapWeights:
 
     @cached_property
     def _delta(self) -> Tensor:
-        """The values of $\\delta_q$ for q = 1, 2, ..."""
+        r"""The values of $\delta_q$ for q = 1, 2, ..."""
         return self._table.diff().abs().to(self._dtype)
 
 

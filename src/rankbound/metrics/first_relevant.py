@@ -16,7 +16,7 @@ from rankbound.ranks import Ranks, TieBlocks
 class ReciprocalRank(Thresholded):
     r"""Reciprocal rank (Murphy, MRR): $1/\min\{R_i : y_i \ge \mathrm{rel}\}$; NaN without relevant items.
 
-    `cutoff`: k, optional; the value is 0 if the first relevant item has a lower rank than this.
+    `cutoff`: k, optional; the value is 0 if none of the first k items is relevant.
     """
 
     name: ClassVar[str] = "RR"

@@ -24,7 +24,7 @@ class Unbounded(Bound):
 
 
 class Affine(Bound):
-    """A bound $(M - \\mathrm{origin}) / \\mathrm{unit}$, which in training weights lists by 1 / unit."""
+    """A bound of the form (M - origin) / unit, which in training weights lists by 1 / unit."""
 
     @abstractmethod
     def origin_and_unit(self, facts: Facts) -> tuple[Tensor, Tensor]:
