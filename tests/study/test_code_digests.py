@@ -88,7 +88,7 @@ def line(text: str) -> str:
         ("rankbound_study/data/folds.py", {"split", "sample", "distributions", "controls", *JOBS}),
         ("rankbound_study/claims/floors.py", {"claims", "document"}),
         ("rankbound_study/report/render_html.py", {"document"}),
-        ("rankbound_study/figures/gains.py", {"figure_3_5"}),
+        ("rankbound_study/figures/gains.py", {"figure_3_5", "document"}),
         ("rankbound/_version.py", set()),
         ("rankbound_study/provenance/recorder.py", set()),
     ],
@@ -117,6 +117,18 @@ def test_a_new_metric_loss_or_bound_changes_nothing(sources: Path, package: str)
     try:
         after = digests(sources)
         assert {name for name in before if before[name] != after[name]} == {"job of a new loss"}
+    finally:
+        new.unlink()
+
+
+@pytest.mark.parametrize(("package", "expected"), [("figures", {"document"}), ("claims", {"claims", "document"})])
+def test_a_new_figure_or_claim_changes_what_shows_it(sources: Path, package: str, expected: set[str]) -> None:
+    before = digests(sources)
+    new = sources / STUDY / package / "new.py"
+    new.write_text("SPECS = {}\n", "utf-8")
+    try:
+        after = digests(sources)
+        assert {name for name in before if before[name] != after[name]} == expected
     finally:
         new.unlink()
 

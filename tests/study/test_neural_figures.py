@@ -16,13 +16,14 @@ from synthetic_comparisons import SIDE, Study, write_study
 import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
-from rankbound_study.figures import coefficient_images, face_pairs, pair_links, pictures, style
+from rankbound_study.figures import _pair_models, _pictures, face_pairs, style
 from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.page_assets import CONTENT_POLICY
+from rankbound_study.results.coefficients import coefficients
 
-NEURAL = [name for name in figures.FIGURES if name.startswith("figure_neural_")]
-OF_FILES = [name for name in NEURAL if figures.FIGURES[name].needs]
+NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
+OF_FILES = [name for name in NEURAL if figures.figure_specs()[name].needs]
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study
 
 @pytest.mark.parametrize("left", [0.0, 0.5])
 def test_pairs_of_pictures_keep_the_margins_of_other_figures(left: float) -> None:
-    _, (panels,) = pictures.pair_grid(1, 3, "title", lines=1, left=left)
+    _, (panels,) = _pictures.pair_grid(1, 3, "title", lines=1, left=left)
     first, last = (panel.get_position() for panel in (panels[0], panels[-1]))
     assert style.PAGE_WIDTH * first.x0 == pytest.approx(style.MARGIN + left)
     assert style.PAGE_WIDTH * (1 - last.x1) == pytest.approx(style.MARGIN)
@@ -140,12 +141,12 @@ def test_coefficients_are_those_of_pixels_from_0_to_1(tmp_path: Path) -> None:
         "fold-2/seed-0/network.weight": 0 * weight,
     }
     save_file(tensors, tmp_path / "none.weights.safetensors")
-    found = coefficient_images.coefficients(tmp_path / "none.weights.safetensors", shape)
+    found = coefficients(tmp_path / "none.weights.safetensors", shape)
     wanted = 10 * weight.reshape(shape) / deviation[:, None, None]
     assert found is not None
     assert found == pytest.approx(wanted.numpy(), rel=1e-6)
     save_file({"fold-1/seed-0/layers.0.weight": torch.zeros(4, 4)}, tmp_path / "network.safetensors")
-    assert coefficient_images.coefficients(tmp_path / "network.safetensors", shape) is None
+    assert coefficients(tmp_path / "network.safetensors", shape) is None
 
 
 # DirectRanker and RankNet
@@ -156,13 +157,13 @@ def test_both_losses_are_the_cross_entropy_of_the_drawn_link(name: str) -> None:
     scores = torch.tensor([0.3, -1.2, 2.0, 0.1], dtype=torch.float64)
     relevance, offsets = torch.tensor([1, 0, 1, 0]), torch.tensor([0, 4])
     pairs = [(0, 1), (0, 3), (2, 1), (2, 3)]
-    wanted = np.mean([-np.log(pair_links.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
+    wanted = np.mean([-np.log(_pair_models.probability(name, float(scores[i] - scores[j]))) for i, j in pairs])
     assert rb.loss(name)(scores, relevance, offsets).item() == pytest.approx(wanted)
 
 
 def test_directranker_is_ranknet_with_another_odd_link() -> None:
     difference = np.linspace(-6, 6, 241)
-    one, other = (pair_links.probability(name, difference) for name in ("RankNet", "DirectRanker"))
+    one, other = (_pair_models.probability(name, difference) for name in ("RankNet", "DirectRanker"))
     for won in (one, other):
         # Antisymmetric: of the two sides of a pair one wins; and increasing, so that both order pairs by the score.
         assert won + won[::-1] == pytest.approx(np.ones(241))
@@ -173,7 +174,7 @@ def test_directranker_is_ranknet_with_another_odd_link() -> None:
 
 
 def test_only_score_differences_never_break_antisymmetry_or_transitivity() -> None:
-    found = {name.replace("\n", " "): pair_links.violations(name) for name in pair_links.PAIR_MODELS}
+    found = {name.replace("\n", " "): _pair_models.violations(name) for name in _pair_models.PAIR_MODELS}
     assert found["difference of scores"] == (0, 0)
     joined, odd, counterexample = list(found.values())[:3]
     assert min(joined) > 0.1

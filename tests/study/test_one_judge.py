@@ -147,9 +147,8 @@ def test_the_level_of_tests_is_defined_once() -> None:
 README = " ".join((ROOT / "README.md").read_text("utf-8").split())
 
 
-def test_the_readme_counts_the_claims_of_the_committed_table() -> None:
+def test_the_committed_table_has_every_claim() -> None:
     table = verdict_table.read(ROOT / "results" / "tables" / "table_claims.csv")
-    assert f"a verdict on each of {len(table)} claims of the sources" in README
     assert table["id"].to_list() == [claim.id for claim in registry.claims()]
 
 

@@ -111,7 +111,7 @@ def test_nothing_fails_and_nothing_is_asked_of_the_network(light: dict[str, Any]
 
 
 def test_findings_claims_and_drawings_are_there(light: dict[str, Any]) -> None:
-    assert "Of 73 claims of the sources" in light["text"]
+    assert re.search(r"Of \d+ claims of the sources", light["text"])
     assert "A list with all relevant items at the bottom can score higher" in light["text"]
     assert "Table 5.1" in light["text"]
     assert len(light["drawings"]) == len(DRAWN) + 1

@@ -10,8 +10,8 @@ import told_figure
 
 from rankbound_study import figures
 from rankbound_study.figures import style
-from rankbound_study.figures.figure_words import plain
-from rankbound_study.figures.svg_titles import marked
+from rankbound_study.figures._figure_words import plain
+from rankbound_study.figures._svg_titles import marked
 from rankbound_study.report.inline_svg import inline_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -13,7 +13,7 @@ from project import GENERATED, Project
 from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
 from rankbound_study.config.code_digests import IGNORED, CodeDigests
-from rankbound_study.figures import FIGURES, title
+from rankbound_study.figures import figure_specs, title
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 DATA = {"generate": 2, "split": 2, "sample": 2}
@@ -57,10 +57,12 @@ def test_a_finished_run_has_nothing_to_do(finished: Project) -> None:
 def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -> None:
     """What Python had loaded when a step ended, by its own report, against what the step's digest is of.
 
-    All metrics, bounds and losses are loaded to find those that have a name; so each digest is one of all of them here.
+    All metrics, bounds, losses and figures are loaded to find those that have a name; so each digest is one of all of
+    them here.
     """
     codes = CodeDigests()
     every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS))
+    figures = sorted({f"rankbound_study.figures.{spec.module}" for spec in figure_specs().values()})
     checked = set()
     for log in sorted(finished.path("logs").rglob("*.log")):
         step = log.relative_to(finished.path("logs")).parts[0].removesuffix(".log")
@@ -68,9 +70,9 @@ def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -
         (report,) = re.findall(r"^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
         # The command line imports every subcommand's module, and runs one.
         loaded = {name for name in report.split() if ".commands." not in name}
-        drawn = [f"rankbound_study.figures.{FIGURES[log.stem].module}"] if subcommand == "figure" else []
+        described = figures if subcommand == "figure" else []
         claimed = {
-            *codes.modules_of(subcommand, every_name, drawn),
+            *codes.modules_of(subcommand, every_name, described),
             *IGNORED,
             "rankbound_study.__main__",
             "rankbound.commands",
@@ -195,7 +197,7 @@ def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finish
     for name in GENERATED["figures"]:
         entry = _reported(page, f"results/figures/{name}.svg")
         assert title(name) in entry
-        assert FIGURES[name].caption.split(",")[0] in entry
+        assert figure_specs()[name].caption.split(",")[0] in entry
     for name in [f"results/tables/{name}.csv" for name in GENERATED["tables"]] + ["results/paper/rankbound.pdf"]:
         assert re.search(r'"caption": "<p>\w.{20}', _reported(page, name))
 

@@ -2,9 +2,10 @@
 # closed forms alone.
 from shlex import quote
 
-from rankbound_study.figures import FIGURES, title
+from rankbound_study.figures import figure_specs, title
 from rankbound_study.results.neural_names import FEATURES_TABLE, table_named, table_of
 
+FIGURES = figure_specs()
 COMPARISON_TABLE = "table_neural_"
 OF_RUNS = ("table_5_1", "table_flattery", "table_sensitivity", "table_claims", COMPARISON_TABLE)
 

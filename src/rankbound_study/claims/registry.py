@@ -4,44 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.resources import files
+from pkgutil import iter_modules
 
 import polars as pl
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.verdict import NOT_RUN, MissingEvidence, Verdict
-
-SUBJECTS: tuple[str, ...] = (
-    "floors",
-    "expectations",
-    "bounded_ends",
-    "random_order_scores",
-    "definitions",
-    "pair_models",
-    "linear_ndcg",
-    "web_queries",
-    "faces",
-    "face_features",
-    "face_ages",
-    "face_weights",
-    "networks",
-    "mean_scores",
-    "equal_boundings",
-    "cut_offs",
-    "persistence",
-    "ratios",
-    "data_sets",
-    "score_distributions",
-    "agreement",
-    "relevant_items",
-    "capacity",
-    "optimiser",
-    "vanishing",
-    "crossed",
-    "one_relevant",
-    "warp",
-    "tilted",
-)
-"""The modules of this package that decide claims."""
 
 Decider = Callable[[Evidence], Verdict]
 _DECIDERS: dict[str, Decider] = {}
@@ -79,9 +47,10 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
 
 
 def deciders() -> dict[str, Decider]:
-    """The function of every claim that has one."""
-    for subject in SUBJECTS:
-        import_module(f"rankbound_study.claims.{subject}")
+    """Return the function of every claim that has one; every module of this package is imported to find them."""
+    package = __name__.rpartition(".")[0]
+    for module in iter_modules(import_module(package).__path__):
+        import_module(f"{package}.{module.name}")
     return dict(_DECIDERS)
 
 

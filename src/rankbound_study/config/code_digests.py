@@ -23,7 +23,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
 """Packages with modules that are looked up by name (`rankbound.registry`): one counts if its names occur."""
 
-WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims"}
+WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims", f"{STUDY}.report.figure_block": f"{STUDY}.figures"}
 """Modules that find all modules of a package at run time, with that package."""
 
 REFERENCE = f"{STUDY}.reference"

@@ -1,12 +1,10 @@
 """Accuracy by the years between two faces, for the best method of every family and for Rank-LR."""
 
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.figures.spec import FigureSpec, StudyFiles
 from rankbound_study.results.neural_names import (
     FAMILIES,
     PAIR_ACCURACY,
@@ -15,15 +13,30 @@ from rankbound_study.results.neural_names import (
     table_of,
     what_is_missing,
 )
-from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
-from rankbound_study.results.neural_runs import read_runs
-from rankbound_study.results.validation import best_of, scores_of_methods
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SPECS = {
+    "figure_neural_gaps": FigureSpec(
+        "Pair accuracy by the years between the two faces, with 95 % intervals that allow for shared faces: the best "
+        "method of each family by validation, and Rank-LR. A random order gives 0.5.",
+        title="Accuracy by age difference",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(2, 3),
+        order=2,
+    )
+}
 
 ALWAYS = "Rank-LR"
 
 
 def draw(files: StudyFiles) -> Any:
     """A panel per data set of faces, a line per method with 95 % intervals; 0.5 is a random order."""
+    import polars as pl
+
+    from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
+
     if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
         return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
     pairs = read_pairs(files.predictions, files.images)
@@ -51,12 +64,17 @@ def draw(files: StudyFiles) -> Any:
     return figure
 
 
-def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
+def _gaps_of(line: "pl.DataFrame") -> list[tuple[int, int]]:
     return [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
 
 
-def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
+def _best_of_families(files: StudyFiles, dataset: str, pairs: "pl.DataFrame") -> list[str]:
     """By validation; the methods that have predictions."""
+    import polars as pl
+
+    from rankbound_study.results.neural_runs import read_runs
+    from rankbound_study.results.validation import best_of, scores_of_methods
+
     assert files.runs is not None
     assert files.epochs is not None
     runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])

@@ -2,11 +2,26 @@
 
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS, ROWS, list_label, list_style
+from rankbound_study.figures.spec import FigureSpec
+
+_CAPTION = (
+    "Bounded loss against unbounded loss, {bounding} bounding, for every value between the best and the worst order of "
+    "X(N, P), a list of N items with P relevant ones. Top: three lists at NSR 2; bottom: three lists with 10 relevant "
+    "items at NSR 1, 2, 3. nDCG and AP are bounded first and negated after; the nRBP loss is bounded as it is."
+)
+_BOUNDINGS = {
+    "figure_3_1": "min-max",
+    "figure_3_3": "expectation",
+    "figure_3_4": "expectation-max",
+    "figure_3_7": "distribution",
+}
+SPECS = {
+    name: FigureSpec(_CAPTION.format(bounding=bounding), {"bounding": bounding})
+    for name, bounding in _BOUNDINGS.items()
+}
 
 POINTS = 601
 
@@ -35,6 +50,8 @@ def draw(*, bounding: str) -> Any:
 
 
 def _losses(metric: str, bounding: str, n: int, p: int) -> tuple[Any, Any]:
+    import numpy as np
+
     low, high = (np.asarray(extreme(metric, n, p), dtype=float) for extreme in (rb.minimum, rb.maximum))
     values = np.linspace(low, high, POINTS)
     bounded = rb.bounded(metric, bounding).from_value(values, np.full(POINTS, n), np.full(POINTS, p))

@@ -2,15 +2,24 @@
 
 from typing import Any
 
-import numpy as np
-
-from rankbound_study.data.images import read_faces
 from rankbound_study.figures import style
-from rankbound_study.figures.pictures import picture
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.results.coefficients import coefficients
+from rankbound_study.figures.spec import FigureSpec, StudyFiles, neural_title
 from rankbound_study.results.neural_names import TABLES, table_of, what_is_missing
+
+_METHODS = ("Rank-LR", "Class-LR", "Reg-l1", "Reg-l2")
+SPECS = {
+    "figure_neural_3": FigureSpec(
+        "Coefficients of four linear models as pictures: the mean of a pixel's red, green and blue one. Red: the "
+        "brighter the pixel, the older the face. Those of the logistic regressions are multiplied by 2000, as in "
+        "the paper. Every picture has its own scale, which ends at the 99.5 % quantile of the absolute values.",
+        {"methods": _METHODS},
+        title=neural_title(3),
+        needs=("weights", "images"),
+        data=(2,),
+        methods=_METHODS,
+    )
+}
 
 LOGISTIC_FACTOR = 2000
 """The paper multiplies the coefficients of its two logistic regressions by this."""
@@ -21,6 +30,12 @@ _CLIPPED = 0.995
 
 def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
     """One picture per model: the mean of a pixel's three coefficients; red where brighter pixels look older."""
+    import numpy as np
+
+    from rankbound_study.data.images import read_faces
+    from rankbound_study.figures._pictures import picture
+    from rankbound_study.results.coefficients import coefficients
+
     if files.images is None or not files.weights:
         return remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
     shape = read_faces(files.images).shape

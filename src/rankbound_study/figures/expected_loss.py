@@ -2,10 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+
+SPECS = {
+    "figure_3_2": FigureSpec(
+        "Expected loss of a random order against the number of relevant items P, by negative sampling ratio (NSR)."
+    )
+}
 
 RATIOS = (1, 2, 3, 5, 10)
 LARGEST = 100
@@ -13,6 +18,8 @@ LARGEST = 100
 
 def draw() -> Any:
     """Three panels: -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
+    import numpy as np
+
     figure, axes = style.panels(1, 3, height=2.7, sharex=True)
     relevant = np.arange(1, LARGEST + 1)
     for panel, metric in zip(axes[0], ("nDCG", "AP", "nRBP"), strict=True):

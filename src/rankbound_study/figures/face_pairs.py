@@ -1,20 +1,44 @@
 """Figures 2, 6 and 7 of the neural-ranking study: pairs of faces, drawn at random, with their ages."""
 
-from typing import Any
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound.seeds import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import style
-from rankbound_study.figures.pictures import pair_grid, picture, pixels_of
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.figures.spec import FigureSpec, StudyFiles, neural_title
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
 
+if TYPE_CHECKING:
+    import polars as pl
 METHOD = "Rank-LR"
+
+
+def _spec(number: int, order: str, count: int, data: tuple[int, ...], pairs: str) -> FigureSpec:
+    return FigureSpec(
+        f"The older face stands on the right. Drawn at random among the test pairs, {pairs}.",
+        {"order": order, "count": count},
+        title=neural_title(number),
+        needs=("predictions", "images"),
+        data=data,
+        methods=(METHOD,),
+        shows_pictures=True,
+    )
+
+
+SPECS = {
+    "figure_neural_2": _spec(2, "any", 3, (2,), "with their ages"),
+    "figure_neural_6": _spec(
+        6,
+        "right",
+        6,
+        (2, 3),
+        "among those that Rank-LR orders rightly. Below each pair: how much higher the older face scores; the title "
+        "says what Rank-LR reads",
+    ),
+    "figure_neural_7": _spec(7, "wrong", 6, (2, 3), "among those that Rank-LR orders wrongly"),
+}
+
 ACROSS = 3
 """Pairs in a row."""
 
@@ -25,6 +49,10 @@ def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     Rank-LR reads the features of VGG16 where it was trained on them (as the paper's did), else pixels; the title says
     which. The older face stands on the right.
     """
+    import numpy as np
+
+    from rankbound_study.figures._pictures import pair_grid, picture, pixels_of
+
     pairs = _candidates(files, order)
     if pairs is None or pairs.is_empty() or files.images is None:
         return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
@@ -43,7 +71,11 @@ def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     return figure
 
 
-def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
+def _candidates(files: StudyFiles, order: str) -> "pl.DataFrame | None":
+    import polars as pl
+
+    from rankbound_study.results.neural_pairs import read_pairs, with_readings
+
     if not files.predictions or files.images is None:
         return None
     pairs = with_readings(read_pairs(files.predictions, files.images))
@@ -63,7 +95,7 @@ def _below(panel: Any, gap: float) -> None:
     panel.text(-0.03, -0.2, text, transform=panel.transAxes, ha="center", va="top", fontsize=7.5, color=style.MUTED)
 
 
-def _title(chosen: pl.DataFrame, order: str) -> str:
+def _title(chosen: "pl.DataFrame", order: str) -> str:
     dataset = str(chosen["dataset"][0])
     if order == "any":
         return f"Pairs of {data_set_title(dataset)}"

@@ -1,14 +1,31 @@
 """Scores by the number of features that a method sees, and the gap between networks and other models."""
 
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import StudyFiles
-from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
+from rankbound_study.figures.spec import FigureSpec, StudyFiles
 from rankbound_study.results.neural_names import PAIR_ACCURACY, data_set_title
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankbound_study.results.neural_features import FeatureResults
+
+SPECS = {
+    "figure_neural_features": FigureSpec(
+        "Networks (unbroken lines, filled marks) and other models (dashed, hollow) that see so many of the features: "
+        "columns drawn at random anew in every fold, the same ones for all methods, and the fewer among the more. "
+        "Above the mean score, below the best network minus the best other model of its family, both by validation, "
+        "on the same lists. With 95 % intervals, which allow for faces that several pairs share; points of one number "
+        "are drawn beside each other. The intervals do not tell what another draw of the columns would change.",
+        title="Scores by the number of features",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(1, 2, 3),
+        by_features=True,
+        order=1,
+    )
+}
 
 _SPREAD = 0.012
 """Share of the axis' length between the points of two methods, so that their intervals do not hide each other."""
@@ -16,6 +33,10 @@ _SPREAD = 0.012
 
 def draw(files: StudyFiles) -> Any:
     """A column per data set: above a line per method with 95 % intervals, below the gap of every family."""
+    import polars as pl
+
+    from rankbound_study.results.neural_features import NOT_RUN, feature_results
+
     assert files.runs is not None
     assert files.epochs is not None
     results = feature_results(files.runs, files.epochs, files.predictions, files.images)
@@ -42,8 +63,10 @@ def draw(files: StudyFiles) -> Any:
     return figure
 
 
-def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
+def _styles(results: "FeatureResults") -> dict[str, style.LineStyle]:
     """Networks in unbroken lines with filled marks, all others dashed with hollow ones; a colour per method."""
+    import polars as pl
+
     methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
     looks = zip(methods.rows(), style.SERIES[1:], strict=False)
     return {
@@ -52,7 +75,9 @@ def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
     }
 
 
-def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:
+def _scores(panel: Any, scores: "pl.DataFrame", styles: dict[str, style.LineStyle]) -> None:
+    import polars as pl
+
     counts = scores["features"].to_list()
     reach = max(counts) / min(counts)
     for rank, name in enumerate(styles):
@@ -71,7 +96,7 @@ def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]
     panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
 
-def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
+def _gaps(panel: Any, gaps: "pl.DataFrame") -> None:
     panel.axhline(0, color=style.MUTED, linewidth=0.8, label="_no gap")
     if gaps.is_empty():
         style.empty_panel(panel, "no network beside another model")

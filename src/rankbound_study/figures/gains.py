@@ -2,11 +2,17 @@
 
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS
+from rankbound_study.figures.spec import FigureSpec
+
+SPECS = {
+    "figure_3_5": FigureSpec(
+        "Cumulative distribution of the scores of all orders (steps) and its smooth versions (algorithm 2) with gains "
+        "1, 4, 16 and 64, for lists of 8 items with 4 relevant ones and of 15 with 5."
+    )
+}
 
 LISTS = ((8, 4), (15, 5))
 GAINS = (1, 4, 16, 64)
@@ -30,6 +36,8 @@ def draw() -> Any:
 
 
 def _panel(axes: Any, distribution: Any) -> None:
+    import numpy as np
+
     margin = 0.06 * (distribution.maximum - distribution.minimum)
     x = np.linspace(distribution.minimum - margin, distribution.maximum + margin, POINTS)
     axes.step(

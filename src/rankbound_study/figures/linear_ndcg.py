@@ -4,10 +4,20 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+
+_CAPTION = (
+    "A ranked list above its ideal order: ratings in boxes, below each the share of DCG, rating times the number of "
+    "items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where it exceeds 1; "
+    "their sum is the DCG error. The drawing is lost in the text; this list is one of those that give the printed "
+    "numbers."
+)
+SPECS = {
+    f"figure_linear_{number}": FigureSpec(_CAPTION, {"ratings": ratings}, title=f"Jin and Geng, Figure {number}")
+    for number, ratings in ((2, (1, 0, 1, 0, 0, 1)), (3, (2, 1, 0, 2, 0, 0)))
+}
 
 SIDE = 0.42
 """Half the width of an item's box."""
@@ -74,6 +84,8 @@ def _total(panel: Any, length: int, upper: str, lower: str) -> None:
 
 
 def _score(metric: str, ratings: Sequence[int]) -> float:
+    import numpy as np
+
     scores = np.arange(len(ratings), 0.0, -1.0)
     values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
     return float(values[0])

@@ -2,16 +2,23 @@
 
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+
+SPECS = {
+    "figure_1_1": FigureSpec(
+        "Lower bounds of nDCG and AP: score of the worst order against the share of relevant items, by list size N."
+    )
+}
 
 SIZES = (25, 50, 100, 200)
 
 
 def draw() -> Any:
     """Two panels, nDCG and AP; a line per list size N over P = 1..N."""
+    import numpy as np
+
     figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
     for panel, metric in zip(axes[0], ("nDCG", "AP"), strict=True):
         for n, look in zip(SIZES, style.SERIES, strict=False):

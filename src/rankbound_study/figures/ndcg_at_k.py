@@ -1,20 +1,34 @@
 """Figure 5.1: mean nDCG@k against the cut-off k, a line per bounding."""
 
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
-from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.vocabulary import LOSSES
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from rankbound_study.results.scores import RunsChoice
+
+SPECS = {
+    "figure_5_1": FigureSpec(
+        "Mean nDCG@k against the cut-off k, a line per bounding; rows are the losses that were trained on, columns "
+        "data sets. Every panel has its own vertical scale.",
+        needs_runs=True,
+    )
+}
 
 CUTOFFS = range(1, 21)
 
 
-def draw(runs: Path, choice: RunsChoice) -> Any:
+def draw(runs: Path, choice: "RunsChoice") -> Any:
     """Rows are losses, columns data sets; a value is the mean over topics, each averaged over folds and seeds."""
+    import polars as pl
+
+    from rankbound_study.results import scores
+
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
     sets = scores.data_sets(frame)
@@ -34,7 +48,9 @@ def draw(runs: Path, choice: RunsChoice) -> Any:
     return figure
 
 
-def _panel(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str]) -> None:
+def _panel(axes: Any, means: "pl.DataFrame", metrics: list[str], names: list[str]) -> None:
+    import polars as pl
+
     if means.is_empty():
         style.empty_panel(axes)
         return

@@ -1,19 +1,31 @@
 """Figures 5.2 to 5.4: the share of topics that score at most x, trained on a bounded and on the unbounded loss."""
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
-from rankbound_study.results import scores
-from rankbound_study.results.scores import RunsChoice
+from rankbound_study.figures.spec import one_per_loss
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
+    from rankbound_study.results.scores import RunsChoice
+
+SPECS = one_per_loss(
+    5,
+    2,
+    "Share of topics whose {metric} is at most x, trained on the bounded and on the unbounded {loss} loss; grey where "
+    "the bounded share is lower (fewer topics score that little).",
+)
+
+
+def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
     """Rows are boundings, columns data sets; grey where the bounded loss has the smaller share (better)."""
+    import polars as pl
+
+    from rankbound_study.results import scores
+
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
@@ -34,14 +46,19 @@ def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     return figure
 
 
-def score_limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
+def score_limits(frame: "pl.DataFrame", dataset: str, metric: str) -> tuple[float, float]:
     """One score axis for all panels of a data set, from its smallest score (down to the next tenth) to 1."""
+    import numpy as np
+    import polars as pl
+
     smallest = frame.filter(pl.col("dataset") == dataset)[metric].min()
     low = 0.0 if smallest is None else float(np.floor(float(smallest) * 20) / 20)  # type: ignore[arg-type]
     return max(min(low, 0.9), 0.0) - 0.005, 1.005
 
 
-def _panel(axes: Any, pairs: pl.DataFrame) -> None:
+def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
+    import numpy as np
+
     if pairs.is_empty():
         style.empty_panel(axes)
         return
@@ -60,10 +77,14 @@ def _panel(axes: Any, pairs: pl.DataFrame) -> None:
 
 def _runs_of(where: Any, grid: Any) -> list[tuple[float, float]]:
     """(start, width) of the longest stretches of the grid on which the condition holds."""
+    import numpy as np
+
     edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(np.int8)))
     starts, ends = edges[::2], np.minimum(edges[1::2], len(grid) - 1)
     return [(float(grid[start]), float(grid[end] - grid[start])) for start, end in zip(starts, ends, strict=True)]
 
 
-def _shares(values: pl.Series, grid: Any) -> Any:
+def _shares(values: "pl.Series", grid: Any) -> Any:
+    import numpy as np
+
     return np.searchsorted(np.sort(values.to_numpy()), grid, side="right") / len(values)

@@ -2,11 +2,17 @@
 
 from typing import Any
 
-import numpy as np
-
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS, ROWS, list_label, list_style
+from rankbound_study.figures.spec import FigureSpec
+
+SPECS = {
+    "figure_3_6": FigureSpec(
+        "Smooth cumulative distributions (algorithm 2) with the gain a(D) of equation 3.13. Top: three lists X(N, P) "
+        "at NSR 2; bottom: three lists with 10 relevant items at NSR 1, 2, 3."
+    )
+}
 
 POINTS = 300
 
@@ -31,6 +37,8 @@ def draw() -> Any:
 
 
 def _curve(metric: str, n: int, p: int) -> tuple[Any, Any]:
+    import numpy as np
+
     distribution = rb.score_distribution(metric, n=n, p=p, method="exact")
     x = np.linspace(distribution.minimum, distribution.maximum, POINTS)
     return x, distribution.smooth_cdf(x, gain="distinct")

@@ -261,8 +261,8 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
 
 def _save_svg(figure: Any, path: Path) -> None:
     """Titles tell what the parts of the drawing are, paths are short."""
-    from rankbound_study.figures.svg_lattice import on_lattice
-    from rankbound_study.figures.svg_titles import marked, with_titles
+    from rankbound_study.figures._svg_lattice import on_lattice
+    from rankbound_study.figures._svg_titles import marked, with_titles
 
     with marked(figure) as told:
         figure.savefig(path, metadata=_metadata(".svg"), dpi=200)

@@ -1,12 +1,10 @@
 """Figures 1, 4 and 5 of the neural-ranking study: loss and metric by epoch, for the parts that were measured."""
 
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import StudyFiles
+from rankbound_study.figures.spec import FigureSpec, StudyFiles, neural_title
 from rankbound_study.results.neural_names import (
     PAIR_ACCURACY,
     TABLES,
@@ -15,7 +13,34 @@ from rankbound_study.results.neural_names import (
     table_of,
     what_is_missing,
 )
-from rankbound_study.results.neural_runs import read_epochs, read_runs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_CAPTION = (
+    "Loss (above) and {metric} (below) by epoch of {methods} on {data}, for the parts that were recorded: thin lines "
+    "are folds, thick ones their mean; vertical lines are the epochs that the validation part picked. Where one line "
+    "of loss is drawn, it is that of training."
+)
+
+
+def _spec(number: int, table: int, data: str, metric: str, *methods: str) -> FigureSpec:
+    return FigureSpec(
+        _CAPTION.format(metric=metric, methods=" and ".join(methods), data=data),
+        {"table": table, "methods": methods},
+        title=neural_title(number),
+        needs=("runs", "epochs"),
+        data=(table,),
+    )
+
+
+SPECS = {
+    "figure_neural_1": _spec(
+        1, 1, "web queries", "NDCG@10", "RankNet", "DirectRanker", "Class-NN", "RankNet-as-printed"
+    ),
+    "figure_neural_4": _spec(4, 2, "pixels of faces", "pair accuracy", "RankCNN"),
+    "figure_neural_5": _spec(5, 3, "VGG16 features of faces", "pair accuracy", "RankNet"),
+}
 
 PARTS = ("train", "validation", "test")
 _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
@@ -23,6 +48,10 @@ _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
 
 def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Columns are methods; above the loss, below the table's printed metric; a thin line per fold, a thick mean."""
+    import polars as pl
+
+    from rankbound_study.results.neural_runs import read_epochs
+
     about = TABLES[table - 1]
     assert files.epochs is not None
     frame = read_epochs(files.epochs, methods)
@@ -59,7 +88,9 @@ def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     return figure
 
 
-def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
+def _panel(panel: Any, frame: "pl.DataFrame", column: str) -> None:
+    import polars as pl
+
     parts = [part for part in PARTS if part in set(frame["part"])]
     losses = frame.group_by("fold", "seed", "epoch").agg(pl.col(column).n_unique())
     if column == "mean_loss" and losses[column].max() == 1:
@@ -83,6 +114,10 @@ def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
 
 def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
     """The epochs that the validation part picked, by method."""
+    import polars as pl
+
+    from rankbound_study.results.neural_runs import read_runs
+
     if files.runs is None:
         return {}
     runs = read_runs(files.runs, about, [])

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from rankbound_study.figures import FIGURES, title
 from rankbound_study.report.findings import Finding
 
 
@@ -97,10 +96,3 @@ def changes(keys: Sequence[object]) -> frozenset[int]:
 def typeset(text: str) -> str:
     """Replace spaces before a percent sign and around ≥ by no-break spaces."""
     return text.replace(" %", "\N{NO-BREAK SPACE}%").replace(" ≥ ", "\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}")
-
-
-def figure_block(name: str, *, synthetic: bool) -> FigureBlock:
-    """Return a figure with its caption; the caption of a figure drawn from synthetic data begins by saying so."""
-    spec = FIGURES[name]
-    label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
-    return FigureBlock(name, title(name), label + spec.caption)

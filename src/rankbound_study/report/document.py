@@ -9,9 +9,10 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.figures import FIGURES
+from rankbound_study.figures import figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.blocks import Cell, Document, Section, TableBlock, figure_block
+from rankbound_study.report.figure_block import figure_block
+from rankbound_study.report.blocks import Cell, Document, Section, TableBlock
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.methods_section import methods_section
@@ -70,7 +71,7 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
         "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
     }
     for anchor, (title, prefixes) in groups.items():
-        names = [name for name in FIGURES if name.startswith(prefixes)]
+        names = [name for name in figure_specs() if name.startswith(prefixes)]
         missing = [name for name in names if not (folder / f"{name}.svg").exists()]
         blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
         text = f"Not drawn: {', '.join(missing)}." if missing else ""

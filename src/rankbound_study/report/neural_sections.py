@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rankbound_study.figures import FIGURES
+from rankbound_study.figures import figure_specs
 from rankbound_study.report import neural_feature_layout, neural_layout
-from rankbound_study.report.blocks import Section, TableBlock, figure_block
+from rankbound_study.report.blocks import Section, TableBlock
+from rankbound_study.report.figure_block import figure_block
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.neural_facts import facts
 from rankbound_study.report.neural_results import Results, read_results
@@ -45,7 +46,9 @@ class Neural:
         tables = (*listed, *map(_table, self.results), *self._feature_tables())
         text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
         yield Section("neural", "Neural networks in ranking", text, tables, tuple(facts(self.results)))
-        names = [name for name in FIGURES if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()]
+        names = [
+            name for name in figure_specs() if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()
+        ]
         drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
         yield Section("neural-figures", "Figures of neural ranking", "", drawn)
 

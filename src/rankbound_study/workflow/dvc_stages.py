@@ -130,9 +130,10 @@ def stages_text(outputs: Iterable[str], folders: Mapping[str, str]) -> str:
 
 def shows_pictures(path: Path) -> bool:
     """Return whether a file is a figure with pictures of a data set."""
-    from rankbound_study.figures import FIGURES
+    from rankbound_study.figures import figure_specs
 
-    return path.parent.name == "figures" and path.stem in FIGURES and FIGURES[path.stem].shows_pictures
+    spec = figure_specs().get(path.stem) if path.parent.name == "figures" else None
+    return spec is not None and spec.shows_pictures
 
 
 def _place(path: str, folders: Mapping[str, str], *, pictured: bool) -> tuple[str, str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from rankbound_study.figures.figure_words import Panel, Part, panels, parts
+from rankbound_study.figures._figure_words import Panel, Part, panels, parts
 
 _POINTS_PER_INCH = 72
 

@@ -1,0 +1,64 @@
+"""A figure or a claim is known by its module: nothing else lists it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
+
+FIGURE = """
+from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+
+SPECS = {"figure_4_2": FigureSpec("A line that rises.", {"height": 3.0})}
+
+
+def draw(*, height):
+    figure, axes = style.panels(1, 1, height=height)
+    axes[0, 0].plot([0, 1], [0, 1])
+    return figure
+"""
+
+CLAIM = """
+from rankbound_study.claims.registry import decides
+from rankbound_study.claims.verdict import CONFIRMED, Verdict
+
+
+@decides("X01")
+def new_claim(evidence):
+    return Verdict(CONFIRMED, "One is less than two.", shown_in=("figure_4_2",))
+"""
+ROW = "X01,another source,One is less than two.,theorem,none,Compare them.,\n"
+
+SCRIPT = """
+import json
+from rankbound_study import figures
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import decide
+
+verdicts = [(claim.id, verdict.reason) for claim, verdict in decide(Evidence("thesis")) if claim.id == "X01"]
+names = list(figures.figure_specs())
+size = figures.draw("figure_4_2", None, {}).get_size_inches().tolist()
+print(json.dumps([names[names.index("figure_4_2") :][:2], figures.title("figure_4_2"), size, verdicts]))
+"""
+
+
+def test_a_module_is_all_that_a_figure_or_a_claim_needs(tmp_path: Path) -> None:
+    for package in (LIBRARY, STUDY):
+        shutil.copytree(SOURCES / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    study = tmp_path / STUDY
+    (study / "figures" / "rising_line.py").write_text(FIGURE, "utf-8")
+    (study / "claims" / "less_than.py").write_text(CLAIM, "utf-8")
+    with (study / "reference" / "claims.csv").open("a", encoding="utf-8") as file:
+        file.write(ROW)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", SCRIPT]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    order, title, size, verdicts = json.loads(result.stdout)
+    assert order == ["figure_4_2", "figure_5_1"]
+    assert title == "Figure 4.2"
+    assert size[1] == 3.0
+    assert verdicts == [["X01", "One is less than two."]]
