@@ -33,7 +33,7 @@ def test_they_are_decided(decider: Decider, verdict: str) -> None:
 
 def test_only_smooth_ndcg_leaves_the_range() -> None:
     verdict = bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE)
-    assert "whole ranks 0 of" in verdict.reason
+    assert "hard ranks, 0 of" in verdict.reason
     assert "0 with AP, 0 with nRBP" in verdict.reason
     assert verdict.value < -0.36
     tied = rb.SmoothLoss("nDCG", "min-max")(

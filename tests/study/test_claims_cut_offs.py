@@ -87,5 +87,5 @@ def test_a_plant_is_found(decider: Decider, expected: str, study: Study, evidenc
 def test_slopes_are_those_that_were_planted(evidence_of: Made) -> None:
     found = cut_offs.first_places_fall_on_movielens_and_rise_on_mq2008(evidence_of(study(slope(-0.01, 0.02))))
     assert found.value == pytest.approx(0.03, abs=1e-3)
-    assert "in 45 of 45" in found.reason
+    assert "for 45 of 45" in found.reason
     assert "+0.0000, +0.0000, +0.0000, +0.0000 (oracle)" in found.reason

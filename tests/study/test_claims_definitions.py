@@ -26,7 +26,7 @@ def trained() -> tuple[float, dict[str, float]]:
 def test_murphys_definitions_hold_and_his_table_does_not() -> None:
     verdict = definitions.murphys_metrics_are_as_defined(EVIDENCE)
     assert verdict.verdict == CONFIRMED
-    assert "4 are misprinted (1.887, 0.772, 8.09, 0.9306)" in verdict.reason
+    assert "8 numbers are misprinted (1.887, 0.772, 8.09, 0.9306)" in verdict.reason
     assert "8.693" in verdict.reason
 
 

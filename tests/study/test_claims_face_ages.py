@@ -110,7 +110,7 @@ def test_one_gap_has_no_trend(tmp_path: Path) -> None:
     evidence = scored(tmp_path, ages)
     assert evidence.images is not None
     pairs = with_readings(read_pairs(evidence.predictions[:1], evidence.images))
-    with pytest.raises(MissingEvidence, match="different gaps"):
+    with pytest.raises(MissingEvidence, match="several groups of age differences"):
         Trend.of(pairs.filter(pairs["years"] > 30))
 
 

@@ -117,7 +117,7 @@ def test_networks_lead_on_pixels(tmp_path: Path, shares: tuple[float, ...], verd
     planted = Planted(tmp_path).pairs(dict(zip(FAMILIES, shares, strict=True)))
     found = networks_lead_on_pixels_and_hardly_on_features(planted.evidence())
     assert found.verdict == verdict
-    assert "weights cannot be had" in found.reason
+    assert "weights are not available" in found.reason
 
 
 def test_a_lead_on_features_refutes_hardly(tmp_path: Path) -> None:

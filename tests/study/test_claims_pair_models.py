@@ -95,7 +95,7 @@ def test_cycles_and_transitivity_of_three_items() -> None:
 def test_mirror_images_say_nothing_new() -> None:
     verdict = pair_models.the_mirror_image_says_nothing_new(EVIDENCE)
     assert verdict.verdict == CONFIRMED
-    assert "they are in 0" in verdict.reason
+    assert "first item in 0" in verdict.reason
 
 
 def test_a_link_that_favours_the_first_refutes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,7 +61,7 @@ def test_the_gain_of_the_thesis_is_close_where_gain_one_is_poor(monkeypatch: pyt
     verdict = random_order_scores.a_gain_that_follows_the_scores_gives_a_close_curve(EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "for 4 of 6 metrics and lists" in verdict.reason
-    assert "; 0 of nRBP" in verdict.reason
+    assert "; 0 of them nRBP" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_deciders_are_those_of_claims() -> None:
 
 
 def test_missing_runs_are_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingEvidence, match="no runs: none were asked for"):
+    with pytest.raises(MissingEvidence, match="no runs: no file of them was given"):
         Evidence("thesis").ratios("movielens")
 
 

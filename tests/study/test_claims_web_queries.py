@@ -30,7 +30,7 @@ def test_classification_beats_ranking_in_both_models(tmp_path: Path, means: tupl
     found = classifiers_rank_queries_better_than_pairwise_rankers(planted.evidence())
     assert found.verdict == verdict
     assert found.n == 100, "queries without relevant documents don't count"
-    assert "random order has 0.4" in found.reason
+    assert "random order scores 0.4" in found.reason
 
 
 def test_too_few_certain_differences_leave_it_open(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_other_queries_are_told_and_decide_nothing(tmp_path: Path, dataset: str)
     planted = Planted(tmp_path).queries(dict(zip(BOTH_WAYS, (HIGH, LOW, HIGH, LOW), strict=True)), dataset)
     found = classifiers_rank_queries_better_than_pairwise_rankers(planted.evidence())
     assert found.verdict == "not testable here"
-    assert "MQ2008 (relevant: label ≥ 1) would say confirmed" in found.reason
+    assert "MQ2008 (relevant: label ≥ 1) the same claim would be confirmed" in found.reason
     assert "Class-NN minus RankNet +0." in found.reason
     assert "MQ2008 (relevant: label ≥ 1): mean nDCG@10" in found.statistic
     assert ("synthetic" in found.reason) == ("synthetic" in dataset)

@@ -215,7 +215,7 @@ def test_what_is_no_pair_of_different_ages_is_refused(study: Study, tmp_path: Pa
     with pytest.raises(DataError, match="column 'items' should hold pairs"):
         read_pairs([path], study.images)
     _rewritten(frame.with_columns(pl.lit([3, 3], pl.List(pl.Int64)).alias("items")), source, path)
-    with pytest.raises(DataError, match="have one age"):
+    with pytest.raises(DataError, match="have the same age"):
         read_pairs([path], study.images)
 
 

@@ -15,12 +15,12 @@ from rankbound_study.claims.words import numbered, span
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 STRONG = 0.7
-"""From here on a correlation is called strong (Schober, Boer and Schwarte 2018)."""
+"""Smallest correlation that counts as strong (Schober, Boer and Schwarte 2018)."""
 
 
 @decides("T40")
 def lists_score_alike(evidence: Evidence) -> Verdict:
-    """Pearson's and Spearman's correlation over lists are strong in every cell."""
+    """Decide by whether Pearson's and Spearman's correlations over lists are strong in every cell."""
     every = cells(evidence)
     pairs = {cell: pair(evidence, cell) for cell in every}
     found = {
@@ -34,12 +34,12 @@ def lists_score_alike(evidence: Evidence) -> Verdict:
     low, high = found[least].interval
     seeds = [value for loss in LOSSES for value in _between_seeds(evidence, loss)]
     of_seeds = (
-        f"; between two seeds of the unbounded loss Pearson's is {min(seeds):.2f} to {max(seeds):.2f}" if seeds else ""
+        f"; between two seeds of the unbounded loss, Pearson's is {min(seeds):.2f} to {max(seeds):.2f}" if seeds else ""
     )
     weak_ones = sorted({str(cell) for cell, _ in weak})
     return Verdict(
         REFUTED if weak else CONFIRMED if len(strong) == len(found) else INCONCLUSIVE,
-        f"{numbered(len(strong), len(found))} correlations over lists lie significantly above {STRONG} and {len(weak)} "
+        f"{numbered(len(strong), len(found))} correlations over lists are significantly above {STRONG} and {len(weak)} "
         f"below{f' ({span(weak_ones)})' if weak_ones else ''}; the median is "
         f"{float(np.median([one.value for one in found.values()])):.2f}, the lowest {found[least].value:.2f} "
         f"({least[1]}'s of {least[0]}){of_seeds}.",
@@ -54,7 +54,7 @@ def lists_score_alike(evidence: Evidence) -> Verdict:
 
 
 def _between_seeds(evidence: Evidence, loss: str) -> list[float]:
-    """Pearson's correlation between every two seeds of the unbounded loss, on all data."""
+    """Return Pearson's correlation between every two seeds of the unbounded loss, on all data."""
     found = []
     for column in columns(evidence):
         of_loss = scores(evidence, judge(loss), loss, column)

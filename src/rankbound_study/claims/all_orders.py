@@ -1,6 +1,6 @@
-"""What metrics are worth on every order of short lists; on long ones, what the library's formulas say.
+"""Values of metrics over every order of short lists; for long lists, by the library's formulas.
 
-The formulas are what many claims are about, so that short lists never ask them: all their orders are tried.
+Many claims are about these formulas, so short lists never use them: all their orders are enumerated.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,25 +15,25 @@ import rankbound as rb
 from rankbound_study.claims.by_hand import Order, average_precision, ndcg, wrong_pairs
 
 METRICS = ("nDCG", "AP", "nRBP")
-"""Those that the thesis bounds."""
+"""The metrics that the thesis bounds."""
 
 LOSS_ONLY = "nRBP"
-"""The one that is a loss as it is; of the others the loss is the value with a minus in front."""
+"""The metric that is already a loss; the losses of the others are their negated values."""
 
 SHORT = 9
-"""Up to so many items all orders of a list are tried."""
+"""Largest number of items for which all orders of a list are enumerated."""
 
 LISTS = tuple((n, p) for n in range(2, SHORT + 1) for p in range(1, n + 1))
 """The short lists: N items with P relevant ones."""
 
 MIXED = tuple((n, p) for n, p in LISTS if p < n)
-"""Those whose orders differ."""
+"""The short lists whose orders differ."""
 
 RATIOS = (1, 2, 3)
-"""Others per relevant item, as the thesis samples them."""
+"""Sampled negatives per relevant item in the thesis."""
 
 SAME = 1e-9
-"""Values that lie closer are equal."""
+"""Largest difference of values that count as equal."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -43,63 +43,63 @@ _BY_HAND: dict[str, Callable[[Order], Value]] = {"nDCG": ndcg, "AP": average_pre
 
 
 def binary_orders(n: int, p: int) -> list[Order]:
-    """All orders of `n` items, `p` of them relevant; each is equally likely."""
+    """Return all orders of `n` items, `p` of them relevant; each is equally likely."""
     return [tuple(int(rank in held) for rank in range(n)) for held in map(set, combinations(range(n), p))]
 
 
 @cache
 def values(metric: str, n: int, p: int) -> tuple[Value, ...]:
-    """The metric of every order."""
+    """Return the metric of every order."""
     return tuple(_BY_HAND[metric](order) for order in binary_orders(n, p))
 
 
 def mean(metric: str, n: int, p: int) -> Value:
-    """The mean over all orders, an exact fraction but for nDCG."""
+    """Return the mean over all orders, an exact fraction except for nDCG."""
     known = values(metric, n, p)
     return sum(known, Fraction()) / len(known)
 
 
 def smallest(metric: str, n: Integers, p: Integers) -> Floats:
-    """The smallest value over all orders of each list."""
+    """Return the smallest value over all orders of each list."""
     return _by_orders(lambda *pair: min(values(metric, *pair)), rb.minimum(metric, n, p), n, p)
 
 
 def expected(metric: str, n: Integers, p: Integers) -> Floats:
-    """The mean value over all orders of each list."""
+    """Return the mean value over all orders of each list."""
     return _by_orders(lambda *pair: mean(metric, *pair), rb.expectation(metric, n, p), n, p)
 
 
 def expected_loss(metric: str, n: Integers, p: Integers) -> Floats:
-    """The mean loss over all orders of each list."""
+    """Return the mean loss over all orders of each list."""
     return as_loss(metric, expected(metric, n, p))
 
 
 def as_loss(metric: str, value: Floats) -> Floats:
-    """The loss of a metric's value, lower is better."""
+    """Turn a metric's value into its loss; lower is better."""
     return value if metric == LOSS_ONLY else -value
 
 
 def at_ratio(ratio: int, most: int, fewest: int = 1) -> tuple[Integers, Integers]:
-    """N and P of the lists with `fewest` to `most` relevant items and `ratio` others per relevant one."""
+    """Return N and P of lists with `fewest` to `most` relevant items and `ratio` others per relevant one."""
     p = np.arange(fewest, most + 1)
     return p * (1 + ratio), p
 
 
 def values_of_library(metric: Callable[..., Floats], orders: Sequence[Order]) -> Floats:
-    """What the library gives for lists whose items stand in these orders."""
+    """Return the library's values for lists whose items are in these orders."""
     offsets = np.cumsum([0, *map(len, orders)])
     ranks = np.concatenate([np.arange(len(order)) for order in orders])
     return metric(-ranks.astype(np.float64), np.concatenate([np.array(order) for order in orders]), offsets)
 
 
 def agree(found: Iterable[Value], expected: Iterable[Value]) -> int:
-    """How many values are the same."""
+    """Count the values that are equal."""
     pairs = zip(found, expected, strict=True)
     return sum(abs(float(one) - float(other)) <= SAME * max(1.0, abs(float(other))) for one, other in pairs)
 
 
 def _by_orders(of_orders: Callable[[int, int], Value], formula: Floats, n: Integers, p: Integers) -> Floats:
-    """The formula's values, those of short lists replaced."""
+    """Return the formula's values, with those of short lists replaced."""
     result = np.array(formula, dtype=np.float64)
     for index in np.flatnonzero(n <= SHORT):
         result[index] = float(of_orders(int(n[index]), int(p[index])))

@@ -1,4 +1,4 @@
-"""Claims about the ends of bounded losses: between which values a list's best and worst order lie."""
+"""Claims about the ends of bounded losses: the values of a list's best and worst order."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,7 +28,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import Verdict, holds
 
 MOST_RELEVANT = 1227
-"""Items that count as relevant, of the MovieLens user with most of them."""
+"""Number of relevant items of the MovieLens user with the most."""
 
 LONGEST = 121
 """Documents of MQ2008's longest query."""
@@ -40,22 +40,21 @@ RANDOM_LISTS = 50
 """Lists of random scores of each size."""
 
 APART = 20.0
-"""Scores so far apart that smooth ranks are whole ones, in temperatures."""
-
+"""Distance of scores, in temperatures, at which smooth ranks are hard ranks."""
 
 Booleans = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Ends:
-    """A bounded loss of each list's best and worst order."""
+    """The bounded loss of each list's best and worst order."""
 
     lower: Floats
     upper: Floats
 
 
 def ends(metric: str, bounding: str, n: Integers, p: Integers) -> Ends:
-    """The metric is bounded first, and negated after: over all orders of short lists, by the library of long ones."""
+    """Bound the metric first, then negate it: over all orders of short lists, by the library for long ones."""
     bounded = rb.bounded(metric, bounding)
     found = [bounded.from_value(extreme(metric, n, p), n, p) for extreme in (rb.minimum, rb.maximum)]
     for index in np.flatnonzero(n <= SHORT):
@@ -67,14 +66,14 @@ def ends(metric: str, bounding: str, n: Integers, p: Integers) -> Ends:
 
 
 def _bounded_by_hand(metric: str, bounding: str, n: int, p: int) -> Floats:
-    """Thesis eqs. 3.6 and 3.11 of every order."""
+    """Apply thesis eqs. 3.6 and 3.11 to every order."""
     of_orders: Floats = np.array(values(metric, n, p), dtype=np.float64)
     mean, most = float(of_orders.mean()), float(of_orders.max())
     return of_orders / mean if bounding == "expectation" else (of_orders - mean) / (most - mean)
 
 
 def sizes_of_the_data() -> tuple[Integers, Integers]:
-    """N and P of every list that MovieLens (at each ratio) and MQ2008 can have, whose orders differ."""
+    """Return N and P of every list with differing orders that MovieLens (at each ratio) and MQ2008 can have."""
     sampled = [at_ratio(ratio, MOST_RELEVANT) for ratio in RATIOS]
     judged = np.array([(n, p) for n in range(2, LONGEST + 1) for p in range(1, n)]).T
     n, p = np.concatenate([np.array(sizes) for sizes in (*sampled, judged)], axis=1)
@@ -83,18 +82,18 @@ def sizes_of_the_data() -> tuple[Integers, Integers]:
 
 @decides("T06")
 def min_max_bounding_gives_zero_to_one(evidence: Evidence) -> Verdict:
-    """All orders of short lists, and random and adversarial scores with the smooth ranks of training."""
+    """Check all orders of short lists, and random and adversarial scores with the smooth ranks of training."""
     hard = np.concatenate([_of_all_orders(metric) for metric in METRICS])
     outside = int(_outside(hard).sum())
     smooth = {metric: _of_scores(metric) for metric in METRICS}
     lists = len(smooth["nDCG"])
     beyond = {metric: int(_outside(found).sum()) for metric, found in smooth.items()}
     lowest = min(float(found.min()) for found in smooth.values())
-    told = ", ".join(f"{count} with {metric}" for metric, count in beyond.items())
+    counts = ", ".join(f"{count} with {metric}" for metric, count in beyond.items())
     return Verdict(
         holds(outside == 0 and not any(beyond.values())),
-        f"With whole ranks {outside} of {len(hard)} orders of lists of 2 to {SHORT} items leave 0 to 1; with the "
-        f"smooth ranks of training, of {lists} lists of scores, {told}: the lowest value is {lowest:.4f}.",
+        f"With hard ranks, {outside} of {len(hard)} orders of lists of 2 to {SHORT} items fall outside 0 to 1; with "
+        f"the smooth ranks of training, of {lists} lists of scores, {counts} do; the lowest value is {lowest:.4f}.",
         statistic="lowest bounded value, smooth ranks",
         value=lowest,
         n=len(hard) + len(METRICS) * lists,
@@ -112,7 +111,7 @@ def _of_all_orders(metric: str) -> Floats:
 
 
 def _of_scores(metric: str) -> Floats:
-    """Bounded metrics over smooth ranks, of lists of random scores and of those that tie their relevant items."""
+    """Return bounded metrics over smooth ranks, of lists of random scores and of lists with tied relevant items."""
     random = np.random.default_rng(0)
     scores, relevance, sizes = [], [], []
     for n, p in MIXED:
@@ -132,15 +131,15 @@ def _of_scores(metric: str) -> Floats:
 
 @decides("T12")
 def expectation_bounding_fixes_the_ends_of_nrbp_alone(evidence: Evidence) -> Verdict:
-    """How far the ends of the expectation-bounded losses differ between lists."""
+    """Decide by how far the ends of the expectation-bounded losses differ between lists."""
     n, p = sizes_of_the_data()
     found = {metric: ends(metric, "expectation", n, p) for metric in METRICS}
     varies = {metric: min(np.ptp(of.lower), np.ptp(of.upper)) > SAME for metric, of in found.items()}
     fixed = max(np.ptp(found["nRBP"].lower), np.ptp(found["nRBP"].upper)) <= SAME
     return Verdict(
         holds(bool(varies["nDCG"] and varies["AP"] and fixed)),
-        f"Over {len(n)} sizes of lists the expectation-bounded losses end {_told(found['nDCG'])} (nDCG), "
-        f"{_told(found['AP'])} (AP), and {_told(found['nRBP'])} (nRBP).",
+        f"Over {len(n)} list sizes the expectation-bounded losses lie {_range(found['nDCG'])} (nDCG), "
+        f"{_range(found['AP'])} (AP), and {_range(found['nRBP'])} (nRBP).",
         statistic="range of the upper end of the nRBP loss",
         value=float(np.ptp(found["nRBP"].upper)),
         n=len(n),
@@ -148,8 +147,8 @@ def expectation_bounding_fixes_the_ends_of_nrbp_alone(evidence: Evidence) -> Ver
     )
 
 
-def _told(of: Ends) -> str:
-    return f"{_span(of.lower)} below and {_span(of.upper)} above"
+def _range(of: Ends) -> str:
+    return f"{_span(of.lower)} at the lower end and {_span(of.upper)} at the upper end"
 
 
 def _span(end: Floats) -> str:
@@ -160,15 +159,16 @@ def _span(end: Floats) -> str:
 
 @decides("T13")
 def a_higher_ratio_reaches_higher_losses(evidence: Evidence) -> Verdict:
-    """The upper end of the expectation-bounded losses, by ratio at equally many relevant items."""
+    """Compare the upper ends of the expectation-bounded losses between ratios, at equally many relevant items."""
     rises = {metric: _rises_with_the_ratio(metric) for metric in METRICS}
-    told = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in rises.items()}
+    counts = {metric: f"{rise.sum()} of {len(rise)}" for metric, rise in rises.items()}
     every = np.concatenate(list(rises.values()))
     nrbp = np.concatenate([ends("nRBP", "expectation", *at_ratio(ratio, MOST)).upper for ratio in RATIOS])
     return Verdict(
         holds(bool(every.all())),
-        f"The highest expectation-bounded loss grows from ratio 1 to 2 to 3 at {told['AP']} numbers of relevant items "
-        f"for AP, at {told['nDCG']} for nDCG and at {told['nRBP']} for nRBP, whose highest loss lies {_span(nrbp)}.",
+        f"The highest expectation-bounded loss grows from ratio 1 to 2 to 3 at {counts['AP']} numbers of relevant "
+        f"items for AP, at {counts['nDCG']} for nDCG and at {counts['nRBP']} for nRBP, whose highest loss lies "
+        f"{_span(nrbp)}.",
         statistic="share of cases in which it grows",
         value=float(every.mean()),
         n=len(every),
@@ -184,7 +184,7 @@ def _rises_with_the_ratio(metric: str) -> Booleans:
 
 @decides("T15")
 def expectation_max_losses_end_at_minus_one(evidence: Evidence) -> Verdict:
-    """The ends of the expectation-max losses over all sizes of lists."""
+    """Decide by the ends of the expectation-max losses over all list sizes."""
     n, p = sizes_of_the_data()
     found = {metric: ends(metric, "expectation-max", n, p) for metric in METRICS}
     at_minus_one = all(np.abs(of.lower + 1).max() <= SAME for of in found.values())
@@ -192,9 +192,9 @@ def expectation_max_losses_end_at_minus_one(evidence: Evidence) -> Verdict:
     balanced = found["nDCG"].upper[n == 2 * p]
     return Verdict(
         holds(bool(at_minus_one and varies)),
-        f"Over {len(n)} sizes of lists the expectation-max losses end {_told(found['nDCG'])} (nDCG), "
-        f"{_told(found['AP'])} (AP), and {_told(found['nRBP'])} (nRBP); where half of the items are relevant the upper "
-        f"end of nDCG is {_span(balanced)}.",
+        f"Over {len(n)} list sizes the expectation-max losses lie {_range(found['nDCG'])} (nDCG), "
+        f"{_range(found['AP'])} (AP), and {_range(found['nRBP'])} (nRBP); where half of the items are relevant, the "
+        f"upper end of nDCG is {_span(balanced)}.",
         statistic="range of the upper end of the nDCG loss",
         value=float(np.ptp(found["nDCG"].upper)),
         n=len(n),

@@ -1,7 +1,7 @@
-"""Metrics of one order, in plain Python and as the sources write them: what claims hold the library against.
+"""Metrics of one order in plain Python, as the sources define them, with which claims compare the library.
 
-Nothing here comes from the rest of the package. An order is a tuple of grades from rank 1 down. Values are exact
-fractions, except where a logarithm makes them floats.
+Nothing is imported from the rest of the package. An order is a tuple of grades from rank 1 down. Values are exact
+fractions, except for floats from logarithms.
 """
 
 import math
@@ -24,12 +24,12 @@ def average_precision(order: Sequence[int]) -> Fraction:
 
 
 def reciprocal_rank(order: Sequence[int]) -> Fraction:
-    """Seed 001: one over the rank of the first relevant item."""
+    """Wiki page: one over the rank of the first relevant item."""
     return Fraction(1, next(rank for rank, grade in enumerate(order, start=1) if grade > 0))
 
 
 def cumulative_gain(order: Sequence[int], k: int) -> int:
-    """Seed 001: the sum of the first k grades."""
+    """Wiki page: the sum of the first k grades."""
     return sum(order[:k])
 
 
@@ -44,7 +44,7 @@ def dcg(order: Sequence[int], k: int | None = None) -> float:
 
 
 def dcg_of_grades(order: Sequence[int], k: int | None = None) -> float:
-    """Seed 001: the grades over log2(i + 1)."""
+    """Wiki page: the grades over log2(i + 1)."""
     return math.fsum(grade / math.log2(rank + 1) for rank, grade in enumerate(order[:k], start=1))
 
 
@@ -59,12 +59,12 @@ def wrong_pairs(order: Sequence[int]) -> int:
 
 
 def linear_dcg(order: Sequence[int]) -> int:
-    """Seed 004 eq. 1: the grade at rank i of N times N - i."""
+    """Jin and Geng eq. 1: the grade at rank i of N times N - i."""
     return sum(grade * (len(order) - rank) for rank, grade in enumerate(order, start=1))
 
 
 def kendall(order: Sequence[int], *, by_difference: bool = False) -> Fraction:
-    """Murphy eq. 9.130 against the order by grades, all pairs of weight 1 or of the difference of their grades."""
+    """Murphy eq. 9.130 relative to the order by grades, with pairs of weight 1 or of the difference of their grades."""
     agreement = total = 0
     for above, below in combinations(order, 2):
         weight = abs(above - below) if by_difference else 1

@@ -16,12 +16,12 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ver
 from rankbound_study.results.number_texts import signed
 
 SIZES = ("f16", USUAL, "f64")
-"""16, 32 and 64 factors: the variants of the experiment `factors` around the study's own."""
+"""16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
 
 
 @decides("T20")
 def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
-    """A trend in mean nDCG over three sizes, and orders of the losses that agree as well as those of two seeds."""
+    """Decide by the trend of mean nDCG over three sizes, and by the agreement of the losses' orders between sizes."""
     column = column_of(evidence, "factors")
     found = variants(evidence, "factors", column)
     sizes = [found[name] for name in SIZES if name in found]
@@ -29,7 +29,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     table = np.column_stack([one["nDCG"].to_numpy() for one in topics])
     table = table[np.isfinite(table).all(1)]
     if table.shape[0] < 2 or table.shape[1] < 3:
-        reason = f"{len(table)} topics at {table.shape[1]} sizes: a trend takes two topics at three sizes."
+        reason = f"{len(table)} topics at {table.shape[1]} sizes: a trend needs two topics at three sizes."
         return Verdict(INCONCLUSIVE, reason, n=len(table))
     rises = float(stats.page_trend_test(table).pvalue)
     falls = float(stats.page_trend_test(table[:, ::-1]).pvalue)
@@ -38,8 +38,8 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     means = ", ".join(f"{value:.4f}" for value in table.mean(0))
     return Verdict(
         together(trend, order.verdict),
-        f"Mean nDCG of all losses with 16, 32 and 64 factors is {means} on {column} (trend upwards p {rises:.2g}); "
-        f"between sizes the orders of the losses agree with a Kendall's tau of at least {order}.",
+        f"Mean nDCG of all losses with 16, 32 and 64 factors is {means} on {column} (upward trend: p = {rises:.2g}); "
+        f"the orders of the losses agree between sizes with a Kendall's tau of at least {order}.",
         statistic="mean nDCG, 64 minus 16 factors",
         value=float(table.mean(0)[-1] - table.mean(0)[0]),
         p_value=rises,
@@ -49,7 +49,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
 
 @decides("T21")
 def the_width_hardly_matters(evidence: Evidence) -> Verdict:
-    """Every width scores within a hundredth of the study's own, for each unbounded loss."""
+    """Decide by whether every width scores within 0.01 of the study's own, for each unbounded loss."""
     found = dict(variants(evidence, "widths", Column(MQ2008, None)))
     usual = found.pop(USUAL)
     compared = {
@@ -64,10 +64,10 @@ def the_width_hardly_matters(evidence: Evidence) -> Verdict:
     width, (loss, _) = farthest
     return Verdict(
         verdict,
-        f"Of {len(compared)} comparisons of other widths with 46, {sum(p <= LEVEL for p in alike)} are alike within "
-        f"{MARGIN} of the score; the farthest is width {width.removeprefix('w')} with {loss}, "
+        f"Of {len(compared)} comparisons of other widths with width 46, {sum(p <= LEVEL for p in alike)} are alike "
+        f"within {MARGIN}; the largest difference is that of width {width.removeprefix('w')} with {loss}, "
         f"{signed(compared[farthest].mean)}.",
-        statistic="mean score, other width minus 46, farthest",
+        statistic="mean score, other width minus 46, largest difference",
         value=compared[farthest].mean,
         low=low,
         high=high,

@@ -1,8 +1,8 @@
-"""The cells of Table 5.1: scores of the bounded and unbounded losses side by side, and what these differ by.
+"""The cells of Table 5.1: scores of bounded and unbounded losses side by side, and their differences.
 
 A cell is a loss under a bounding, on MovieLens at one negative sampling ratio or on MQ2008. Differences are bounded
-minus unbounded, and their tests speak of topics and, where there are several seeds, of trainings. MQ2008 is the reading
-in which a label of 1 is relevant, whose printed numbers fit.
+minus unbounded; their tests generalise to topics and, with several seeds, to trainings. MQ2008 is the reading in which
+a label of 1 is relevant, which fits the printed numbers.
 """
 
 from collections.abc import Callable, Iterable
@@ -59,9 +59,9 @@ class Contrast:
     """A mean difference with its error.
 
     Attributes:
-        estimate: over topics and trainings, or over topics where there is one seed.
-        margin: what two trainings of one system may differ by; NaN for one seed.
-        n: topics.
+        estimate: the mean and its error over topics and trainings, or over topics alone if there is one seed.
+        margin: the noise margin, by which two trainings of one system may differ; NaN for one seed.
+        n: the number of topics.
     """
 
     estimate: Estimate
@@ -70,44 +70,44 @@ class Contrast:
 
     @property
     def mean(self) -> float:
-        """The difference."""
+        """The mean difference."""
         return self.estimate.mean
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the difference, 95 %."""
+        """The 95 % interval of the difference."""
         return self.estimate.interval(CONFIDENCE)
 
     @property
     def is_alike(self) -> bool:
-        """Whether the difference lies inside the margin, by two one-sided tests."""
+        """The difference is within the margin, by two one-sided tests."""
         return self.p_alike <= LEVEL
 
     @property
     def is_no_lower(self) -> bool:
-        """Whether it lies above minus the margin."""
+        """The difference is significantly above minus the margin."""
         return self.margin > 0 and self.estimate.p_above(-self.margin) <= LEVEL
 
     def is_beyond(self, n_tests: int) -> bool:
-        """Whether it lies outside the margin, on either side, as one of so many tests (Bonferroni's correction)."""
+        """Test for a difference beyond the margin on either side, as one of `n_tests` (Bonferroni's correction)."""
         return self.margin > 0 and min(self.p_below_margin, self.estimate.p_above(self.margin)) <= LEVEL / 2 / n_tests
 
     @property
     def p_alike(self) -> float:
-        """Small where the difference lies inside the margin; 1 without one."""
+        """The p-value of being alike: small for differences within the margin; 1 without a margin."""
         if not self.margin > 0:
             return 1.0
         return max(self.estimate.p_above(-self.margin), self.estimate.p_below(self.margin))
 
     @property
     def p_below_margin(self) -> float:
-        """Small where the difference lies below minus the margin."""
+        """The p-value, small for differences below minus the margin."""
         return self.estimate.p_below(-self.margin)
 
 
 @lru_cache(maxsize=16)
 def columns(evidence: Evidence, *datasets: str) -> tuple[Column, ...]:
-    """The columns of these data sets; MissingEvidence if one has no runs."""
+    """Return the columns of these data sets; MissingEvidence if one has no runs."""
     found: list[Column] = []
     for dataset in datasets or (MOVIELENS, MQ2008):
         ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
@@ -116,7 +116,7 @@ def columns(evidence: Evidence, *datasets: str) -> tuple[Column, ...]:
 
 
 def judge(loss: str) -> str:
-    """The metric that a loss is judged by."""
+    """Return the metric that judges a loss."""
     return JUDGED_BY.get(loss, loss)
 
 
@@ -127,7 +127,7 @@ def cells(
     in_columns: Iterable[Column] = (),
     metrics: Iterable[str] = (),
 ) -> list[Cell]:
-    """The cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss."""
+    """Return the cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss."""
     where = tuple(in_columns) or columns(evidence)
     return [
         Cell(loss, bounding, column, metric)
@@ -139,15 +139,15 @@ def cells(
 
 
 def contrasts(evidence: Evidence, of: Iterable[Cell], protocol: str = HONEST) -> dict[Cell, Contrast]:
-    """What every cell differs from the unbounded loss by."""
+    """Return every cell's difference from the unbounded loss."""
     return {cell: contrast(pair(evidence, cell, protocol=protocol)) for cell in of}
 
 
 def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED, protocol: str = HONEST) -> Pair:
-    """The scores of a cell beside those of another bounding of its loss.
+    """Pair the scores of a cell with those of another bounding of its loss.
 
     Raises:
-        MissingEvidence: one of them did not run, or there are too few topics to say anything of others.
+        MissingEvidence: one of them did not run, or there are too few topics for a test.
     """
     found = scores(evidence, cell.metric, cell.loss, cell.column, protocol)
     for bounding in (cell.bounding, other):
@@ -155,39 +155,39 @@ def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED, protocol: str =
             raise MissingEvidence(f"no {protocol} runs of {cell.loss} with bounding {bounding} on {cell.column}")
     both = found.pair(cell.bounding, other)
     if len(both.units) < 2:
-        raise MissingEvidence(f"{cell.column} has {len(both.units)} topics with a score of {cell}, a test takes two")
+        raise MissingEvidence(f"{cell.column} has {len(both.units)} topics with a score of {cell}; a test takes two")
     return both
 
 
 def contrast(of: Pair) -> Contrast:
-    """What the two differ by."""
+    """Return the difference of the two."""
     return Contrast(estimate(of.a - of.b), noise_margin(of), len(of.units))
 
 
 def estimate(differences: Floats) -> Estimate:
-    """Of differences `(n_units, n_folds, n_seeds)`: over units and trainings, over units alone if there is one seed.
+    """Estimate the mean of differences `(n_units, n_folds, n_seeds)` over units and, with several seeds, trainings.
 
-    Differences that rounding alone makes are none.
+    Differences due to rounding count as zero.
     """
     differences = np.where(np.abs(differences) <= TIE, 0.0, differences)
     return over_trainings(differences) or over_units(per_unit(differences))
 
 
 def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
-    """The two with every score put through a function, undefined ones aside."""
+    """Apply a function to every defined score of both."""
     a, b = (np.where(np.isfinite(values), change(values), np.nan) for values in (of.a, of.b))
     return replace(of, a=a, b=b)
 
 
 @lru_cache(maxsize=512)
 def scores(evidence: Evidence, metric: str, loss: str, column: Column, protocol: str = HONEST) -> PairedScores:
-    """All boundings of a loss, called by their names; `n` and `p`, the sizes of the lists, are metrics here, too."""
+    """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
     return scores_of_runs(_rows(evidence, loss, column, protocol), metric, by=("bounding",))
 
 
 @lru_cache(maxsize=64)
 def control_scores(evidence: Evidence, metric: str, column: Column) -> PairedScores:
-    """The models without training, called by their names; without any there are no systems."""
+    """Return the scores of the untrained models, by name; without such models there are no systems."""
     rows = _rows(evidence, "none", column, HONEST)
     if rows.is_empty():
         return PairedScores([], [], np.empty((0, 0, 1, 1)))

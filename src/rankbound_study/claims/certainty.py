@@ -1,6 +1,6 @@
-"""How certain the means of Table 5.1 are: the margin of each, and which bounded losses differ from the unbounded one.
+"""The uncertainty of the means of Table 5.1: their margins, and the bounded losses that differ from the unbounded one.
 
-Errors are of the mean over topics (whole users or queries), and of trainings where there are several seeds.
+Errors account for topics (whole users or queries) and, with several seeds, for trainings.
 """
 
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over all bounded cells
 
 
 def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Of each cell of the frame: half of the 95 % interval of its mean, and its change against the unbounded loss.
+    """Return half of the 95 % interval of each cell's mean, and its change relative to the unbounded loss.
 
-    `change` and `change_margin` are of the topics that both have scores of; `p_value` is of no change, not corrected.
+    `change` and `change_margin` are over topics with scores of both losses; `p_value` is uncorrected.
     """
     named = frame.rename({"nsr_test": "nsr"})
     parts = named.partition_by("dataset", "nsr", "model", "loss", maintain_order=True)
@@ -65,14 +65,14 @@ def _change(scores: PairedScores, bounding: str) -> dict[str, object]:
 
 
 def significance(change: float | None, p_value: float | None) -> int:
-    """1 where a bounded loss is significantly better than the unbounded one, -1 where it is worse, else 0."""
+    """Return 1 where a bounded loss is significantly better than the unbounded one, -1 where it is worse, else 0."""
     if change is None or p_value is None or p_value > LEVEL:
         return 0
     return 1 if change > 0 else -1
 
 
 def holm_adjusted(table: pl.DataFrame) -> pl.Series:
-    """The p-values of changes, corrected over the cells that the thesis prints; null for all others."""
+    """Return the p-values of changes, corrected over the cells that the thesis prints; null for all others."""
     printed = table["as_printed"] & table["p_value"].is_not_null()
     places = np.flatnonzero(printed.to_numpy())
     adjusted: list[float | None] = [None] * len(table)

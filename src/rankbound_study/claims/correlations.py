@@ -1,4 +1,4 @@
-"""Correlations over lists, with errors that count topics: lists of one topic are no independent witnesses."""
+"""Correlations over lists, with errors by topic: lists of one topic are not independent."""
 
 import math
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ _LARGEST = 1 - 1e-12
 
 @dataclass(frozen=True)
 class Correlation:
-    """A correlation, and the standard error of its Fisher transform: that one is close to normal."""
+    """A correlation, and the standard error of its Fisher transform, which is close to normal."""
 
     value: float
     error: float
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %."""
+        """The 95 % interval."""
         low, high = self._transformed(0.0).interval(CONFIDENCE)
         return math.tanh(low), math.tanh(high)
 
     def p_value(self) -> float:
-        """Two-sided, that there is none."""
+        """Return the two-sided p-value of no correlation."""
         return self._transformed(0.0).p_value()
 
     def p_above(self, limit: float) -> float:
-        """One-sided: small where it lies above."""
+        """Return the one-sided p-value, small for correlations above the limit."""
         return self._transformed(limit).p_above(0.0)
 
     def p_below(self, limit: float) -> float:
-        """One-sided: small where it lies below."""
+        """Return the one-sided p-value, small for correlations below the limit."""
         return self._transformed(limit).p_below(0.0)
 
     def _transformed(self, limit: float) -> Estimate:
@@ -46,13 +46,13 @@ class Correlation:
 
 
 def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
-    r"""Of values `(n_topics, ...)`, over all that both have.
+    r"""Correlate values `(n_topics, ...)`, where both are defined.
 
-    With $z$ the standardised values (of ranks for Spearman's) value $i$ moves $r = \overline{z_x z_y}$ by
-    $(z_{xi} z_{yi} - r (z_{xi}^2 + z_{yi}^2) / 2) / n$; the squared sums by topic, added up, are its variance.
+    With $z$ the standardised values (ranks for Spearman's), value $i$ moves $r = \overline{z_x z_y}$ by
+    $(z_{xi} z_{yi} - r (z_{xi}^2 + z_{yi}^2) / 2) / n$; the variance is the sum of the squared sums by topic.
 
     Raises:
-        MissingEvidence: there are too few, or all are equal.
+        MissingEvidence: there are fewer than three topics, or all values are equal.
     """
     x, y = (values.reshape(len(values), -1) for values in (x, y))
     known = np.isfinite(x) & np.isfinite(y)
@@ -61,7 +61,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     if len(np.unique(topic)) < 3:
         raise MissingEvidence(f"no correlation over {len(np.unique(topic))} topics")
     if any(np.ptp(one) == 0 for one in values):
-        raise MissingEvidence("no correlation: one of the two is the same in all lists")
+        raise MissingEvidence("no correlation: one of the two scores is the same in all lists")
     if kind == SPEARMAN:
         values = [stats.rankdata(one) for one in values]
     first, second = ((one - one.mean()) / one.std() for one in values)

@@ -1,4 +1,4 @@
-"""Claims about tests that differ from the training: another ratio of negatives, another metric."""
+"""Claims about tests that differ from training: another ratio of negatives, another metric."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,24 +25,24 @@ EXPERIMENT = "ratios"
 JUDGES = tuple(judge(loss) for loss in LOSSES)
 
 HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
-"""What is known of bounded minus unbounded: alike is any difference inside the noise, significant or not."""
+"""Results for bounded minus unbounded; "alike" is any difference within the noise margin, significant or not."""
 
 
 class _Readings(NamedTuple):
-    """One bounding read twice."""
+    """The results of one bounding in two settings."""
 
     own: str
     other: str
 
     @property
     def are_the_same(self) -> bool:
-        """For certain."""
+        """Both results are known and equal."""
         return self.own == self.other != OPEN
 
 
 @dataclass(frozen=True)
 class _Ratios:
-    """Bounded minus unbounded, by loss and bounding, tested at one ratio: trained at that one and at a higher one."""
+    """Bounded minus unbounded, by loss and bounding, tested at one ratio and trained at it and at a higher one."""
 
     column: Column
     trained_at: int
@@ -53,7 +53,7 @@ class _Ratios:
 
 @decides("T49")
 def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
-    """Both another ratio in training and another metric in the test turn at least one verdict on a bounding."""
+    """Decide by whether another training ratio and another test metric each change a verdict on a bounding."""
     ratios = _ratios(evidence)
     by_ratio, turned_by_ratio = _read_twice(ratios)
     by_metric = _on_other_metrics(evidence)
@@ -71,11 +71,11 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
             _some_change(len(turned_by_metric), list(by_metric.values())),
         ),
         f"On {ratios.column}, {numbered(len(turned_by_ratio), len(by_ratio))} verdicts on bounded minus unbounded "
-        f"losses change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} and not "
-        f"at that of the test ({span(named)}); {numbered(len(turned_by_metric), len(by_metric))} verdicts are others "
-        f"on a metric that was not optimised than on the loss' own, {len(opposite)} of them opposite"
+        f"losses change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} instead "
+        f"of that of the test ({span(named)}); {numbered(len(turned_by_metric), len(by_metric))} verdicts differ "
+        f"between the optimised metric and another one, {len(opposite)} of them with opposite signs"
         f"{f' ({span(shown)})' if shown else ''}.",
-        statistic="share of verdicts that are others on another metric",
+        statistic="share of verdicts that differ on another metric",
         value=len(turned_by_metric) / len(by_metric),
         n=len(by_ratio) + len(by_metric),
         shown_in=("table_5_1",),
@@ -98,11 +98,11 @@ def _ratios(evidence: Evidence) -> _Ratios:
 
 
 def _on_the_same_lists(rows: pl.DataFrame, usual: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Those of test lists that are as long in both: no negative was left out because the training had seen it."""
+    """Keep test lists of equal length in both: none lost a negative because training had seen it."""
     key = ["fold", "topic", "n"]
     rows, usual = rows.join(usual, on=key, how="semi"), usual.join(rows, on=key, how="semi")
     if rows["topic"].n_unique() < 2:
-        raise MissingEvidence("all test lists but one lost negatives that a training at another ratio had seen")
+        raise MissingEvidence("all test lists but one lost negatives that training at another ratio had seen")
     return rows, usual
 
 
@@ -115,13 +115,13 @@ def _pair(rows: pl.DataFrame, training: Training) -> Pair:
 
 
 def _change(own: Pair, other: Pair) -> Contrast:
-    """What a difference changes by, of the same users in the same folds under the same seeds."""
+    """Return the change of a difference, over the same users, folds and seeds."""
     before, after = on_same_users([own, other])
     return Contrast(estimate(after - before), float("nan"), len(before))
 
 
 def _read_twice(ratios: _Ratios) -> tuple[dict[Training, _Readings], list[Training]]:
-    """Every bounding at both ratios; those whose verdicts differ, by a change that is itself significant."""
+    """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
     states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
     readings = {key: _Readings(states["own", key], states["other", key]) for key in ratios.own}
     changes = holm([one.estimate.p_value() for one in ratios.change.values()])
@@ -134,7 +134,7 @@ def _read_twice(ratios: _Ratios) -> tuple[dict[Training, _Readings], list[Traini
 
 
 def _on_other_metrics(evidence: Evidence) -> dict[Cell, _Readings]:
-    """Every cell on the metrics that other losses are judged by, beside itself on the metric of its own loss."""
+    """Return every cell's results on its loss' own metric and on the metrics of the other losses."""
     states = _states(contrasts(evidence, cells(evidence, metrics=JUDGES)))
     return {
         cell: _Readings(states[cell._replace(metric=judge(cell.loss))], other)
@@ -153,7 +153,7 @@ def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
 
 
 def _some_change(count: int, readings: Sequence[_Readings]) -> str:
-    """Of "verdicts may change": refuted where all of them are shown to stay."""
+    """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
     if count:
         return CONFIRMED
     return REFUTED if all(one.are_the_same for one in readings) else INCONCLUSIVE

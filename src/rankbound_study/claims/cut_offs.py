@@ -40,7 +40,9 @@ HIGHEST_RATIO = 3
 
 @decides("T29")
 def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Verdict:
-    """In every column most of nDCG@1 to nDCG@10 rise and none falls, though AP itself falls at the highest ratio."""
+    """Decide by whether most of nDCG@1 to nDCG@10 rise and none falls in any column, while AP falls at the highest
+    ratio.
+    """
     family = Family.of(contrasts(evidence, cells(evidence, ["AP"], ["distribution"], metrics=CUT_OFFS)))
     by_column = {
         column: [cell for cell in family.contrasts if cell.column == column]
@@ -57,8 +59,8 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Verdi
     )
     return Verdict(
         verdict,
-        f"With distribution bounding of AP these of the ten cut-offs change significantly: {texts}; mean AP on "
-        f"{highest} changes by {signed(mean_ap.mean)} (95 % interval {signed(mean_ap.interval[0])} to "
+        f"With distribution bounding of AP, nDCG changes significantly at these of the ten cut-offs: {texts}; mean AP "
+        f"on {highest} changes by {signed(mean_ap.mean)} (95 % interval {signed(mean_ap.interval[0])} to "
         f"{signed(mean_ap.interval[1])}).",
         statistic="share of cut-offs and data sets with a significant rise",
         value=len(family.higher) / len(family.contrasts),
@@ -69,7 +71,7 @@ def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Verdi
 
 @decides("T30")
 def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdict:
-    """More than half of 4 boundings times 10 cut-offs lie above the unbounded loss."""
+    """Decide by whether more than half of 4 boundings times 10 cut-offs score above the unbounded loss."""
     every = cells(evidence, ["AP"], BOUNDED, columns(evidence, MQ2008), CUT_OFFS)
     pairs = {cell: pair(evidence, cell) for cell in every}
     family = Family.of({cell: contrast(one) for cell, one in pairs.items()})
@@ -77,8 +79,8 @@ def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdic
     least, most = family.extremes
     return Verdict(
         by_interval(share.low, share.high, HALF),
-        f"{share.count} of {share.n} differences are positive ({100 * share.low:.0f} to {100 * share.high:.0f} % for "
-        f"other queries and trainings), {len(family.higher)} of them significantly, and "
+        f"{share.count} of {share.n} differences are positive (95 % interval over queries and trainings: "
+        f"{100 * share.low:.0f} to {100 * share.high:.0f} %), {len(family.higher)} of them significantly, and "
         f"{len(family.lower)} are significantly negative; they lie between "
         f"{signed(family.contrasts[least].mean)} ({least.bounding}, {least.metric}) and "
         f"{signed(family.contrasts[most].mean)} ({most.bounding}, {most.metric}).",
@@ -93,7 +95,7 @@ def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdic
 
 @decides("T31")
 def bounded_nrbp_raises_first_places(evidence: Evidence) -> Verdict:
-    """Every bounding on all data at every cut-off, but for the first two at ratio 3."""
+    """Test every bounding on all data at every cut-off, except the first two at ratio 3."""
     every = [
         cell
         for column in columns(evidence)
@@ -108,7 +110,7 @@ def bounded_nrbp_raises_first_places(evidence: Evidence) -> Verdict:
     return Verdict(
         family.all_higher(),
         f"{numbered(positive, len(every))} differences are positive, {len(family.higher)} significantly; "
-        f"{len(family.lower)} are significantly negative and {len(family.alike)} alike within the noise of trainings; "
+        f"{len(family.lower)} are significantly negative and {len(family.alike)} alike within the noise margin; "
         f"the lowest is {signed(family.contrasts[least].mean)} in {least.metric} ({least}).",
         statistic="mean nDCG@k, bounded minus unbounded, smallest difference",
         value=family.contrasts[least].mean,
@@ -122,7 +124,7 @@ def bounded_nrbp_raises_first_places(evidence: Evidence) -> Verdict:
 
 @decides("T32")
 def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Verdict:
-    """The slope of nDCG@k on k = 1 to 10: below zero in every MovieLens column, above zero on MQ2008."""
+    """Decide by the slope of nDCG@k on k = 1 to 10: below zero in every MovieLens column, above zero on MQ2008."""
     slopes = {
         (loss, bounding, column): _slope_of(evidence, loss, bounding, column)
         for loss in LOSSES
@@ -136,9 +138,9 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ver
     ranges = [[slopes[key].mean for key in keys] for keys in (movielens, mq2008)]
     return Verdict(
         verdict,
-        f"Per place nDCG@k changes by {signed(min(ranges[0]))} to {signed(max(ranges[0]))} on MovieLens (significantly "
-        f"down in {numbered(sum(key in family.lower for key in movielens), len(movielens))} columns of losses and "
-        f"boundings) and by {signed(min(ranges[1]))} to {signed(max(ranges[1]))} on MQ2008 (up in "
+        f"Per rank k, nDCG@k changes by {signed(min(ranges[0]))} to {signed(max(ranges[0]))} on MovieLens "
+        f"(significantly down for {numbered(sum(key in family.lower for key in movielens), len(movielens))} losses, "
+        f"boundings and ratios) and by {signed(min(ranges[1]))} to {signed(max(ranges[1]))} on MQ2008 (up for "
         f"{numbered(sum(key in family.higher for key in mq2008), len(mq2008))}){_of_controls(evidence)}.",
         statistic="slope of nDCG@k on k, MQ2008 minus MovieLens, means",
         value=float(np.mean(ranges[1]) - np.mean(ranges[0])),
@@ -174,12 +176,12 @@ def _slope_of(evidence: Evidence, loss: str, bounding: str, column: Column) -> C
         raise MissingEvidence(f"no runs of {loss} with bounding {bounding} on {column}")
     slopes = _slopes(of_cut_offs, bounding)
     if len(slopes) < 2:
-        raise MissingEvidence(f"{column} has {len(slopes)} topics with a score, a test takes two")
+        raise MissingEvidence(f"{column} has {len(slopes)} topics with a score; a test takes two")
     return Contrast(estimate(slopes), float("nan"), len(slopes))
 
 
 def _slopes(of_cut_offs: list[PairedScores], system: str) -> Floats:
-    """The least-squares slope of nDCG@k on k of every list, units without any left out."""
+    """Return the least-squares slope of nDCG@k on k for every list, without units that have none."""
     place = list(of_cut_offs[0].systems).index(system)
     places = np.arange(len(of_cut_offs)) - (len(of_cut_offs) - 1) / 2
     values = np.stack([one.values[place] for one in of_cut_offs])
@@ -188,11 +190,11 @@ def _slopes(of_cut_offs: list[PairedScores], system: str) -> Floats:
 
 
 def _of_controls(evidence: Evidence) -> str:
-    """How nDCG@k changes in lists that no model ranked."""
+    """Describe the slope of nDCG@k in the rankings of untrained models."""
     slopes: dict[str, list[str]] = {}
     for column in columns(evidence):
         of_cut_offs = [control_scores(evidence, metric, column) for metric in CUT_OFFS]
         for model in of_cut_offs[0].systems:
             slopes.setdefault(model, []).append(signed(float(per_unit(_slopes(of_cut_offs, model)).mean())))
     texts = [f"{', '.join(slopes[model])} ({model})" for model in ("random", "popularity", "oracle") if model in slopes]
-    return f"; without training, in the order of the data sets: {'; '.join(texts)}" if texts else ""
+    return f"; without training, by data set: {'; '.join(texts)}" if texts else ""

@@ -1,4 +1,4 @@
-"""Claims that set data sets beside each other: how hard their lists are, and which bounding suits which of them."""
+"""Claims that compare data sets: how hard their lists are, and which bounding is best on each."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ SYSTEMS = (UNBOUNDED, *BOUNDED)
 
 @decides("T25")
 def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdict:
-    """MQ2008 scores lower than MovieLens, and hardly ever does where a random order counts 0 and the best one 1."""
+    """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
     ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
     places = [(loss, bounding, column) for loss in LOSSES for bounding in SYSTEMS for column in ratios]
     raw = Family.of({key: _gap(evidence, *key, queries, above_random=False) for key in places})
@@ -52,9 +52,10 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdic
     low, high = above_random.contrasts[lowest].interval
     return Verdict(
         together(raw.all_lower(), by_share),
-        f"MQ2008 scores lower in {numbered(len(raw.lower), len(places))} losses, boundings and ratios, by "
+        f"MQ2008 scores lower for {numbered(len(raw.lower), len(places))} losses, boundings and ratios, by "
         f"{-mean_raw:.3f} on average; on a scale where a random order of the same list counts 0 and the best one 1, "
-        f"which takes the share of relevant items out, it is still lower in {remains}, by {-mean_above:.3f} on average"
+        f"which removes the effect of the share of relevant items, it is still lower for {remains}, by "
+        f"{-mean_above:.3f} on average"
         f"{_random_orders(evidence, [*ratios, queries])}.",
         statistic="MQ2008 minus MovieLens with a random order as 0, smallest gap",
         value=above_random.contrasts[lowest].mean,
@@ -68,7 +69,7 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdic
 
 @decides("T47")
 def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
-    """No bounding is among the best of all columns: neither of nDCG nor of AP."""
+    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP."""
     best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
     shared = {
         loss: [name for name in SYSTEMS if all(name in found for found in by_column.values())]
@@ -77,12 +78,12 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
     texts = [
         f"{loss}: "
         + "; ".join(f"{column}: {', '.join(found)}" for column, found in by_column.items())
-        + f" (on all: {', '.join(shared[loss]) or 'no one'})"
+        + f" (on all: {', '.join(shared[loss]) or 'no bounding'})"
         for loss, by_column in best.items()
     ]
     return Verdict(
         together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        f"Boundings that the best one by validation does not beat significantly are, of {'; of '.join(texts)}.",
+        f"Boundings that the best one by validation does not beat significantly are, for {'; for '.join(texts)}.",
         statistic="boundings among the best on all data sets, fewest of nDCG and AP",
         value=min(len(names) for names in shared.values()),
         n=sum(len(by_column) for by_column in best.values()),
@@ -93,7 +94,7 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
 def _gap(
     evidence: Evidence, loss: str, bounding: str, column: Column, queries: Column, *, above_random: bool
 ) -> Contrast:
-    """MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
+    """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
     there, here = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
     squares = [one.standard_error**2 for one in (there, here)]
     variance = sum(squares)
@@ -115,13 +116,13 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: Column, above_ra
             values = np.where(expected < 1, (values - expected) / (1 - expected), np.nan)
     values = values[np.isfinite(values).any((1, 2))]
     if len(values) < 2:
-        raise MissingEvidence(f"{column} has {len(values)} topics with a score, a test takes two")
+        raise MissingEvidence(f"{column} has {len(values)} topics with a score; a test takes two")
     return estimate(values)
 
 
 @lru_cache(maxsize=32)
 def _expected(evidence: Evidence, loss: str, column: Column) -> Floats:
-    """The mean of the metric over all orders of every list; NaN where it has no relevant item."""
+    """Return the metric's mean over all orders of every list; NaN where a list has no relevant item."""
     n, p = (scores(evidence, name, loss, column).values for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p) & (p > 0)
     sizes, place = np.unique(np.stack([n[known], p[known]]).astype(np.int64), axis=1, return_inverse=True)
@@ -137,18 +138,18 @@ def _random_orders(evidence: Evidence, of: Sequence[Column]) -> str:
         if "random" not in found.systems:
             return ""
         means.append(f"{float(np.nanmean(found.matrix[:, list(found.systems).index('random')])):.3f} on {column}")
-    return f"; nDCG of random orders is {', '.join(means)}"
+    return f"; random orders have an nDCG of {', '.join(means)}"
 
 
 def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
-    """Those that the best one by validation does not beat; all of them where Friedman's test finds no difference."""
+    """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
     found = scores(evidence, judge(loss), loss, column)
     if missing := [name for name in SYSTEMS if name not in found.systems]:
         raise MissingEvidence(f"no runs of {loss} with bounding {missing[0]} on {column}")
     matrix = found.matrix[:, [list(found.systems).index(name) for name in SYSTEMS]]
     matrix = matrix[np.isfinite(matrix).all(1)]
     if len(matrix) < 2:
-        raise MissingEvidence(f"{column} has {len(matrix)} topics with a score, a test takes two")
+        raise MissingEvidence(f"{column} has {len(matrix)} topics with a score; a test takes two")
     if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
         return list(SYSTEMS)
     best = _picked(evidence, loss, column)

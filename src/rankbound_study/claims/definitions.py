@@ -19,24 +19,24 @@ from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
 
 RANDOM_LISTS = 100
 LONGEST, BEST_GRADE = 15, 3
-"""Of the random lists."""
+"""Longest of the random lists, and its highest grade."""
 
 CUTOFF = 5
 
 MOST_PERMUTED = 6
-"""Items of the longest lists whose orders are all compared."""
+"""Largest number of items for which all orders are compared."""
 
 FAMILIES = {"pointwise": "squared", "pairwise": "hinge", "listwise": "ListMLE"}
-"""One loss of each."""
+"""One loss of each family."""
 
 STEPS, RATE = 15, 0.2
-"""Of gradient descent."""
+"""Steps and learning rate of gradient descent."""
 
 ByHand = Callable[[Order], Value]
 
 
 def _random_orders() -> list[Order]:
-    """Grades from rank 1 down, some of them relevant; Murphy's examples stand first."""
+    """Return lists of grades from rank 1 down, each with a relevant item; Murphy's examples come first."""
     random = np.random.default_rng(0)
     drawn = [tuple(random.integers(0, BEST_GRADE + 1, random.integers(2, LONGEST + 1)).tolist()) for _ in range(999)]
     return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
@@ -54,7 +54,7 @@ MURPHY: dict[str, ByHand] = {
         by_hand.dcg_from_rank_two(order) / by_hand.dcg_from_rank_two(_ideal(order))
     ),
 }
-"""Murphy's metrics: the library's text, and the definition."""
+"""Murphy's metrics: the library's name of each, and its definition."""
 
 WIKI: dict[str, ByHand] = {
     f"CG@{CUTOFF}": partial(by_hand.cumulative_gain, k=CUTOFF),
@@ -62,7 +62,7 @@ WIKI: dict[str, ByHand] = {
     "nDCG(gain=linear)": lambda order: by_hand.dcg_of_grades(order) / by_hand.dcg_of_grades(_ideal(order)),
     "RR": by_hand.reciprocal_rank,
 }
-"""The same of the wiki page."""
+"""The metrics of the wiki page, likewise."""
 
 
 def _ideal(order: Order) -> Order:
@@ -70,7 +70,7 @@ def _ideal(order: Order) -> Order:
 
 
 def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
-    """How many values of the library are those of the definitions."""
+    """Count the library's values that equal those of the definitions."""
     return sum(
         agree(values_of_library(rb.metric(text), orders).tolist(), map(by, orders)) for text, by in metrics.items()
     )
@@ -78,7 +78,7 @@ def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
 
 @decides("M01")
 def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
-    """The library against the definitions and against scikit-learn, and both against the printed table."""
+    """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
     map_agrees = _mean_average_precision_agrees(orders)
@@ -90,8 +90,8 @@ def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
     return Verdict(
         holds(same == cases and public == of_public and map_agrees),
         f"P@k, AP, both kinds of DCG and nDCG have the defined value in {same} of {cases} cases ({len(orders)} lists), "
-        f"MAP is their mean AP, and AP and nDCG are scikit-learn's in {public} of {of_public}; of Table 9.3's "
-        f"{len(known)} numbers {len(misprints)} are misprinted ({', '.join(misprints)}), since its logarithms were "
+        f"MAP is their mean AP, and AP and nDCG equal scikit-learn's in {public} of {of_public}; {len(misprints)} of "
+        f"Table 9.3's {len(known)} numbers are misprinted ({', '.join(misprints)}), because its logarithms were "
         f"rounded first, while its ideal DCG of {ideal:.3f} is right.",
         statistic="share of cases that agree",
         value=(same + public) / (cases + of_public),
@@ -106,7 +106,7 @@ def _mean_average_precision_agrees(orders: Sequence[Order]) -> bool:
 
 
 def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
-    """How many values of AP and nDCG are a public evaluator's, and of how many."""
+    """Count the values of AP and nDCG that equal scikit-learn's; return that count and the number of values."""
     from sklearn.metrics import average_precision_score, ndcg_score  # type: ignore[import-untyped,unused-ignore]
 
     ap, ndcg = (values_of_library(rb.metric(text), orders).tolist() for text in ("AP", "nDCG"))
@@ -118,7 +118,7 @@ def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
 
 @decides("M02")
 def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
-    """All orders of short lists: against the definition, against scipy's tau, and at both ends."""
+    """Compare all orders of short lists with the definition and with scipy's tau, and check both ends."""
     orders = [order for n in range(2, MOST_PERMUTED + 1) for order in permutations(range(n))]
     unit, weighted = (
         values_of_library(rb.metric(text), orders).tolist() for text in ("Kendall", "Kendall(weight=difference)")
@@ -128,12 +128,12 @@ def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
     )
     tau = agree(unit, (_kendalls_tau(order) / 2 + 0.5 for order in orders))
     ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
-    told = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
+    at_ends = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
     return Verdict(
         holds(same == 2 * len(orders) and tau == len(orders) and ends == [(1.0, 0.0)]),
         f"With unit weights and with weights by difference the statistic has the defined value in {same} of "
-        f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {told} orders, and "
-        f"with unit weights is half of one plus Kendall's tau in {tau} of {len(orders)}.",
+        f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {at_ends} orders, and "
+        f"with unit weights equals (1 + Kendall's tau) / 2 in {tau} of {len(orders)}.",
         statistic="share of cases that agree",
         value=(same + tau) / (3 * len(orders)),
         n=3 * len(orders),
@@ -145,7 +145,7 @@ def _kendalls_tau(order: Order) -> float:
 
 
 def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
-    """The values of each length's equal and reversed order."""
+    """Return the values of each length's equal and reversed order."""
     of_order = dict(zip(orders, values, strict=True))
     lengths = sorted({len(order) for order in orders})
     return [(round(of_order[tuple(range(n))[::-1]], 9), round(of_order[tuple(range(n))], 9) + 0.0) for n in lengths]
@@ -153,17 +153,17 @@ def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float,
 
 @decides("W01")
 def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
-    """The metrics and the hinge loss against their definitions, and one loss of each family in training."""
+    """Compare the metrics and the hinge loss with their definitions, and train with one loss of each family."""
     orders = _random_orders()
     same, cases = _agreeing(WIKI, orders), len(WIKI) * len(orders)
     hinges = _agreeing_hinges()
     before, after = _trained()
-    told = ", ".join(f"{after[family]:.2f} by {loss} ({family})" for family, loss in FAMILIES.items())
+    trained = ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())
     return Verdict(
         holds(same == cases and hinges == RANDOM_LISTS and all(value > before for value in after.values())),
         f"CG, DCG, nDCG and reciprocal rank have the defined value in {same} of {cases} cases, the hinge loss in "
         f"{hinges} of {RANDOM_LISTS} random pairs; trained on lists with a planted order, a linear model's nDCG rises "
-        f"from {before:.2f} to {told}.",
+        f"from {before:.2f} to {trained}.",
         statistic="share of cases that agree",
         value=(same + hinges) / (cases + RANDOM_LISTS),
         n=cases + RANDOM_LISTS,
@@ -171,7 +171,7 @@ def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
 
 
 def _agreeing_hinges() -> int:
-    """Pairs (a, b) with y(a) > y(b): max(0, 1 - (f(a) - f(b)))."""
+    """Count the pairs (a, b) with y(a) > y(b) whose loss is max(0, 1 - (f(a) - f(b)))."""
     scores = np.random.default_rng(1).normal(size=(RANDOM_LISTS, 2))
     found = rb.loss("hinge")(
         torch.from_numpy(scores.ravel()),
@@ -182,7 +182,7 @@ def _agreeing_hinges() -> int:
 
 
 def _trained() -> tuple[float, dict[str, float]]:
-    """Mean nDCG of a linear model before training, and after training on a loss of each family."""
+    """Return the mean nDCG of a linear model before training, and after training with a loss of each family."""
     generator = torch.Generator().manual_seed(0)
     n_lists, n_items, n_features = 20, 10, 5
     features = torch.randn(n_lists * n_items, n_features, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""The largest distance between the distributions of two systems' scores over lists, and whether it is chance."""
+"""The largest distance between the distributions of two systems' scores over lists, and its permutation test."""
 
 from itertools import combinations
 
@@ -9,16 +9,16 @@ from rankbound.compare.scores import Floats, any_over
 
 PERMUTATIONS = 1999
 POINTS = 400
-"""Scores at which the distributions are compared: quantiles of both together."""
+"""Number of scores at which the distributions are compared: quantiles of both together."""
 
 
 def distance(of: Pair) -> float:
-    """Between the shares of lists that score at most so much, a topic's lists being one share."""
+    """Return the largest distance between the cumulative shares of lists, in which topics weigh equally."""
     return float(np.abs(_steps(of.a, of.b).sum(0)).max())
 
 
 def permuted_p_value(of: Pair) -> float:
-    """How often a distance as large is found where chance says which of a topic's two sets of lists is whose."""
+    """Return the share of random swaps of each topic's two sets of lists that give a distance at least as large."""
     steps = _steps(of.a, of.b)
     observed = np.abs(steps.sum(0)).max()
     signs = np.random.default_rng(0).integers(0, 2, (PERMUTATIONS, len(steps))) * 2.0 - 1
@@ -27,7 +27,7 @@ def permuted_p_value(of: Pair) -> float:
 
 
 def distance_between_seeds(values: Floats) -> float:
-    """The largest one between two seeds of one system `(n_units, n_folds, n_seeds)`; NaN for one seed."""
+    """Return the largest distance between two seeds of one system `(n_units, n_folds, n_seeds)`; NaN for one seed."""
     known = values[any_over(np.isfinite(values), (1, 2))]
     pairs = combinations(range(values.shape[2]), 2)
     found = [float(np.abs(_steps(known[:, :, [i]], known[:, :, [j]]).sum(0)).max()) for i, j in pairs]
@@ -35,7 +35,7 @@ def distance_between_seeds(values: Floats) -> float:
 
 
 def _steps(a: Floats, b: Floats) -> Floats:
-    """Every topic's part of the difference of the two distributions, `(n_topics, n_points)`."""
+    """Return every topic's contribution to the difference of the two distributions, `(n_topics, n_points)`."""
     both = np.concatenate([a[np.isfinite(a)], b[np.isfinite(b)]])
     points = np.unique(np.quantile(both, np.linspace(0, 1, POINTS), method="inverted_cdf"))
     found: Floats = (_shares(a, points) - _shares(b, points)) / len(a)
@@ -43,7 +43,7 @@ def _steps(a: Floats, b: Floats) -> Floats:
 
 
 def _shares(values: Floats, points: Floats) -> Floats:
-    """Of every topic the share of its lists that score at most so much."""
+    """Return the share of every topic's lists that score at most each point."""
     flat = values.reshape(len(values), -1)
     known = np.isfinite(flat)
     rows = np.nonzero(known)[0]

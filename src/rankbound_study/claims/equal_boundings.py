@@ -1,4 +1,4 @@
-"""Claims that boundings are alike: because they change a loss hardly, by one factor, or as another one does."""
+"""Claims that boundings are alike: one hardly changes a loss, or scales it by a constant, or acts as another does."""
 
 from itertools import combinations
 
@@ -26,15 +26,13 @@ from rankbound_study.claims.words import no_noise, numbered
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
-"""Boundings that multiply a list's nRBP loss by a constant: 1, 2 and 2 over the worst order's."""
-
 SAME = 0.9
-"""Correlation of two weights from which one may stand for the other."""
+"""Smallest correlation of two weights at which they count as interchangeable."""
 
 
 @decides("T07")
 def min_max_hardly_changes_ap(evidence: Evidence) -> Verdict:
-    """The floor of AP hardly varies at a fixed ratio, and the two losses score alike at every ratio."""
+    """Decide by whether the two losses score alike at every ratio; the range of AP's floor is reported beside it."""
     ratios = columns(evidence, MOVIELENS)
     found = contrasts(evidence, cells(evidence, ["AP"], ["min-max"], ratios))
     if missing := no_noise(found.values()):
@@ -43,10 +41,9 @@ def min_max_hardly_changes_ap(evidence: Evidence) -> Verdict:
     widest = max(found.values(), key=lambda one: abs(one.mean))
     return Verdict(
         all_alike(list(found.values())),
-        f"The smallest AP that a list can have varies by {', '.join(f'{one:.2f}' for one in spreads)} between the "
-        f"lists of one ratio; min-max bounding changes mean AP by "
-        f"{', '.join(signed(one.mean) for one in found.values())} at ratios "
-        f"{', '.join(str(column.nsr) for column in ratios)}, where two trainings of one loss may differ by "
+        f"The lowest possible AP varies by {', '.join(f'{one:.2f}' for one in spreads)} between the lists of one "
+        f"ratio; min-max bounding changes mean AP by {', '.join(signed(one.mean) for one in found.values())} at ratios "
+        f"{', '.join(str(column.nsr) for column in ratios)}, where the noise margin between trainings is "
         f"{', '.join(f'{one.margin:.4f}' for one in found.values())}.",
         statistic="mean AP, min-max minus unbounded, largest difference",
         value=widest.mean,
@@ -60,7 +57,7 @@ def min_max_hardly_changes_ap(evidence: Evidence) -> Verdict:
 
 @decides("T14")
 def nrbp_boundings_are_alike(evidence: Evidence) -> Verdict:
-    """Three boundings of nRBP, which are multiples of one another, score alike."""
+    """Decide by whether three boundings of nRBP, which are multiples of one another, score alike."""
     found = {
         (column, one, other): _against(evidence, "nRBP", one, other, column)
         for column in columns(evidence)
@@ -69,13 +66,13 @@ def nrbp_boundings_are_alike(evidence: Evidence) -> Verdict:
     return _alike(
         found,
         "In theory min-max, expectation and expectation-max bounding multiply the nRBP loss of a list by 1, 2 and 2 "
-        "over its largest value, one factor apart",
+        "over its largest value, which differ by a constant factor",
     )
 
 
 @decides("T16")
 def expectation_max_is_as_expectation(evidence: Evidence) -> Verdict:
-    """Over the lists of a ratio both weights rise and fall together, and the two score alike."""
+    """Decide by whether both weights correlate over the lists of a ratio, and the two boundings score alike."""
     found = {
         (column, loss, ""): _against(evidence, loss, "expectation-max", "expectation", column)
         for column in columns(evidence)
@@ -114,8 +111,8 @@ def _alike(found: dict[tuple[Column, str, str], Contrast], why: str) -> Verdict:
     compared = ", ".join(filter(None, place[1:]))
     return Verdict(
         all_alike(list(found.values())),
-        f"{why}{'; ' if why else ''}{numbered(len(alike), len(found))} mean differences lie within what two trainings "
-        f"of one loss may differ by; the largest is {signed(widest.mean)} ({compared} on {place[0]}, margin "
+        f"{why}{'; ' if why else ''}{numbered(len(alike), len(found))} mean differences are within the noise margin "
+        f"between trainings; the largest is {signed(widest.mean)} ({compared} on {place[0]}, margin "
         f"{widest.margin:.4f}).",
         statistic="mean difference of two boundings, largest",
         value=widest.mean,
@@ -128,7 +125,7 @@ def _alike(found: dict[tuple[Column, str, str], Contrast], why: str) -> Verdict:
 
 
 def _correlation_of_weights(evidence: Evidence, loss: str, column: Column) -> float:
-    """Of 1 / E and 1 / (max - E) over the lists; 1 where all lists have one size."""
+    """Return the correlation of 1 / E and 1 / (max - E) over the lists; 1 if all lists have one size."""
     n, p = _sizes(evidence, loss, column)
     expected = np.asarray(rb.expectation(loss, n, p))
     room = np.asarray(rb.maximum(loss, n, p)) - expected
@@ -140,7 +137,7 @@ def _correlation_of_weights(evidence: Evidence, loss: str, column: Column) -> fl
 
 
 def _sizes(evidence: Evidence, loss: str, column: Column) -> tuple[np.ndarray, np.ndarray]:
-    """The sizes (items, relevant items) of the lists."""
+    """Return the sizes (items, relevant items) of the lists."""
     n, p = (scores(evidence, name, loss, column).values[0] for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p)
     return n[known].astype(np.int64), p[known].astype(np.int64)

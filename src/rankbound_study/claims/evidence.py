@@ -1,7 +1,8 @@
-"""The results of a study, as the functions that decide claims ask for them.
+"""The results of a study, as read by the functions that decide claims.
 
-Claims speak of MovieLens, MQ2008 and faces; generated stand-ins count as these, so that a demonstration decides all
-claims, too (about its stand-ins). Runs are those of one protocol: the honest one unless a claim is about the other.
+Claims are about MovieLens, MQ2008 and faces; a generated stand-in replaces a missing data set, so a demonstration
+decides all claims, about its stand-ins. Runs are those of one protocol, the honest one unless a claim is about the
+published one.
 """
 
 from dataclasses import dataclass
@@ -27,9 +28,9 @@ class Evidence:
 
     Attributes:
         study: the study's name in its runs.
-        runs, epochs: all runs, and what was measured in every epoch.
-        experiments, experiment_epochs: the same of the experiments.
-        predictions, weights: of the methods that were trained on pictures.
+        runs, epochs: all runs, and the measurements of every epoch.
+        experiments, experiment_epochs: the same for the experiments.
+        predictions, weights: the files of the methods that were trained on pictures.
         images: the pictures, with their ages.
     """
 
@@ -45,16 +46,17 @@ class Evidence:
     def cell(
         self, dataset: str, nsr: int | None = None, *, protocol: str = HONEST, selection: str = "", study: str = ""
     ) -> pl.LazyFrame:
-        """The rows of one data set (at one ratio) and protocol, trained models and controls; nothing is read yet.
+        """Scan the rows of one data set (at one ratio) and protocol, of trained models and controls.
 
         Args:
-            dataset: as claims call it: `movielens`, `mq2008-label1`, `aaf`.
+            dataset: its name in claims: `movielens`, `mq2008-label1`, `aaf`.
             nsr: sampled negatives per relevant item; None for judged lists and pictures.
+            protocol: the protocol of the runs.
             selection: the part that picked the epoch (default: the protocol's).
-            study: another one than the study's own: `neural`, of the comparisons.
+            study: a study other than the evidence's own, such as `neural` for the comparisons.
 
         Raises:
-            MissingEvidence: no such rows.
+            MissingEvidence: there are no such rows.
         """
         chosen = (
             (pl.col("study") == (study or self.study))
@@ -65,7 +67,9 @@ class Evidence:
         rows = self._scan(self.runs, "runs").filter(chosen)
         if rows.select(pl.len()).collect().item() == 0:
             ratio = "" if nsr is None else f" at NSR {nsr}"
-            raise MissingEvidence(f"no {protocol} runs on {dataset}{ratio}: protocols and datasets leave them out")
+            raise MissingEvidence(
+                f"no {protocol} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
+            )
         return rows
 
     def boundings(
@@ -78,24 +82,24 @@ class Evidence:
         protocol: str = HONEST,
         selection: str = "",
     ) -> PairedScores:
-        """Scores of all boundings of a loss, by topic, fold and seed: the systems are called by their bounding."""
+        """Return scores of all boundings of a loss, by topic, fold and seed; systems are named by their bounding."""
         rows = self.cell(dataset, nsr, protocol=protocol, selection=selection).filter(pl.col("loss") == loss)
         return scores_of_runs(_collected(rows, metric), metric, by=("bounding",))
 
     def controls(self, metric: str, dataset: str, nsr: int | None = None, *, protocol: str = HONEST) -> PairedScores:
-        """Scores of the models without training: random, popularity, oracle."""
+        """Return scores of the untrained models: random, popularity, oracle."""
         rows = self.cell(dataset, nsr, protocol=protocol).filter(pl.col("loss") == "none")
         return scores_of_runs(_collected(rows, metric), metric, by=("model",))
 
     def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
-        """What the study's own honest trainings measured in every epoch on a data set."""
+        """Scan the epochs of the study's own honest trainings on a data set."""
         chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
         return self._scan(self.epochs, "epochs").filter(chosen)
 
     def varied(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
-        """The rows of every variant of an experiment on a data set, by the variant's name (`f16`).
+        """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
-        The same models as the study trains stand in `cell`, under the study's own settings.
+        The same models under the study's own settings are in `cell`.
         """
         picked = {
             name: rows.filter(pl.col("selection") == SELECTIONS[HONEST])
@@ -106,7 +110,7 @@ class Evidence:
         return picked
 
     def varied_epochs(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
-        """What every variant of an experiment measured in every epoch, by the variant's name."""
+        """Scan the epochs of every variant of an experiment, by the variant's name."""
         return self._variants(self.experiment_epochs, experiment, dataset, nsr)
 
     def _variants(self, path: Path | None, experiment: str, dataset: str, nsr: int | None) -> dict[str, pl.LazyFrame]:
@@ -119,7 +123,7 @@ class Evidence:
         return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
 
     def ratios(self, dataset: str) -> list[int]:
-        """The negative sampling ratios of a data set of ratings that honest runs have."""
+        """Return the negative sampling ratios of the honest runs on a data set of ratings."""
         rows = self._scan(self.runs, "runs").filter(
             pl.col("dataset") == self._named(dataset), pl.col("protocol") == HONEST, pl.col("study") == self.study
         )
@@ -131,7 +135,7 @@ class Evidence:
         return found
 
     def _named(self, dataset: str) -> str:
-        """The data set, or its stand-in."""
+        """Return the name of the data set, or of its stand-in."""
         for name in (dataset, f"{SYNTHETIC}{dataset}"):
             if name in self._data_sets:
                 return name
@@ -147,7 +151,7 @@ class Evidence:
     @staticmethod
     def _scan(path: Path | None, what: str) -> pl.LazyFrame:
         if path is None:
-            raise MissingEvidence(f"no {what}: none were asked for")
+            raise MissingEvidence(f"no {what}: no file of them was given")
         return scan_runs(path)
 
 

@@ -1,4 +1,4 @@
-"""Claims about random orders: what they are expected to score, and how that changes with a list's size and ratio."""
+"""Claims about random orders: their expected score, and its change with a list's size and ratio."""
 
 from collections.abc import Iterable
 
@@ -30,21 +30,21 @@ MOST = 200
 """Relevant items of the longest list."""
 
 FALLS_FROM = 5
-"""Relevant items from which on the expected nDCG loss is said to fall."""
+"""Number of relevant items from which the expected nDCG loss falls, according to the thesis."""
 
 SHOWN = ("figure_3_2",)
 
 
 @decides("T05")
 def more_relevant_items_are_easier(evidence: Evidence) -> Verdict:
-    """How the worst and the expected loss change from P to P + 1 relevant items at a fixed ratio."""
+    """Decide by the changes of the worst and the expected loss from P to P + 1 relevant items at a fixed ratio."""
     steps = {metric: np.concatenate([_worst_steps(metric), *_steps(metric)]) for metric in METRICS}
     easier = {metric: int((change < -SAME).sum()) for metric, change in steps.items()}
     of = len(steps["AP"])
     last = max(_turning_points())
     return Verdict(
         holds(all(easier[metric] == len(steps[metric]) for metric in METRICS)),
-        f"With one more relevant item (and its share of others) the floor and the expectation of nDCG rise in "
+        f"With one more relevant item at the same ratio, the floor and the expectation of nDCG rise in "
         f"{easier['nDCG']} of {of} steps (the expectation from {last} relevant items on at all three ratios), those of "
         f"AP in {easier['AP']}; the expected nRBP loss falls in {easier['nRBP']} of {len(steps['nRBP'])}.",
         statistic="share of steps that get easier",
@@ -55,25 +55,25 @@ def more_relevant_items_are_easier(evidence: Evidence) -> Verdict:
 
 
 def _steps(metric: str, fewest: int = 1) -> list[Floats]:
-    """How the expected loss changes from P to P + 1 relevant items, by ratio."""
+    """Return the changes of the expected loss from P to P + 1 relevant items, by ratio."""
     return [np.diff(expected_loss(metric, *at_ratio(ratio, MOST, fewest))) for ratio in RATIOS]
 
 
 def _worst_steps(metric: str) -> Floats:
-    """The same of the floor's loss, of the metrics that have a floor of their own."""
+    """Return the same changes for the floor's loss, if the metric has a floor."""
     if metric == LOSS_ONLY:
         return np.empty(0)
     return np.concatenate([np.diff(as_loss(metric, smallest(metric, *at_ratio(ratio, MOST)))) for ratio in RATIOS])
 
 
 def _turning_points() -> list[int]:
-    """The number of relevant items from which on the expected nDCG loss falls, by ratio."""
+    """Return the number of relevant items from which the expected nDCG loss falls, by ratio."""
     return [int(np.flatnonzero(change >= -SAME).max(initial=-1)) + 2 for change in _steps("nDCG")]
 
 
 @decides("T08")
 def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
-    """The thesis' equations and the library's expectations against the mean over all orders of short lists."""
+    """Compare the thesis' equations and the library's expectations with the means over all orders of short lists."""
     n, p = np.array(LISTS).T
     means = {metric: [mean(metric, *pair) for pair in LISTS] for metric in METRICS}
     formulas: list[tuple[Iterable[Value], Iterable[Value]]] = [
@@ -86,9 +86,9 @@ def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
     printed = agree((equations.expected_ndcg_as_printed(*pair) for pair in LISTS), means["nDCG"])
     return Verdict(
         holds(right == cases),
-        f"The formulas give the mean over all orders in {right} of {cases} cases (the thesis' and ours, all lists of 2 "
-        f"to {SHORT} items; AP in exact fractions in {exact} of {len(LISTS)}); equation 3.8 only with P/N in place of "
-        f"P: as printed it is right for {printed} of {len(LISTS)} lists.",
+        f"The formulas give the mean over all orders in {right} of {cases} cases (those of the thesis and of the "
+        f"library, all lists of 2 to {SHORT} items; AP in exact fractions in {exact} of {len(LISTS)}); equation 3.8 "
+        f"needs P/N instead of P: as printed it is right for {printed} of {len(LISTS)} lists.",
         statistic="share of cases that agree",
         value=right / cases,
         n=cases,
@@ -98,7 +98,7 @@ def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
 
 @decides("T09")
 def the_expected_loss_grows_with_the_ratio(evidence: Evidence) -> Verdict:
-    """Expected losses of lists with equally many relevant items, from one ratio to the next."""
+    """Compare expected losses of lists with equally many relevant items, from one ratio to the next."""
     grows = np.concatenate([_steps_of_ratio(metric) for metric in METRICS]) > SAME
     return Verdict(
         holds(bool(grows.all())),
@@ -118,7 +118,7 @@ def _steps_of_ratio(metric: str) -> Floats:
 
 @decides("T10")
 def the_expected_ndcg_loss_falls_from_five_on(evidence: Evidence) -> Verdict:
-    """The sign of every step from five relevant items on, and where the loss turns."""
+    """Decide by the sign of every step from five relevant items on."""
     falls = np.concatenate(_steps("nDCG", FALLS_FROM)) < -SAME
     turns = ", ".join(map(str, _turning_points()))
     return Verdict(
@@ -134,7 +134,7 @@ def the_expected_ndcg_loss_falls_from_five_on(evidence: Evidence) -> Verdict:
 
 @decides("T11")
 def the_expected_ap_and_nrbp_losses_rise(evidence: Evidence) -> Verdict:
-    """The sign of every step, at all ratios."""
+    """Decide by the sign of every step, at all ratios."""
     rises = {metric: np.concatenate(_steps(metric)) > SAME for metric in ("AP", "nRBP")}
     every = np.concatenate(list(rises.values()))
     return Verdict(

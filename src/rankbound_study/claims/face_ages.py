@@ -1,4 +1,4 @@
-"""Claims about ages: how much of their variance regression explains, and which pairs of faces are ordered wrongly."""
+"""Claims about ages: the share of their variance that regression explains, and the pairs that are ordered wrongly."""
 
 import math
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ PRINTED_R_SQUARED = 0.28
 """The share of variance that the best age regression explains (Li and Wu section 5)."""
 
 WIDEST = 0.2
-"""An interval of R^2 that is wider than this says neither yes nor no."""
+"""Widest interval of R^2 that still decides the claim."""
 
 
 @decides("N13")
 def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
-    """The share of the test faces' variance that the best regression by validation explains, beside the printed one."""
+    """Compare the variance of age that the best regression by validation explains with the printed share."""
     methods = read_methods(evidence, PIXELS)
     found = explained(pairs_of(evidence, methods, methods.of(REGRESSION)))
     best = methods.best(sorted(found))
@@ -47,21 +47,21 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
 
 @decides("N14")
 def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Verdict:
-    """Whether accuracy rises with the years between two faces, of the best method by validation."""
+    """Decide by whether the accuracy of the best method by validation rises with the age difference."""
     methods = read_methods(evidence, PIXELS)
     best = methods.best([name for family in FAMILIES for name in methods.of(family)])
     trend = Trend.of(with_readings(pairs_of(evidence, methods, [best])))
     p_value = trend.slope.p_value()
     low, high = trend.slope.interval(1 - LEVEL)
-    told = ", ".join(
+    by_group = ", ".join(
         f"{share:.1%} of {count} at {_years(*gap)}"
         for gap, share, count in zip(GAPS, trend.accuracy, trend.counts, strict=True)
         if count
     )
     return Verdict(
         _verdict_of_slope(trend.slope.mean, p_value),
-        f"The share of rightly ordered pairs of {methods.title} changes by {trend.slope.mean:+.3f} from each group of "
-        f"age differences to the next ({low:+.3f} to {high:+.3f}): {best} orders {told} years rightly.",
+        f"The share of correctly ordered pairs of {methods.title} changes by {trend.slope.mean:+.3f} from each group "
+        f"of age differences to the next ({low:+.3f} to {high:+.3f}): {best} orders {by_group} years correctly.",
         statistic="change of pair accuracy with each wider group of age differences",
         value=trend.slope.mean,
         low=low,
@@ -77,8 +77,8 @@ class Trend:
     """Accuracy by groups of the years between two faces.
 
     Attributes:
-        slope: of the accuracy over the groups, numbered in order, by least squares; its error knows shared faces.
-        accuracy, counts: of each group; NaN and 0 where it has no pairs.
+        slope: the least-squares slope of the accuracy over the numbered groups; its error allows for shared faces.
+        accuracy, counts: the accuracy and number of pairs of each group; NaN and 0 where it has no pairs.
     """
 
     slope: Estimate
@@ -87,10 +87,10 @@ class Trend:
 
     @classmethod
     def of(cls, pairs: pl.DataFrame) -> "Trend":
-        """Of one method's pairs, seeds averaged.
+        """Compute the trend of one method's pairs, averaged over seeds.
 
         Raises:
-            MissingEvidence: all are of one group.
+            MissingEvidence: all pairs are in one group.
         """
         found = pairs.group_by("fold", "topic").agg(
             pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean()
@@ -101,7 +101,7 @@ class Trend:
         kept = np.any(within, axis=0)
         group: Floats = np.argmax(within, axis=0)[kept].astype(np.float64)
         if len(group) < 3 or np.ptp(group) == 0:
-            raise MissingEvidence("pairs of faces with different gaps in age")
+            raise MissingEvidence("no pairs of faces in several groups of age differences")
         faces: Integers = found.select("older", "younger").to_numpy().astype(np.int64)[kept]
         counts = tuple(int(mask.sum()) for mask in within)
         accuracy = tuple(
@@ -111,7 +111,7 @@ class Trend:
 
 
 def _slope(group: Floats, right: Floats, faces: Integers) -> Estimate:
-    """Least squares: the slope plus each pair's influence on it, so that their mean is the slope."""
+    """Estimate the least-squares slope from each pair's influence on it; the mean of these values is the slope."""
     centred = group - group.mean()
     squares = float((centred**2).sum())
     slope = float(centred @ right) / squares
@@ -121,13 +121,13 @@ def _slope(group: Floats, right: Floats, faces: Integers) -> Estimate:
 
 
 def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataFrame:
-    """The pairs of faces of a data set as these methods scored them.
+    """Read the pairs of faces of a data set as these methods scored them.
 
     Raises:
-        MissingEvidence: there are none, or no ages.
+        MissingEvidence: there are no pairs, or no ages.
     """
     if evidence.images is None:
-        raise MissingEvidence("no images file, which has the ages")
+        raise MissingEvidence("no images file, which holds the ages")
     files = [path for path in evidence.predictions if path.parts[-4] == methods.dataset and path.parts[-3] in names]
     if not files:
         raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")

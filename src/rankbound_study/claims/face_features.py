@@ -1,4 +1,4 @@
-"""Claims about what faces are ordered by: their pixels, or what VGG16 makes of them."""
+"""Claims about the features that faces are ordered by: their pixels, or the features of VGG16."""
 
 import polars as pl
 
@@ -27,14 +27,14 @@ from rankbound_study.results.neural_names import CONTROL, FAMILIES
 NOT_MUCH = 0.1
 """The claim's "not by much", in shares of pairs: the largest printed gain is 0.06."""
 
-NO_WEIGHTS = "The published weights of VGG16 cannot be had here, so that no method has run on its features"
+NO_WEIGHTS = "The published weights of VGG16 are not available here, so no method has run on its features"
 
 OF_FEATURES = " on features"
 
 
 @decides("N08")
 def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Verdict:
-    """Each method on VGG16's features against the same method on pixels, on the same pairs."""
+    """Compare each method on VGG16's features with the same method on pixels, on the same pairs."""
     try:
         features = read_methods(evidence, FEATURES)
     except MissingEvidence:
@@ -46,8 +46,8 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
     gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found)
     return Verdict(
         _verdict_of_improvements(found),
-        f"Of {len(found)} methods {better} order significantly more pairs of {features.title} rightly than by pixels, "
-        f"and {worse} fewer or as many, {over(found, 'pairs')}: {gained}.",
+        f"Of {len(found)} methods {better} order significantly more pairs of {features.title} correctly than by "
+        f"pixels, and {worse} fewer or as many, {over(found, 'pairs')}: {gained}.",
         statistic="pair accuracy, features minus pixels",
         shown_in=("table_neural_2", "table_neural_3"),
         **deciding(found),
@@ -56,19 +56,19 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
 
 @decides("N10")
 def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdict:
-    """In each family the best network against the best other model, both by validation."""
+    """Compare each family's best network with its best other model, both by validation."""
     pixels = read_methods(evidence, PIXELS, width=_width(evidence))
     of_pixels = _leads(pixels)
     verdict = verdict_of([one.side for one in of_pixels])
     sure = sum(one.side > 0 for one in of_pixels)
     told = (
-        f"By the pixels of {pixels.title} the best network of a family orders significantly more pairs rightly than "
+        f"By the pixels of {pixels.title} the best network of a family orders significantly more pairs correctly than "
         f"the best other model in {sure} of {len(of_pixels)} families, {over(of_pixels, 'pairs')}: {listed(of_pixels)}"
     )
     try:
         of_features = _leads(read_methods(evidence, FEATURES))
     except MissingEvidence:
-        told += "; by the features of VGG16 none could be trained, as its published weights cannot be had here"
+        told += "; by the features of VGG16 none could be trained, as its published weights are not available here"
     else:
         verdict = _with_features(verdict, of_features)
         told += f"; by features of VGG16 their leads are {listed(of_features)}"
@@ -97,7 +97,7 @@ def _improvements(pixels: Methods, features: Methods) -> list[Gap]:
 
 
 def _verdict_of_improvements(found: list[Gap]) -> str:
-    """Decide as any claim about every one, and by the limit: refuted above it, open where a gain may be above."""
+    """Decide over all gains and by the limit: refuted if a gain is above it, inconclusive if one may be."""
     verdict = verdict_of([one.side for one in found])
     if any(one.found.low > NOT_MUCH for one in found):
         return REFUTED
@@ -124,7 +124,7 @@ def _with_features(of_pixels: str, of_features: list[Gap]) -> str:
 
 
 def _width(evidence: Evidence) -> int | None:
-    """How many pixels a picture has, where the pictures are there."""
+    """Return the number of values of a picture; None without pictures."""
     if evidence.images is None:
         return None
     from rankbound_study.data.images import read_faces

@@ -1,4 +1,4 @@
-"""Claims about ordering faces by their pixels: families of methods, and convolution on faces in the middle or not."""
+"""Claims about ordering faces by their pixels: families of methods, and convolution on centred and moved faces."""
 
 from itertools import pairwise
 
@@ -32,12 +32,12 @@ SHOWN = ("table_neural_2",)
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)
 CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
 SHIFTED = "-shifted"
-"""Ends the names of methods that see moved pictures."""
+"""Suffix of methods that are trained on moved pictures."""
 
 
 @decides("N07")
 def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict:
-    """The best of each family by validation, neighbours in the claimed order on the same pairs."""
+    """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
     found = gaps(methods, list(pairwise(best)))
@@ -45,7 +45,7 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
     return Verdict(
         verdict_of([one.side for one in found]),
         f"The best ranker, regression and classifier by validation order these shares of the pairs of {methods.title} "
-        f"rightly: {means}; {listed(found)}, {over(found, 'pairs')}; at most {_ties(methods, best):.1%} of the pairs "
+        f"correctly: {means}; {listed(found)}, {over(found, 'pairs')}; at most {_ties(methods, best):.1%} of the pairs "
         "have equal scores, which count half.",
         statistic="pair accuracy, neighbours in the claimed order",
         shown_in=SHOWN,
@@ -55,12 +55,12 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
 
 @decides("N09")
 def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
-    """A convolutional ranker against one of connected layers, on the same pairs."""
+    """Compare a convolutional ranker with a fully connected one, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
     found = gaps(methods, [(CONVOLUTION, CONNECTED)])
     return Verdict(
         verdict_of([found[0].side]),
-        f"On {methods.title} the pair accuracy of {found[0]}, p = {found[0].found.p_adjusted:.4f}, "
+        f"On {methods.title} the difference in pair accuracy is {found[0]}, p = {found[0].found.p_adjusted:.4f}, "
         f"{over(found, 'pairs')}.",
         statistic=f"pair accuracy, {CONVOLUTION} minus {CONNECTED}",
         shown_in=SHOWN,
@@ -70,7 +70,7 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
 
 @decides("N12")
 def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
-    """The lead of convolution on moved faces, and how much larger it is than on centred ones."""
+    """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces."""
     moved = read_methods(evidence, PIXELS, shifted=True)
     lead = Gap(
         f"{CONVOLUTION}{SHIFTED}",
@@ -89,16 +89,16 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
     ]
     return Verdict(
         verdict_of([one.side for one in found]),
-        f"With every face moved at random by up to a fifth of its side {' and '.join(changes)} of the pairs of "
-        f"{moved.title} rightly; {found[0]}, and this lead differs by {_differs(found[1])} from that with faces in the "
-        f"middle (p = {found[0].found.p_adjusted:.4f} and {found[1].found.p_adjusted:.4f}, {over([lead], 'pairs')}).",
+        f"With every face moved at random by up to a fifth of its side, {' and '.join(changes)} of the pairs of "
+        f"{moved.title} correctly; {found[0]}, and this lead differs by {_differs(found[1])} from that on centred "
+        f"faces (p = {found[0].found.p_adjusted:.4f} and {found[1].found.p_adjusted:.4f}, {over([lead], 'pairs')}).",
         statistic=f"pair accuracy on moved faces, {CONVOLUTION} minus {CONNECTED}, or its change",
         **deciding(found),
     )
 
 
 def _growth(moved: Methods, centred: Methods) -> Gap:
-    """The lead on moved faces minus the lead on centred ones, pair by pair."""
+    """Compare the lead on moved faces with the lead on centred ones, pair by pair."""
     frame = pl.concat([moved.frame, centred.frame], how="diagonal").filter(pl.col("loss") != "none")
     scores = scores_of_runs(frame, moved.metric, by=("model",), members=names_pairs(frame))
     column = {name: place for place, name in enumerate(scores.systems)}
@@ -116,7 +116,7 @@ def _differs(gap: Gap) -> str:
 
 
 def _ties(methods: Methods, names: list[str]) -> float:
-    """The largest share of pairs that one of these methods gives equal scores."""
+    """Return the largest share of pairs to which one of these methods gives equal scores."""
     half = (pl.col(methods.metric) == 0.5).mean()
     shares = methods.frame.filter(pl.col("model").is_in(names)).group_by("model").agg(half.alias("ties"))
     return float(shares["ties"].to_numpy().max())

@@ -1,4 +1,4 @@
-"""Claims about the worst orders of lists: what they score, and the formulas of the extremes."""
+"""Claims about the worst orders of lists: their scores, and the formulas of the extremes."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import Verdict, holds
 
 SIZES = (25, 50, 100, 200)
-"""Of the lists in figure 1.1."""
+"""Sizes of the lists in figure 1.1."""
 
 TENTHS = range(1, 10)
 """Shares of relevant items, in tenths."""
@@ -33,16 +33,16 @@ ABOVE_ZERO = ("nDCG", "AP")
 
 @decides("T01")
 def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
-    """The floor of every list, over all orders of the short ones, and how it changes with one more relevant item."""
+    """Decide by the floor of every list and its change with one more relevant item; short lists by all their orders."""
     floors = [_floors(metric, n) for metric in ABOVE_ZERO for n in (*range(2, SHORT + 1), *SIZES)]
     every = np.concatenate(floors)
     rises = np.concatenate([np.diff(of_size) for of_size in floors]) > SAME
     above = int((every > SAME).sum())
     return Verdict(
         holds(above == len(every) and bool(rises.all())),
-        f"The worst order scores above zero in {above} of {len(every)} cases (nDCG and AP of lists of 2 to {SHORT} and "
-        f"25 to 200 items; the lowest has {every.min():.4f}), and one more relevant item raises it in {rises.sum()} of "
-        f"{len(rises)} steps.",
+        f"The worst order scores above zero in {above} of {len(every)} cases (nDCG and AP, lists of 2 to {SHORT} and "
+        f"25 to 200 items; the lowest score is {every.min():.4f}), and one more relevant item raises it in "
+        f"{rises.sum()} of {len(rises)} steps.",
         statistic="lowest score of a worst order",
         value=float(every.min()),
         n=len(every),
@@ -51,19 +51,20 @@ def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
 
 
 def _floors(metric: str, n: int) -> Floats:
-    """The smallest value of lists of `n` items with 1, 2, ... n relevant ones."""
+    """Return the smallest values of lists of `n` items with 1, 2, ... n relevant ones."""
     return smallest(metric, np.full(n, n), np.arange(1, n + 1))
 
 
 @decides("T02")
 def the_floor_of_ndcg_depends_on_the_size_more(evidence: Evidence) -> Verdict:
-    """How far apart the floors of lists of one share of relevant items lie, from 25 to 200 items."""
+    """Decide by the range of the floors from 25 to 200 items, at equal shares of relevant items."""
     ndcg, ap = (np.array([_range_of_floors(metric, share) for share in TENTHS]) for metric in ABOVE_ZERO)
     more = int((ndcg > ap + SAME).sum())
     return Verdict(
         holds(more == len(TENTHS)),
-        f"From 25 to 200 items the floor of nDCG moves more than that of AP at {more} of {len(TENTHS)} shares of "
-        f"relevant items: by {ndcg.min():.3f} to {ndcg.max():.3f}, AP's by {ap.min():.3f} to {ap.max():.3f}.",
+        f"From 25 to 200 items the floor of nDCG changes more than that of AP at {more} of {len(TENTHS)} shares of "
+        f"relevant items: by {ndcg.min():.3f} to {ndcg.max():.3f}, compared with {ap.min():.3f} to {ap.max():.3f} for "
+        "AP.",
         statistic="smallest range of floors, nDCG minus AP",
         value=float((ndcg - ap).min()),
         n=len(TENTHS),
@@ -72,19 +73,19 @@ def the_floor_of_ndcg_depends_on_the_size_more(evidence: Evidence) -> Verdict:
 
 
 def _range_of_floors(metric: str, tenths: int) -> float:
-    """Over the sizes that can have exactly this share of relevant items."""
+    """Return the range over the sizes that can have exactly this share of relevant items."""
     sizes = np.array([size for size in SIZES if size * tenths % 10 == 0])
     return float(np.ptp(smallest(metric, sizes, sizes * tenths // 10)))
 
 
 @decides("T03")
 def low_lists_that_outscore_higher_ones(evidence: Evidence) -> Verdict:
-    """nDCG of a list with its only relevant item second, and of one with all five at the bottom."""
+    """Compare nDCG of a list with its only relevant item second and of a list with all five at the bottom."""
     second, bottom = values_of_library(rb.metric("nDCG"), [(0, 1), (0, 1, 1, 1, 1, 1)]).tolist()
     return Verdict(
         holds(bottom > second),
-        f"nDCG is {second:.2f} for the relevant item in second place of two, and {bottom:.2f} for five relevant items "
-        "behind the only other one.",
+        f"nDCG is {second:.2f} for two items with the only relevant one second, and {bottom:.2f} for five relevant "
+        "items below the only non-relevant one.",
         statistic="nDCG, bottom minus second",
         value=bottom - second,
         n=2,
@@ -94,7 +95,7 @@ def low_lists_that_outscore_higher_ones(evidence: Evidence) -> Verdict:
 
 @decides("T04")
 def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
-    """The thesis' equations and the library's extremes against all orders of short lists."""
+    """Compare the thesis' equations and the library's extremes with all orders of short lists."""
     n, p = np.array(LISTS).T
     low = {metric: [min(values(metric, *pair)) for pair in LISTS] for metric in METRICS}
     high = {metric: [max(values(metric, *pair)) for pair in LISTS] for metric in METRICS}
@@ -113,9 +114,9 @@ def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
     undivided = agree((equations.worst_dcg(*pair) for pair in LISTS), low["nDCG"])
     return Verdict(
         holds(right == cases),
-        f"The formulas give the smallest and the largest value over all orders in {right} of {cases} cases (the "
-        f"thesis' and ours, all lists of 2 to {SHORT} items, three metrics); equation 3.2 only when divided by the "
-        f"ideal DCG: as printed it is right for {undivided} of {len(LISTS)} lists.",
+        f"The formulas give the smallest and the largest value over all orders in {right} of {cases} cases "
+        f"(those of the thesis and of the library, all lists of 2 to {SHORT} items, three metrics); equation 3.2 needs "
+        f"a division by the ideal DCG: as printed it is right for {undivided} of {len(LISTS)} lists.",
         statistic="share of cases that agree",
         value=right / cases,
         n=cases,

@@ -12,10 +12,10 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import Verdict, holds
 
 MOST_OF_TWO = 8
-"""Items of the longest lists of two ratings."""
+"""Number of items of the longest lists of two ratings."""
 
 MOST_RATED, RATINGS = 6, (2, 3, 4)
-"""Items of the longest lists of more ratings, and how many ratings there are."""
+"""Number of items of the longest lists of more ratings, and the numbers of ratings."""
 
 TIED_LISTS, MOST_TIED = 200, 6
 
@@ -25,7 +25,7 @@ TWO_RATINGS = [(n, m) for n in range(2, MOST_OF_TWO + 1) for m in range(1, n)]
 
 @decides("L01")
 def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
-    """The fewest exchanges to every order, if each has to cost at least 1, by breadth-first search."""
+    """Find the fewest exchanges to every order, each of which costs at least 1, by breadth-first search."""
     orders = reached = 0
     for n, m in TWO_RATINGS:
         fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
@@ -44,7 +44,7 @@ def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
 
 
 def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
-    """By the orders that can be reached."""
+    """Return the fewest exchanges by reachable order."""
     fewest, front = {ideal: 0}, [ideal]
     while front:
         found = {after: fewest[before] + 1 for before in front for after in _exchanges(before) if after not in fewest}
@@ -54,7 +54,7 @@ def _fewest_exchanges(ideal: Order) -> dict[Order, int]:
 
 
 def _exchanges(order: Order) -> list[Order]:
-    """The orders that exchanging two items gives, if the linear DCG falls by at least 1."""
+    """Return the orders after exchanging two items that lower the linear DCG by at least 1."""
     found = []
     for i in range(len(order)):
         for j in range(i + 1, len(order)):
@@ -66,7 +66,7 @@ def _exchanges(order: Order) -> list[Order]:
 
 @decides("L02")
 def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
-    """DCG errors, weighted wrong pairs and sums of two-rating errors of all short lists, and of random tied ones."""
+    """Compare DCG errors, weighted wrong pairs and sums of two-rating errors, for all short and random tied lists."""
     orders = [order for of in RATINGS for n in range(1, MOST_RATED + 1) for order in product(range(of), repeat=n)]
     errors = [_dcg_error(order) for order in orders]
     pairs = agree(map(wrong_pairs, orders), errors)
@@ -76,9 +76,10 @@ def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
     strict, halved = _of_tied_lists()
     return Verdict(
         holds(pairs == sums == library == len(orders)),
-        f"Of {len(orders):,} lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores the DCG error is "
-        f"the weighted count of wrong pairs in {pairs:,}, and a sum of two-rating errors in {sums:,}; of {TIED_LISTS} "
-        f"with ties only {strict} are right, and {halved} once half of each tied pair is added.",
+        f"For lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores, the DCG error is the weighted "
+        f"count of wrong pairs in {pairs:,} of {len(orders):,}, and a sum of two-rating errors in {sums:,}; of "
+        f"{TIED_LISTS} lists with ties, the count is right for only {strict}, and for {halved} once half of each tied "
+        "pair is added.",
         statistic="share of lists",
         value=min(pairs, sums, library) / len(orders),
         n=len(orders),
@@ -95,7 +96,7 @@ def _two_ratings(order: Order, threshold: int) -> Order:
 
 
 def _of_tied_lists() -> tuple[int, int]:
-    """Lists with tied scores whose mean DCG error, over all ways to break ties, is R(f); and with half the ties."""
+    """Count the tied lists whose mean DCG error over all tie-breaks is R(f), without and with half of the ties."""
     random = np.random.default_rng(0)
     strict = halved = 0
     for _ in range(TIED_LISTS):
@@ -113,7 +114,7 @@ def _of_tied_lists() -> tuple[int, int]:
 
 
 def _mean_error(scores: list[int], ratings: list[int]) -> float:
-    """Over all orders of the items in which no lower score stands above a higher one."""
+    """Return the mean error over all orders of the items that agree with the scores."""
     errors = [
         _dcg_error(tuple(ratings[item] for item in items))
         for items in permutations(range(len(scores)))
@@ -124,7 +125,7 @@ def _mean_error(scores: list[int], ratings: list[int]) -> float:
 
 @decides("L03")
 def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
-    """The formula and the library's largest value against all orders."""
+    """Compare the formula and the library's largest value with all orders."""
     largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
     formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
     n, m = np.array(TWO_RATINGS).T

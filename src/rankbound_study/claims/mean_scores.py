@@ -1,4 +1,4 @@
-"""Claims about mean scores: do bounded losses do as well as unbounded ones, or better (Table 5.1)?"""
+"""Claims about mean scores of bounded and unbounded losses (Table 5.1)."""
 
 from scipy import stats
 
@@ -19,7 +19,7 @@ TABLE = ("table_5_1",)
 
 @decides("T23")
 def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
-    """Most cells lose no more than the noise between seeds."""
+    """Decide by whether most cells lose no more than the noise margin."""
     found = contrasts(evidence, cells(evidence))
     if missing := no_noise(found.values()):
         return Verdict(INCONCLUSIVE, missing, n=len(found), shown_in=TABLE)
@@ -29,8 +29,8 @@ def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
     lowest = min(found, key=lambda cell: found[cell].mean)
     return Verdict(
         by_interval(interval.low, interval.high, HALF),
-        f"{len(as_well)} of {len(found)} bounded losses score no lower than the unbounded one by more than two "
-        f"trainings of one loss may differ, {len(worse)} score lower by more than that; the lowest is {lowest} "
+        f"{len(as_well)} of {len(found)} bounded losses are no worse than the unbounded one within the noise margin "
+        f"between trainings, and {len(worse)} are worse by more than it; the lowest is {lowest} "
         f"({signed(found[lowest].mean)}).",
         statistic="share of cells that are no lower",
         value=len(as_well) / len(found),
@@ -43,7 +43,7 @@ def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
 
 @decides("T26")
 def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict:
-    """More than a hundredth below the unbounded loss at every ratio, and within the noise on MQ2008."""
+    """Decide by whether it scores more than 0.01 below the unbounded loss at every ratio, but not on MQ2008."""
     found = contrasts(evidence, cells(evidence, ["nDCG"], ["distribution"]))
     there = [one for cell, one in found.items() if cell.column.dataset == MOVIELENS]
     elsewhere = next(one for cell, one in found.items() if cell.column.dataset == MQ2008)
@@ -53,8 +53,8 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict
     differences = "; ".join(f"{cell.column}: {signed(one.mean)}" for cell, one in found.items())
     return Verdict(
         verdict,
-        f"Distribution bounding changes mean nDCG by {differences}; two trainings on MQ2008 may differ by "
-        f"{elsewhere.margin:.4f}, and strongly means more than {COLLAPSE}.",
+        f"Distribution bounding changes mean nDCG by {differences}; the noise margin on MQ2008 is "
+        f"{elsewhere.margin:.4f}, and a strong drop is one of more than {COLLAPSE}.",
         statistic="mean nDCG, bounded minus unbounded, least change on MovieLens",
         value=worst.mean,
         low=low,
@@ -66,7 +66,7 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict
 
 @decides("T28")
 def bounding_brings_ndcg_no_gain(evidence: Evidence) -> Verdict:
-    """No bounding scores above the unbounded loss: in nDCG, and in nDCG of the first 1 to 10."""
+    """Decide by whether no bounding scores above the unbounded loss, in nDCG and in nDCG@1 to nDCG@10."""
     found = contrasts(evidence, cells(evidence, ["nDCG"], metrics=("nDCG", *CUT_OFFS)))
     family = Family.of(found)
     _, best = family.extremes
@@ -91,7 +91,7 @@ def bounding_brings_ndcg_no_gain(evidence: Evidence) -> Verdict:
 
 @decides("T45")
 def bounding_raises_nrbp(evidence: Evidence) -> Verdict:
-    """Every bounding of nRBP scores above the unbounded loss, on all data."""
+    """Decide by whether every bounding of nRBP scores above the unbounded loss, on all data."""
     family = Family.of(contrasts(evidence, cells(evidence, ["nRBP"])))
     least, most = family.extremes
     low, high = family.contrasts[least].interval
@@ -99,8 +99,8 @@ def bounding_raises_nrbp(evidence: Evidence) -> Verdict:
     return Verdict(
         family.all_higher(),
         f"The mean rises in {numbered(sum(mean > 0 for mean in family.means), len(family.means))} cells, significantly "
-        f"in {len(family.higher)}, falls significantly in {len(family.lower)} and is alike within the noise of "
-        f"trainings in {len(family.alike)}{f' ({span(against)})' if against else ''}; differences lie between "
+        f"in {len(family.higher)}, falls significantly in {len(family.lower)} and is alike within the noise "
+        f"margin in {len(family.alike)}{f' ({span(against)})' if against else ''}; differences lie between "
         f"{signed(family.contrasts[least].mean)} ({least}) and {signed(family.contrasts[most].mean)} ({most}).",
         statistic="mean nRBP(p=0.95), bounded minus unbounded, smallest difference",
         value=family.contrasts[least].mean,
@@ -114,7 +114,7 @@ def bounding_raises_nrbp(evidence: Evidence) -> Verdict:
 
 @decides("T46")
 def bounding_raises_most_means(evidence: Evidence) -> Verdict:
-    """More than half of the 48 cells lie above the unbounded loss."""
+    """Decide by whether more than half of the 48 cells score above the unbounded loss."""
     every = cells(evidence)
     pairs = {cell: pair(evidence, cell) for cell in every}
     family = Family.of(contrasts(evidence, every))
@@ -122,7 +122,7 @@ def bounding_raises_most_means(evidence: Evidence) -> Verdict:
     return Verdict(
         by_interval(everywhere.low, everywhere.high, HALF),
         f"The mean rises in {everywhere}; it rises significantly in {len(family.higher)} and falls significantly in "
-        f"{len(family.lower)}; without nRBP it rises in {without_nrbp}, which would be "
+        f"{len(family.lower)}; without nRBP it rises in {without_nrbp}, for which the verdict would be "
         f"{by_interval(without_nrbp.low, without_nrbp.high, HALF)}.",
         statistic="share of cells whose mean rises",
         value=everywhere.value,

@@ -1,4 +1,4 @@
-"""The methods of the second study side by side: their scores on the same lists, and tests between them."""
+"""The methods of the neural-ranking study: their scores on the same lists, and tests between them."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from rankbound_study.results.number_texts import signed
 from rankbound_study.results.validation import best_of, scores_of_methods
 
 QUERIES, PIXELS, FEATURES = "mq2008-label1", "aaf", "aaf-vgg16"
-"""The data sets that the second study's claims can be decided on."""
+"""The data sets on which claims of the neural-ranking study can be decided."""
 
 METRICS = {QUERIES: "nDCG@10", PIXELS: "PairAccuracy", FEATURES: "PairAccuracy"}
 
@@ -34,16 +34,16 @@ RANK, REGRESSION, CLASSIFICATION = FAMILIES
 
 @dataclass(frozen=True)
 class Methods:
-    """Methods on one data set, by name; random order and the oracle are among them.
+    """Methods on one data set, by name, with random order and the oracle.
 
     Attributes:
-        dataset: as the runs call it.
-        metric: what they are compared by.
-        frame: their rows: the key, and the metric.
-        families: the family of each.
-        networks: those that are networks.
-        trained_as: what the files call each.
-        epochs: the file that tells their validation scores.
+        dataset: its name in the runs.
+        metric: the metric that compares them.
+        frame: their rows, with the key and the metric.
+        families: the family of each method.
+        networks: the methods that are networks.
+        trained_as: the name of each method in the files.
+        epochs: the file with their validation scores.
     """
 
     dataset: str
@@ -56,24 +56,24 @@ class Methods:
 
     @property
     def title(self) -> str:
-        """The data set as a reader calls it."""
+        """The data set's title."""
         return data_set_title(self.dataset)
 
     @cached_property
     def scores(self) -> PairedScores:
-        """The systems are called by their method; pairs of faces know which of them share a face."""
+        """The scores of all methods; those of pairs of faces record which pairs share a face."""
         return scores_of_runs(self.frame, self.metric, by=("model",), members=names_pairs(self.frame))
 
     @cached_property
     def validation(self) -> Mapping[str, float]:
         """The validation score of every method."""
         if self.epochs is None:
-            raise MissingEvidence("no epochs, whose validation scores tell the best of several methods")
+            raise MissingEvidence("no epochs, whose validation scores pick the best of several methods")
         scores = scores_of_methods(self.epochs, self.dataset, self.metric)
         return {name: scores[trained] for name, trained in self.trained_as.items() if trained in scores}
 
     def of(self, family: str, *, network: bool | None = None) -> list[str]:
-        """The methods of a family; of these the networks, or the others. None with the printed settings."""
+        """Return the methods of a family, or its networks or other models alone, without those as printed."""
         return [
             name
             for name, own in sorted(self.families.items())
@@ -81,28 +81,28 @@ class Methods:
         ]
 
     def best(self, names: Sequence[str]) -> str:
-        """The best by the validation part."""
+        """Return the best method by validation."""
         best = best_of(names, self.validation)
         if best is None:
             raise MissingEvidence(f"no validation scores of {', '.join(names) or 'any method'} on {self.title}")
         return best
 
     def mean(self, name: str) -> float:
-        """The mean score of a method."""
+        """Return the mean score of a method."""
         self.needs(name)
         return float(np.nanmean(self.scores.matrix[:, list(self.scores.systems).index(name)]))
 
     def compare(self, name: str, other: str, margin: float = MARGIN) -> Comparison:
-        """One method minus another on the same lists."""
+        """Compare one method with another on the same lists."""
         self.needs(name, other)
         return compare(self.scores.pair(name, other), Settings(margin=margin))
 
     def has(self, *names: str) -> bool:
-        """Whether all of them ran."""
+        """Check that all of them ran."""
         return set(names) <= set(self.families)
 
     def needs(self, *names: str) -> None:
-        """MissingEvidence unless all of them ran."""
+        """Raise MissingEvidence unless all of them ran."""
         missing = [name for name in names if name not in self.families]
         if missing:
             raise MissingEvidence(f"no runs of {', '.join(missing)} on {self.title}: see comparisons in config.yaml")
@@ -113,8 +113,8 @@ class Gap:
     """One method minus another, in the claimed order.
 
     Attributes:
-        found: the comparison, with the p-value of its family of tests.
-        p_alike: of the two being alike within the margin, likewise.
+        found: the comparison, with its p-value adjusted over the family of tests.
+        p_alike: the adjusted p-value of the two being alike within the margin.
     """
 
     name: str
@@ -135,44 +135,44 @@ class Gap:
 
 
 def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, shifted: bool = False) -> Methods:
-    """The methods that see all features of a data set as they are, or (`shifted`) those that see moved pictures.
+    """Read the methods that see all features of a data set unchanged, or (`shifted`) those that see moved pictures.
 
-    With `width`, the number of all features, those are among them that were asked to see so many, by their plain name.
+    With `width`, the number of all features, include the methods that were configured with this number, by plain name.
 
     Raises:
-        MissingEvidence: there are none.
+        MissingEvidence: there are no such methods.
     """
     metric = METRICS.get(dataset, METRICS[QUERIES])
     rows = evidence.cell(dataset, study=STUDY)
     names = rows.collect_schema().names()
     frame = rows.select("dataset", "options", *(name for name in KEY[2:] if name in names), metric).collect()
-    told = {text: json.loads(text) for text in frame["options"].unique()}
-    kept = [text for text, options in told.items() if _is_asked_for(options, width, shifted)]
+    options_of = {text: json.loads(text) for text in frame["options"].unique()}
+    kept = [text for text, options in options_of.items() if _is_asked_for(options, width, shifted)]
     control = pl.col("loss") == "none"
     frame = frame.filter(pl.col("options").is_in(kept) | control)
     plain = pl.col("model").str.replace(f"{OF_FEATURES}\\d+$", "")
-    # A method with and without the number of all features is one, trained twice.
+    # A method with and without the number of all features is one method, trained twice.
     frame = frame.filter((pl.col("model") == plain) | ~plain.is_in(frame["model"].unique().to_list()))
     frame = frame.with_columns(plain.alias("model"), pl.col("model").alias("trained"))
     facts = frame.select("model", "options", "loss").unique(["model"], keep="first", maintain_order=True).rows()
     trained_as = dict(frame.select("model", "trained").unique().sort("model").rows())
-    families = {model: CONTROL if loss == "none" else _family(told[text]) for model, text, loss in facts}
+    families = {model: CONTROL if loss == "none" else _family(options_of[text]) for model, text, loss in facts}
     if set(families.values()) <= {CONTROL}:
         seen = "moved pictures of " if shifted else ""
         raise MissingEvidence(f"no methods on {seen}{data_set_title(dataset)}: see comparisons in config.yaml")
-    networks = frozenset(model for model, text, _ in facts if told[text].get("model") in NETWORKS)
+    networks = frozenset(model for model, text, _ in facts if options_of[text].get("model") in NETWORKS)
     return Methods(
         frame["dataset"][0], metric, frame.drop("options", "trained"), families, networks, trained_as, evidence.epochs
     )
 
 
 def gaps(methods: Methods, pairs: Sequence[tuple[str, str]], margin: float = MARGIN) -> list[Gap]:
-    """The comparisons of a claim, each in the claimed order, as one family of tests (Holm)."""
+    """Compare pairs of methods, each in the claimed order, as one family of tests (Holm)."""
     return adjusted([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
 
 
 def adjusted(found: Sequence[Gap]) -> list[Gap]:
-    """With p-values corrected over all of them."""
+    """Correct the p-values over all gaps."""
     corrected = adjust([one.found for one in found])
     p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
     return [
@@ -182,14 +182,14 @@ def adjusted(found: Sequence[Gap]) -> list[Gap]:
 
 
 def verdict_of(sides: Sequence[int]) -> str:
-    """Confirmed if every difference is significant as claimed; refuted if one is significant otherwise, or none."""
+    """Return the verdict: confirmed if all differences are significant as claimed, refuted if one speaks against it."""
     if not sides or any(side < 0 for side in sides):
         return REFUTED if sides else INCONCLUSIVE
     return CONFIRMED if all(side > 0 for side in sides) else INCONCLUSIVE
 
 
 def deciding(found: Sequence[Gap]) -> dict[str, Any]:
-    """What the verdict's columns tell: of the difference that speaks least for the claim."""
+    """Return the verdict's columns for the difference that supports the claim least."""
     least = min(found, key=lambda one: (one.side, one.found.difference))
     comparison = least.found
     return {
@@ -202,19 +202,19 @@ def deciding(found: Sequence[Gap]) -> dict[str, Any]:
 
 
 def over(found: Sequence[Gap], unit: str) -> str:
-    """What differences rest on: `over 2400 pairs, of one training each`."""
+    """Describe the sample: `over 2400 pairs, of one training each`."""
     seeds = max(one.found.trainings.n_seeds for one in found)
     return f"over {found[0].found.n_units} {unit}, of {'one training' if seeds < 2 else f'{seeds} trainings'} each"
 
 
 def listed(found: Sequence[Any]) -> str:
-    """Texts of several things as one: `one, two and three`."""
+    """Join several texts: `one, two and three`."""
     *most, last = [str(one) for one in found]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def difference_text(comparison: Comparison) -> str:
-    """A difference with its interval: `+0.0242 (+0.0040 to +0.0444)`."""
+    """Format a difference with its interval: `+0.0242 (+0.0040 to +0.0444)`."""
     return f"{signed(comparison.difference)} ({signed(comparison.low)} to {signed(comparison.high)})"
 
 

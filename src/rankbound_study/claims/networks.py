@@ -1,4 +1,4 @@
-"""Claims about networks, on web queries and faces alike: two kinds of pairwise ones, and what many features change."""
+"""Claims about networks on web queries and faces: two pairwise networks, and the effect of many features."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,20 +23,21 @@ from rankbound_study.results.number_texts import signed
 DIRECT, RANKNET = "DirectRanker", "RankNet"
 
 AGAINST_FIRST = (REFUTED, INCONCLUSIVE, CONFIRMED)
-"""Verdicts by how much they speak against a claim."""
+"""Verdicts, from the one against a claim to the one for it."""
 
 
 @decides("N03")
 def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
-    """Whether they differ by less than a margin, on web queries and on faces."""
+    """Decide by whether they differ by less than a margin, on web queries and on faces."""
     found = [(methods, methods.compare(DIRECT, RANKNET)) for methods in _that_ran(evidence, DIRECT, RANKNET)]
     if not found:
         raise MissingEvidence(f"no runs of both {DIRECT} and {RANKNET}: see comparisons in config.yaml")
-    told = [f"{difference_text(one)} in {_measure(methods, one)} of {methods.title}" for methods, one in found]
+    differences = [f"{difference_text(one)} in {_measure(methods, one)} of {methods.title}" for methods, one in found]
     widest = max((one for _, one in found), key=lambda one: abs(one.difference))
     return Verdict(
         _verdict_of_likeness([one for _, one in found]),
-        f"{DIRECT} minus {RANKNET} is {listed(told)}, and alike means a difference below {MARGIN} at 90 % confidence.",
+        f"{DIRECT} minus {RANKNET} is {listed(differences)}, where a difference below {MARGIN} at 90 % confidence "
+        "counts as alike.",
         statistic=f"mean score, {DIRECT} minus {RANKNET}, the larger",
         value=widest.difference,
         low=widest.low,
@@ -56,7 +57,7 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
     least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[-1], one.trend["difference"]))
     return Verdict(
         together(*(one.verdict for one in found)),
-        f"With ten times the features the lead of the best network over the best linear model or trees changes by "
+        f"With ten times the features, the lead of the best network over the best linear or tree model changes by "
         f"{listed([_trend_text(one) for one in found])}.",
         statistic="change of the network's lead with ten times the features",
         value=least.trend["difference"],
@@ -70,13 +71,13 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
 
 @dataclass(frozen=True)
 class LeadTrend:
-    """The gaps of one family on one data set, and how they change.
+    """The gaps of one family on one data set, and their trend.
 
     Attributes:
         rows: a gap for each number of features, ascending.
         trend: the change of the gap with ten times the features.
         adjusted: p-values of the gaps, then of the trend, by Holm over all of them.
-        signs: of the same: 1 or -1 where a difference is significant, else 0.
+        signs: 1 or -1 for each of these that is significant, else 0.
     """
 
     dataset: str
@@ -87,7 +88,7 @@ class LeadTrend:
 
     @property
     def verdict(self) -> str:
-        """Confirmed if the network wins with the most features, not with the fewest, and its lead grows between them.
+        """Confirmed if the network wins with the most features but not with the fewest, and its lead grows.
 
         Refuted if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
         """
@@ -98,7 +99,7 @@ class LeadTrend:
 
 
 def trends(results: FeatureResults) -> Iterator[LeadTrend]:
-    """One of each data set and family with gaps at several numbers of features."""
+    """Yield the trend of each data set and family with gaps at several numbers of features."""
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
@@ -114,7 +115,7 @@ def _sign(row: dict[str, Any], p_value: float) -> int:
 
 
 def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
-    """The data sets on which all these methods ran."""
+    """Yield the methods of the data sets on which all these methods ran."""
     for dataset in (QUERIES, PIXELS):
         try:
             methods = read_methods(evidence, dataset)
@@ -125,7 +126,7 @@ def _that_ran(evidence: Evidence, *names: str) -> Iterator[Methods]:
 
 
 def _verdict_of_likeness(found: list[Comparison]) -> str:
-    """Confirmed if alike everywhere; refuted if the difference is significantly beyond the margin anywhere."""
+    """Return confirmed if alike everywhere, refuted if a difference is significantly beyond the margin anywhere."""
     tests = [one.margin for one in found]
     if any(test is not None and (test.low > test.margin or test.high < -test.margin) for test in tests):
         return REFUTED
@@ -133,7 +134,7 @@ def _verdict_of_likeness(found: list[Comparison]) -> str:
 
 
 def _is_alike(comparison: Comparison) -> bool:
-    """Systems that score the same everywhere need no test."""
+    """Check for a difference within the margin; equal scores everywhere need no test."""
     if comparison.margin is not None:
         return comparison.margin.verdict == "alike"
     return comparison.n_units > 1 and comparison.low == comparison.high == comparison.difference == 0
@@ -141,10 +142,10 @@ def _is_alike(comparison: Comparison) -> bool:
 
 def _by_features(evidence: Evidence) -> FeatureResults:
     if evidence.runs is None:
-        raise MissingEvidence("no runs: none were asked for")
+        raise MissingEvidence("no runs: no file of them was given")
     of_pixels = (PIXELS, f"{SYNTHETIC}{PIXELS}")
     if evidence.epochs is None:
-        raise MissingEvidence("no epochs, whose validation scores tell the best network and the best other model")
+        raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
     predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
     return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
 
@@ -162,4 +163,4 @@ def _lead(row: dict[str, Any]) -> str:
 def _measure(methods: Methods, found: Comparison) -> str:
     if methods.scores.members is None:
         return f"mean {methods.metric} over {found.n_units} queries"
-    return f"the share of {found.n_units} pairs that are ordered rightly"
+    return f"the share of correctly ordered pairs among {found.n_units}"

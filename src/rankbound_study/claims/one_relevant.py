@@ -19,7 +19,7 @@ METRIC = "RR"
 
 @decides("M04")
 def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
-    """Its reciprocal rank is less than 0.01 below that of every other loss, each at the rate that validation picks."""
+    """Decide by whether its reciprocal rank is at most 0.01 below that of every other loss, at rates by validation."""
     column = column_of(evidence, EXPERIMENT)
     found = _differences(evidence)
     not_worse = holm([one.estimate.p_above(-MARGIN) for one in found.values()])
@@ -31,7 +31,7 @@ def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
         REFUTED if min(worse) <= LEVEL else CONFIRMED if max(not_worse) <= LEVEL else INCONCLUSIVE,
         f"With one relevant item in each test list of {column}, the mean reciprocal rank of the softmax loss minus "
         f"that of each other loss is {differences}; lowest against {lowest}, with a 95 % interval from {signed(low)} "
-        f"to {signed(high)}, where {MARGIN} less counts as no worse.",
+        f"to {signed(high)}, where up to {MARGIN} less counts as no worse.",
         statistic="mean reciprocal rank, softmax minus another loss, lowest",
         value=found[lowest].mean,
         low=low,
@@ -42,7 +42,7 @@ def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
 
 
 def _differences(evidence: Evidence) -> dict[str, Contrast]:
-    """Softmax minus each other loss."""
+    """Return softmax minus each other loss."""
     column = column_of(evidence, EXPERIMENT)
     lazy = evidence.varied(EXPERIMENT, column.dataset, column.nsr)
     rows = {name: one.select(*KEY, METRIC).collect() for name, one in lazy.items()}

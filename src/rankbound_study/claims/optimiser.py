@@ -1,4 +1,4 @@
-"""Claims about the optimiser: plain gradient descent against Adam, each loss at the rate that validation picks."""
+"""Claims about the optimiser: plain gradient descent and Adam, each loss at the rate picked by validation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ from rankbound_study.claims.varied import (
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
 OFTEN = 1 / 3
-"""The share of losses in which "often" has to be seen."""
+"""Smallest share of losses that counts as "often"."""
 
 
 @dataclass(frozen=True)
 class _Descent:
-    """SGD beside Adam on one data set: differences by loss and bounding, and whether the order of these is kept."""
+    """SGD and Adam on one data set: differences by loss and bounding, and the agreement of the losses' orders."""
 
     column: Column
     differences: dict[Training, Contrast]
@@ -37,7 +37,7 @@ class _Descent:
 
 @decides("T22")
 def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Verdict:
-    """Significantly better in a third of all losses, with orders that agree as well as those of two seeds of Adam."""
+    """Decide by whether SGD is significantly better in a third of all losses and keeps Adam's order of the losses."""
     found = list(_descents(evidence))
     family = Family.of({(one.column, *key): each for one in found for key, each in one.differences.items()})
     count = len(family.contrasts)
@@ -50,8 +50,8 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Verdict:
     return Verdict(
         together(often, *(one.order.verdict for one in found)),
         f"With rates picked by validation, SGD ranks significantly better than Adam in {len(family.higher)} of {count} "
-        f"losses and worse in {len(family.lower)}; with SGD and with Adam the orders of the losses agree "
-        f"with a Kendall's tau of {agreements}.",
+        f"losses and worse in {len(family.lower)}; the orders of the losses agree between SGD and Adam with a "
+        f"Kendall's tau of {agreements}.",
         statistic="share of losses in which SGD is better",
         value=len(family.higher) / count,
         n=count,

@@ -1,7 +1,7 @@
-"""Whether a choice keeps the order of the losses: as well as two seeds of one and the same choice do.
+"""The agreement of the losses' orders between two choices, compared with that between two seeds of one choice.
 
-The order is that of all losses and boundings by mean score. How sure the comparison is, a bootstrap over topics says:
-each resample orders everything anew, variants and seeds alike.
+The order is that of all losses and boundings by mean score. A bootstrap over topics gives the interval: each resample
+orders the variants and the seeds again.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ _Pairs = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Kendall's tau between orders, the least of each kind.
+    """The smallest Kendall's tau between orders of each kind.
 
     Attributes:
-        between_choices: of the choices, each over all its seeds; NaN where no topic has all scores.
-        between_seeds: of two seeds of one choice; None where each has one.
+        between_choices: between two choices, each over all its seeds; NaN if no topic has all scores.
+        between_seeds: between two seeds of one choice; None if each choice has one seed.
     """
 
     between_choices: float
@@ -38,14 +38,14 @@ class Agreement:
 
 @dataclass(frozen=True)
 class OrderKept(Agreement):
-    """The same with how sure it is: the 95 % interval, over topics, of the first tau minus the second."""
+    """An agreement with the 95 % interval, over topics, of the first tau minus the second."""
 
     low: float
     high: float
 
     @property
     def verdict(self) -> str:
-        """Refuted where choices agree significantly less than seeds; confirmed where they agree as well or better."""
+        """Refuted if choices agree significantly less than seeds; confirmed if they agree as well or better."""
         if self.between_seeds is None:
             return INCONCLUSIVE
         if self.between_choices >= self.between_seeds:
@@ -53,22 +53,22 @@ class OrderKept(Agreement):
         return REFUTED if self.high < 0 else INCONCLUSIVE
 
     def __str__(self) -> str:
-        told = f"{self.between_choices:.2f}"
+        tau = f"{self.between_choices:.2f}"
         if self.between_seeds is None:
-            return f"{told} (one seed says nothing of chance)"
-        return f"{told} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
+            return f"{tau} (with one seed, the effect of chance is unknown)"
+        return f"{tau} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
 
 
 def agreement(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> Agreement:
-    """Of the rows of several choices, and of those whose seeds tell how much chance alone changes the order.
+    """Return the agreement between the rows of several choices, and between the seeds of others.
 
-    All have the same losses and boundings. Topics that lack a score somewhere are left out.
+    All have the same losses and boundings. Topics that lack a score are left out.
     """
     return _Orders.of(choices, seeds_of, metric).agreement()
 
 
 def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> OrderKept:
-    """As `agreement`, with a bootstrap over topics."""
+    """Return the agreement with its bootstrap interval over topics."""
     orders = _Orders.of(choices, seeds_of, metric)
     found = orders.agreement()
     if found.between_seeds is None:
@@ -81,7 +81,7 @@ def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame]
 
 @dataclass(frozen=True)
 class _Orders:
-    """Mean scores `(n_orders, n_topics, n_trainings)`, of choices and of single seeds, and which are compared."""
+    """Mean scores `(n_orders, n_topics, n_trainings)` of choices and single seeds, and the pairs to compare."""
 
     means: Floats
     of_choices: _Pairs
@@ -103,20 +103,20 @@ class _Orders:
         return int(self.means.shape[1])
 
     def agreement(self) -> Agreement:
-        """Over all topics."""
+        """Return the agreement over all topics."""
         if not self.n_topics:
             return Agreement(float("nan"), None)
         across, by_seed = self.least_taus(np.ones((1, self.n_topics)))
         return Agreement(float(across[0]), float(by_seed[0]) if self.of_seeds else None)
 
     def least_taus(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Between choices and between seeds, when topics weigh as much as each row of `weights` says."""
+        """Return the smallest taus between choices and between seeds, for each row of topic weights."""
         signs = [_signs(weights @ table) for table in self.means]
         return _least(signs, self.of_choices), _least(signs, self.of_seeds)
 
 
 def _tables(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
-    """Mean scores `(n_rows, n_topics, n_trainings)` over folds and seeds."""
+    """Return mean scores `(n_rows, n_topics, n_trainings)` over folds and seeds."""
     means = pl.concat(
         one.with_columns(pl.col(metric).fill_nan(None))
         .group_by("topic", *_TRAINING)
@@ -131,14 +131,14 @@ def _tables(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
 
 
 def _signs(means: Floats) -> Floats:
-    """Which of every two trainings has the higher mean, `(n_resamples, n_pairs)`; rounding alone is a tie."""
+    """Return the sign of the difference of every two trainings, `(n_resamples, n_pairs)`; rounding errors are ties."""
     first, second = np.triu_indices(means.shape[1], 1)
     gaps = means[:, first] - means[:, second]
     return np.where(np.abs(gaps) <= 1e-12 * np.abs(means).max(), 0.0, np.sign(gaps))
 
 
 def _least(signs: Sequence[Floats], pairs: _Pairs) -> Floats:
-    """The least Kendall's tau-b of these pairs of orders, in every resample."""
+    """Return the smallest Kendall's tau-b of these pairs of orders, for every resample."""
     found = np.ones(len(signs[0]))
     for one, other in pairs:
         agreeing = (signs[one] * signs[other]).sum(1)

@@ -1,4 +1,4 @@
-"""Claims about models of pairs: which functions of two items give an order, and what a pair's mirror image adds."""
+"""Claims about models of pairs: the functions of two items that give an order, and the mirror images of pairs."""
 
 from collections.abc import Callable
 
@@ -14,13 +14,13 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Ver
 FEATURES, HIDDEN = 5, (16,)
 
 TRIPLES = 200_000
-"""Of random items, for transitivity."""
+"""Number of triples of random items for transitivity."""
 
 POINTS = 100
-"""Differences at which a function's slope is taken."""
+"""Number of differences at which a function's gradient is taken."""
 
 NETWORKS, ITEMS = 50, 30
-"""Random networks, and the items whose pairs each is asked about."""
+"""Number of random networks, and of the items whose pairs each scores."""
 
 PAIRS = 40
 
@@ -28,7 +28,7 @@ LINKS: dict[str, Callable[[Tensor], Tensor]] = {
     "RankNet": torch.sigmoid,
     "DirectRanker": lambda difference: torch.sigmoid(torch.tanh(difference)),
 }
-"""F of Li and Wu's eq. 1: the chance that the first item wins, of the difference of the scores."""
+"""F of Li and Wu's eq. 1: the probability that the first item wins, given the difference of the scores."""
 
 
 def _generator() -> torch.Generator:
@@ -41,7 +41,7 @@ def _random(*shape: int, generator: torch.Generator) -> Tensor:
 
 @decides("N04")
 def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
-    """Whether tanh(w.d (1 + (v.d)^2)) is odd and transitive, and depends on one linear score of d alone."""
+    """Decide by whether tanh(w.d (1 + (v.d)^2)) is odd, transitive and not a function of one linear score of d."""
     generator = _generator()
     w, v = _random(2, FEATURES, generator=generator)
     return verdict_on_second_network(
@@ -55,7 +55,7 @@ def direct_ranker_can_only_be_ranknet(evidence: Evidence) -> Verdict:
 def verdict_on_second_network(
     second_network: Callable[[Tensor], Tensor], formula: str, w: Tensor, generator: torch.Generator
 ) -> Verdict:
-    """Refuted if a second network, of differences d, is a counter-example; if not, nothing is shown."""
+    """Return refuted if a second network, of differences d, is a counter-example, else inconclusive."""
     a, b, c = _random(3, TRIPLES, FEATURES, generator=generator)
     first, second, third = (second_network(difference) for difference in (a - b, b - c, a - c))
     odd = bool(torch.equal(second_network(b - a), -first))
@@ -67,7 +67,7 @@ def verdict_on_second_network(
         REFUTED if odd and broken == 0 and directions > 1 else INCONCLUSIVE,
         f"The second network {formula} is {'' if odd else 'not '}antisymmetric, breaks transitivity in {broken} of "
         f"{int(chains.sum()):,} random chains of three items, and changes along {directions} independent directions, "
-        f"where a function of one score has one; the order it gives is that of the score w·d for {as_scored:,} of "
+        f"where a function of one score has one; its order is that of the score w·d for {as_scored:,} of "
         f"{TRIPLES:,} pairs.",
         statistic="independent directions of the slope",
         value=directions,
@@ -77,7 +77,7 @@ def verdict_on_second_network(
 
 
 def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> int:
-    """The rank of the gradients at many points: 1 for any function of one linear score."""
+    """Return the rank of the gradients at many points: 1 for any function of one linear score."""
     points = at.clone().requires_grad_()
     (slopes,) = torch.autograd.grad(function(points).sum(), points)
     return int(torch.linalg.matrix_rank(slopes, rtol=1e-6))
@@ -85,7 +85,7 @@ def _directions_of_slopes(function: Callable[[Tensor], Tensor], at: Tensor) -> i
 
 @decides("N05")
 def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdict:
-    """Random networks of both items' features, and of the difference of two scores."""
+    """Test random networks of both items' features, and random differences of two scores."""
     generator = _generator()
     joined = sum(has_cycle(_of_joined_pairs(generator)) for _ in range(NETWORKS))
     differences = [_of_differences(generator) for _ in range(NETWORKS)]
@@ -97,9 +97,9 @@ def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdic
     )
     return Verdict(
         holds(joined > NETWORKS / 2 and lawful == NETWORKS),
-        f"{joined} of {NETWORKS} random networks of the joined pair prefer a to b, b to c and c to a for some three of "
-        f"{ITEMS} items; {lawful} of {NETWORKS} differences of scores are reflexive, antisymmetric and transitive for "
-        "all of them.",
+        f"{joined} of {NETWORKS} random networks of the joined pair prefer a to b, b to c and c to a for some triple "
+        f"of {ITEMS} items; {lawful} of {NETWORKS} differences of scores are reflexive, antisymmetric and transitive "
+        "for all triples.",
         statistic="share of networks with a cycle",
         value=joined / NETWORKS,
         n=2 * NETWORKS,
@@ -107,7 +107,7 @@ def a_network_of_the_joined_pair_is_not_transitive(evidence: Evidence) -> Verdic
 
 
 def _of_joined_pairs(generator: torch.Generator) -> Tensor:
-    """The chance that each item beats each other one, by a network of both items' features."""
+    """Return the probability that each item beats each other one, by a network of both items' features."""
     network = MLP(2 * FEATURES, HIDDEN, "tanh", generator).double()
     items = _random(ITEMS, FEATURES, generator=generator)
     pairs = torch.cat([items.repeat_interleave(ITEMS, 0), items.repeat(ITEMS, 1)], dim=1)
@@ -116,7 +116,7 @@ def _of_joined_pairs(generator: torch.Generator) -> Tensor:
 
 
 def _of_differences(generator: torch.Generator) -> Tensor:
-    """The same by the difference of the items' scores."""
+    """Return the same probabilities by the difference of the items' scores."""
     network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
     with torch.no_grad():
         scores = network(_random(ITEMS, FEATURES, generator=generator))
@@ -124,32 +124,32 @@ def _of_differences(generator: torch.Generator) -> Tensor:
 
 
 def breaks_transitivity(chances: Tensor) -> bool:
-    """Whether some a beats some b, b some c, and a not c."""
+    """Check for items of which a beats b and b beats c, but a does not beat c."""
     wins, chains = _wins_and_chains(chances)
     return bool((chains & ~wins & ~torch.eye(len(wins), dtype=torch.bool)).any())
 
 
 def has_cycle(chances: Tensor) -> bool:
-    """Whether some a beats some b, b some c, and c a, but not a c."""
+    """Check for items of which a beats b, b beats c and c beats a, but a does not beat c."""
     wins, chains = _wins_and_chains(chances)
     return bool((chains & ~wins & wins.T).any())
 
 
 def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
-    """Who beats whom, and who beats somebody that beats whom."""
+    """Return which items beat which, and which items beat one that beats which."""
     wins = (chances > 0.5) & ~torch.eye(len(chances), dtype=torch.bool)
     return wins, (wins.double() @ wins.double()) > 0
 
 
 @decides("N16")
 def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
-    """Loss and gradient of pairs and of their mirror images, without and with a bias of the first item."""
+    """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
     same = {bias: sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5)}
     return Verdict(
         CONFIRMED if same[0.0] == len(LINKS) * PAIRS else REFUTED,
         f"Loss and gradient of a pair and of its mirror image are equal in {same[0.0]} of {len(LINKS) * PAIRS} cases "
-        f"(a random network each, with the links of {' and '.join(LINKS)}); with a bias for the item that stands first "
-        f"they are in {same[0.5]}.",
+        f"(a random network each, with the links of {' and '.join(LINKS)}), and with a bias for the first item in "
+        f"{same[0.5]}.",
         statistic="share of pairs equal to their mirror image",
         value=same[0.0] / (len(LINKS) * PAIRS),
         n=len(LINKS) * PAIRS,
@@ -157,7 +157,7 @@ def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
 
 
 def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:
-    """How many pairs have the loss and the gradient of their mirror image, each by a random network of its own."""
+    """Count the pairs with the loss and the gradient of their mirror image, each under its own random network."""
     generator, agreeing = _generator(), 0
     for _ in range(PAIRS):
         network = MLP(FEATURES, HIDDEN, "tanh", generator).double()
@@ -174,7 +174,7 @@ def _mirrors_agree(link: Callable[[Tensor], Tensor], bias: float) -> int:
 def _loss_and_gradient(
     network: MLP, items: Tensor, outcome: int, link: Callable[[Tensor], Tensor], bias: float
 ) -> Tensor:
-    """Seed 000 eq. 2 of one pair, with its sign put right; `outcome` is 1 if the first item won, else -1."""
+    """Apply Li and Wu's eq. 2, with corrected sign, to one pair; `outcome` is 1 if the first item won, else -1."""
     first, second = network(items)
     chance = link(first - second + bias)
     loss = -((1 + outcome) / 2 * chance.log() + (1 - outcome) / 2 * (1 - chance).log())

@@ -1,4 +1,4 @@
-"""Claims about the persistence p of the metric nRBP(p): do results depend on it, and which agrees best with others?"""
+"""Claims about the persistence p of the metric nRBP(p): its effect on results, and its agreement with other metrics."""
 
 import math
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ OTHERS = ("nRBP(p=0.8)", "nRBP(p=0.9)")
 PERSISTENCES = (*OTHERS, REPORTED)
 AGREES_WITH = ("nDCG", "AP")
 AGREEMENT = 0.5
-"""Kendall's tau from which two orders are more alike than not: three of four pairs agree."""
+"""Kendall's tau above which two orders count as agreeing: three of four pairs agree."""
 
 
 @decides("T33")
 def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
-    """Significant differences at any persistence are so, with their sign, at all; and the orders agree."""
+    """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
     every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
     family = Family.of(contrasts(evidence, every))
     signs = {
@@ -53,9 +53,9 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
     return Verdict(
         REFUTED if contrary else CONFIRMED if settled else INCONCLUSIVE,
         f"Of {len(signs)} boundings and data sets {len(significant)} differ significantly from the unbounded loss at "
-        f"p = 0.8, 0.9 or 0.95: {same} of them at all three with one sign, {contrary} with contrary signs; signs agree "
-        f"with those at 0.95 in {numbered(sum(agree), len(agree))}, and the orders of the boundings have a mean tau of "
-        f"{tau:.2f}.",
+        f"p = 0.8, 0.9 or 0.95: {same} of them at all three with the same sign, {contrary} with opposite signs; signs "
+        f"agree with those at 0.95 in {numbered(sum(agree), len(agree))}, and the orders of the boundings have a mean "
+        f"tau of {tau:.2f}.",
         statistic="Kendall's tau between the orders of the boundings, mean",
         value=tau,
         n=len(taus),
@@ -64,7 +64,7 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
 
 @decides("T34")
 def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
-    """Over the topics of all runs, the tau with nDCG and AP is highest at p = 0.95."""
+    """Decide by whether the tau with nDCG and AP, over the topics of all runs, is highest at p = 0.95."""
     taus = {column: _agreements(evidence, column) for column in columns(evidence)}
     leads = {
         (column, metric, other): found[metric, REPORTED].lead(found[metric, other])
@@ -100,7 +100,7 @@ def _sign(family: Family[Cell], cell: Cell) -> int:
 
 
 def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
-    """Between the orders of all boundings by their means at two persistences; NaN where one has no order."""
+    """Return the tau between the boundings' orders by mean at two persistences; NaN if all means are equal at one."""
     means = [
         [float(np.nanmean(found.matrix[:, list(found.systems).index(name)])) for name in (UNBOUNDED, *BOUNDED)]
         for found in (scores(evidence, which, "nRBP", column) for which in (REPORTED, metric))
@@ -111,7 +111,7 @@ def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
 
 
 def _agreements(evidence: Evidence, column: Column) -> dict[tuple[str, str], "_Tau"]:
-    """Between each other metric and nRBP at each persistence, over pairs of topics of all runs together."""
+    """Return the tau between each other metric and nRBP at each persistence, over pairs of topics of all runs."""
     products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)
     untied: dict[str, Floats | float] = dict.fromkeys((*AGREES_WITH, *PERSISTENCES), 0.0)
     for loss in LOSSES:
@@ -134,20 +134,20 @@ def _agreements(evidence: Evidence, column: Column) -> dict[tuple[str, str], "_T
 
 @dataclass(frozen=True)
 class _Tau:
-    """Tau-b, and by how much every topic moves it: its derivative by the topic's weight (infinitesimal jackknife)."""
+    """Tau-b, and every topic's influence on it: its derivative by the topic's weight (infinitesimal jackknife)."""
 
     value: float
     moved_by: Floats
 
     @classmethod
     def of(cls, agreeing: Floats, untied: Floats, others_untied: Floats) -> "_Tau":
-        """From each topic's pairs: those that agree minus those that do not, and those that each metric tells apart."""
+        """Compute it from each topic's agreeing minus disagreeing pairs, and its untied pairs of each metric."""
         value = float(agreeing.sum() / math.sqrt(untied.sum() * others_untied.sum()))
         own = 2 * agreeing / math.sqrt(untied.sum() * others_untied.sum())
         return cls(value, own - value * (untied / untied.sum() + others_untied / others_untied.sum()))
 
     def lead(self, other: "_Tau") -> Estimate:
-        """How far this one lies above the other."""
+        """Estimate by how much this tau exceeds the other."""
         return Estimate(
             self.value - other.value, math.sqrt(float(((self.moved_by - other.moved_by) ** 2).sum())), math.inf
         )

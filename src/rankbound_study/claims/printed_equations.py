@@ -1,7 +1,7 @@
-"""The thesis' formulas for the extremes and expectations of a list of N items with P relevant ones, word for word.
+"""The thesis' formulas for the extremes and expectations of a list of N items with P relevant ones, as printed.
 
-Equations 3.2 and 3.8 are misprinted: 3.2 lacks the division by the ideal DCG, 3.8 has P for P/N. Both have their
-corrected form beside them. Fractions are exact; logarithms make floats.
+Equations 3.2 and 3.8 are misprinted: 3.2 lacks the division by the ideal DCG, 3.8 has P instead of P/N. Corrected forms
+are given beside both. Fractions are exact; formulas with logarithms give floats.
 """
 
 import math
@@ -45,7 +45,7 @@ def expected_nrbp(n: int, p: int) -> Fraction:
 
 
 def expected_ap(n: int, p: int) -> Fraction:
-    """Eq. 3.10: the i-th relevant item stands at rank r with chance i/r times that of i hits in r draws."""
+    """Eq. 3.10: the i-th relevant item is at rank r with i/r times the probability of i hits in r draws."""
     total = Fraction()
     for i in range(1, p + 1):
         for r in range(i, n - p + i + 1):
@@ -54,5 +54,5 @@ def expected_ap(n: int, p: int) -> Fraction:
 
 
 def ideal_dcg(p: int) -> float:
-    """The DCG of P relevant items on top."""
+    """Return the DCG of P relevant items on top."""
     return math.fsum(1 / math.log2(rank + 1) for rank in range(1, p + 1))

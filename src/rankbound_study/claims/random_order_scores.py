@@ -1,4 +1,4 @@
-"""Claims about the distribution of a metric over the random orders of a list, and the bound that it makes."""
+"""Claims about the distribution of a metric over a list's random orders, and about the bound based on it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,27 +19,27 @@ DRAWN_LISTS = ((8, 4), (15, 5), (30, 10), (60, 20), (20, 10), (40, 10))
 """N and P of the lists in figures 3.5 and 3.6."""
 
 GAINS = (1.0, 4.0, 16.0, 64.0)
-"""Of figure 3.5."""
+"""Gains of figure 3.5."""
 
 CLOSE = 0.05
-"""So much farther than the best smooth curve a close one may be from the steps."""
+"""Largest excess of a close curve's distance from the steps over that of the best smooth curve."""
 
 STEPS = 20
-"""A curve is compared at so many scores, and just before each."""
+"""Number of scores at which a curve is compared, there and just before."""
 
 LONG = (26, 13)
-"""A list with too many orders to list them all, but not to count them."""
+"""A list whose orders are too many to enumerate, but not to count."""
 
 COUNTED = 100
-"""Scores at which they are counted."""
+"""Number of scores at which its orders are counted."""
 
 TABLE_ERROR = 1e-4
-"""What the library promises of the distributions that it keeps in bins."""
+"""Largest error that the library states for binned distributions."""
 
 
 @decides("T17")
 def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
-    """The discrete and the smooth F at the extremes of short lists, and its distance from a straight line."""
+    """Decide by the discrete and the smooth F at the extremes of short lists, and F's distance from a straight line."""
     known = [(metric, n, p, rb.score_distribution(metric, n=n, p=p)) for metric in METRICS for n, p in MIXED]
     discrete = np.array([_steps_at_extremes(values(metric, n, p)) for metric, n, p, _ in known])
     smooth = np.array([of.smooth_cdf([of.minimum, of.maximum]) for *_, of in known])
@@ -49,10 +49,10 @@ def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
     lower, upper = discrete.T
     return Verdict(
         holds(bool(reached and bent)),
-        f"For {len(known)} metrics and lists of 2 to {SHORT} items the lowest score becomes {lower.min():.4f} to "
-        f"{lower.max():.2f} and the highest {upper.min():.0f}, with the smooth curve of training up to "
-        f"{smooth[:, 0].max():.2f} and as little as {smooth[:, 1].min():.2f}; the map is no straight line for {bent} "
-        f"of the {several} that have more than two scores.",
+        f"For {len(known)} metrics and lists of 2 to {SHORT} items the lowest score maps to {lower.min():.4f} to "
+        f"{lower.max():.2f} and the highest to {upper.min():.0f}; with the smooth curve of training, the lowest maps "
+        f"to up to {smooth[:, 0].max():.2f} and the highest to as little as {smooth[:, 1].min():.2f}; the map is not a "
+        f"straight line for {bent} of the {several} that have more than two scores.",
         statistic="highest lower end, smooth",
         value=float(smooth[:, 0].max()),
         n=len(known),
@@ -61,13 +61,13 @@ def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
 
 
 def _steps_at_extremes(of_orders: tuple[Value, ...]) -> tuple[float, float]:
-    """The share of orders that score at most the smallest value, and at most the largest."""
+    """Return the shares of orders that score at most the smallest value, and at most the largest."""
     scores = np.array(of_orders, dtype=np.float64)
     return float((scores <= scores.min() + SAME).mean()), float((scores <= scores.max() + SAME).mean())
 
 
 def _bend(of: ScoreDistribution) -> float:
-    """The largest distance of F, at the scores, from the straight line between its ends."""
+    """Return the largest distance of F, at the scores, from the straight line between its ends."""
     cumulative = of.cdf(of.support)
     line = np.interp(of.support, of.support[[0, -1]], cumulative[[0, -1]])
     return float(np.abs(cumulative - line).max())
@@ -75,7 +75,7 @@ def _bend(of: ScoreDistribution) -> float:
 
 @decides("T18")
 def a_gain_that_follows_the_scores_gives_a_close_curve(evidence: Evidence) -> Verdict:
-    """How far smooth curves are from the exact steps, beyond the half step that every smooth curve must miss."""
+    """Decide by the distance of smooth curves from the exact steps, beyond the half step that each must miss."""
     found = {(metric, of.n, of.p): _excesses(of) for metric in METRICS for of in _distributions(metric)}
     of_lists = np.array(list(found.values()))
     one, followed = of_lists[:, 0], of_lists[:, -1]
@@ -85,8 +85,8 @@ def a_gain_that_follows_the_scores_gives_a_close_curve(evidence: Evidence) -> Ve
     return Verdict(
         CONFIRMED if followed.max() <= CLOSE and (one > CLOSE).mean() > 0.5 else REFUTED,
         f"With gain 1 the smooth curve is farther than {CLOSE} from the steps for {far[0]} of {len(found)} metrics and "
-        f"lists (up to {one.max():.2f}; {poor['nRBP']} of nRBP, whose scores are whole numbers), with the gain of "
-        f"equation 3.13 for {far[-1]} (up to {followed.max():.3f}); larger fixed gains are as poor for {fixed}.",
+        f"lists (up to {one.max():.2f}; {poor['nRBP']} of them nRBP, whose scores are whole numbers), with the gain of "
+        f"equation 3.13 for {far[-1]} (up to {followed.max():.3f}), and with larger fixed gains for {fixed}.",
         statistic="largest distance with the gain of equation 3.13",
         value=float(followed.max()),
         n=len(found),
@@ -99,7 +99,7 @@ def _distributions(metric: str) -> Iterable[ScoreDistribution]:
 
 
 def _excesses(of: ScoreDistribution) -> list[float]:
-    """By gain, the last one eq. 3.13's: the largest distance from the steps, less half of the largest step."""
+    """Return the largest distance from the steps minus half of the largest step, by gain; the last is eq. 3.13's."""
     at = of.support[np.unique(np.linspace(0, len(of.support) - 1, STEPS).astype(int))]
     scores = np.concatenate([at, at - 1e-6 * (of.maximum - of.minimum)])
     exact = of.cdf(scores)
@@ -109,16 +109,20 @@ def _excesses(of: ScoreDistribution) -> list[float]:
 
 @decides("T19")
 def only_simulation_yields_the_distributions(evidence: Evidence) -> Verdict:
-    """The library's distributions, for which nothing is drawn, against all orders: listed, or counted by halves."""
+    """Compare the library's exact distributions with all orders: enumerated, or counted by halves."""
     shares = [_same_shares(metric, n, p) for metric in ("nDCG", "nRBP") for n, p in MIXED]
     distance = max(_distance_from_counts(metric, *LONG) for metric in ("nDCG", "nRBP"))
     exact = all(shares) and distance <= TABLE_ERROR
     return Verdict(
         holds(not exact),
-        f"Without a single random order the distributions of nDCG and nRBP are those of all orders for {sum(shares)} "
-        f"of {len(shares)} metrics and lists of 2 to {SHORT} items, and for the {comb(*LONG):,} orders of {LONG[0]} "
-        f"items with {LONG[1]} relevant ones to within {TABLE_ERROR:g} of probability"
-        + ("." if distance <= TABLE_ERROR else f" at best, the distance being {distance:.2g}."),
+        f"Computed without drawing any random order, the distributions of nDCG and nRBP are those of all orders for "
+        f"{sum(shares)} of {len(shares)} metrics and lists of 2 to {SHORT} items, and for the {comb(*LONG):,} orders "
+        f"of {LONG[0]} items with {LONG[1]} relevant ones "
+        + (
+            f"to within {TABLE_ERROR:g} in probability."
+            if distance <= TABLE_ERROR
+            else f"they differ by {distance:.2g} in probability, more than {TABLE_ERROR:g}."
+        ),
         statistic="share of short lists with equal distributions",
         value=sum(shares) / len(shares),
         n=len(shares) + 2,
@@ -127,7 +131,7 @@ def only_simulation_yields_the_distributions(evidence: Evidence) -> Verdict:
 
 
 def _same_shares(metric: str, n: int, p: int) -> bool:
-    """Whether the distribution has the scores of all orders, each with its share of them."""
+    """Check that the distribution has the scores of all orders, each with its share of them."""
     counts = Counter(round(float(value), 9) for value in values(metric, n, p))
     expected = [Fraction(counts[score], comb(n, p)) for score in sorted(counts)]
     found = rb.score_distribution(metric, n=n, p=p)
@@ -138,15 +142,15 @@ def _same_shares(metric: str, n: int, p: int) -> bool:
 
 
 def _distance_from_counts(metric: str, n: int, p: int) -> float:
-    """The largest distance of the library's F from the one counted, at evenly spaced scores."""
+    """Return the largest distance of the library's F from the counted one, at evenly spaced scores."""
     found = rb.score_distribution(metric, n=n, p=p)
-    # Off the scores themselves, where rounding would decide on which side of a step one stands.
+    # Not at the scores themselves, where rounding would decide the side of a step.
     scores = np.linspace(found.minimum, found.maximum, COUNTED) + 1e-6 * (found.maximum - found.minimum)
     return float(np.abs(found.cdf(scores) - share_of_orders_up_to(metric, n, p, scores)).max())
 
 
 def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats:
-    """The share of all orders that score at most so much: every half of the ranks that fits every other is counted.
+    """Return the share of all orders with at most each score, counting the matching halves of the ranks.
 
     nDCG and the nRBP loss are sums over the relevant ranks; the sums of both halves are listed, by relevant items.
     """
@@ -167,5 +171,5 @@ def share_of_orders_up_to(metric: str, n: int, p: int, scores: Floats) -> Floats
 
 
 def _sums_by_count(shares: Floats) -> dict[int, Floats]:
-    """The sums of all choices of ranks, ascending, by how many are chosen."""
+    """Return the sums of all choices of ranks, ascending, by the number of chosen ranks."""
     return {count: np.sort([sum(chosen) for chosen in combinations(shares, count)]) for count in range(len(shares) + 1)}

@@ -1,4 +1,4 @@
-"""Claims about what changes on MovieLens as the ratio of negatives to relevant items grows."""
+"""Claims about the effect of a growing ratio of negatives to relevant items on MovieLens."""
 
 import math
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 _LEAST_FOR_PAGE = 3
-"""Columns that scipy's test takes; of two, Page's test is the sign test."""
+"""Fewest columns that scipy's test accepts; for two, Page's test is the sign test."""
 
 
 @decides("T24")
 def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
-    """Page's trend test over the ratios, of every loss and bounding."""
+    """Decide by Page's trend test over the ratios, for every loss and bounding."""
     ratios = several_ratios(evidence)
     rows = {
         (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
@@ -55,7 +55,7 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
     return Verdict(
         REFUTED if rising else CONFIRMED if len(falling) == len(rows) else INCONCLUSIVE,
-        f"{numbered(len(falling), len(rows))} losses and boundings fall significantly as the ratio grows, by "
+        f"{numbered(len(falling), len(rows))} losses and boundings score significantly lower as the ratio grows, by "
         f"{min(-one for one in changes):.3f} to {max(-one for one in changes):.3f} from ratio {ratios[0].nsr} to "
         f"{ratios[-1].nsr}{_fall_of_random_orders(evidence, ratios)}.",
         statistic="change of the mean score from the lowest to the highest ratio, mean over rows",
@@ -68,7 +68,7 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
 
 @decides("T39")
 def benefit_of_distribution_bounding_shrinks(evidence: Evidence) -> Verdict:
-    """The slope of its difference on the ratio is below zero for AP and nRBP, the losses that it is said to help."""
+    """Decide by whether the slope of its difference on the ratio is below zero for AP and nRBP."""
     ratios = several_ratios(evidence)
     pairs = {
         loss: [pair(evidence, Cell(loss, "distribution", column, judge(loss))) for column in ratios] for loss in LOSSES
@@ -87,7 +87,7 @@ def benefit_of_distribution_bounding_shrinks(evidence: Evidence) -> Verdict:
         )
     return Verdict(
         family.all_lower(),
-        f"Differences to the unbounded loss at ratios {', '.join(str(column.nsr) for column in ratios)} and their "
+        f"Differences from the unbounded loss at ratios {', '.join(str(column.nsr) for column in ratios)} and their "
         f"slope with its 95 % interval: {'; '.join(texts)}; the benefit shrinks where the slope is below zero.",
         statistic="slope of the mean difference on the ratio, largest of AP and nRBP",
         value=slopes[steepest].mean,
@@ -101,7 +101,7 @@ def benefit_of_distribution_bounding_shrinks(evidence: Evidence) -> Verdict:
 
 @decides("T42")
 def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
-    """The variance over lists of bounded minus unbounded grows with the ratio under every loss and bounding."""
+    """Decide by whether the variance over lists of bounded minus unbounded grows with the ratio in every cell."""
     ratios = several_ratios(evidence)
     growth = {
         (loss, bounding): _growth_of_variance(
@@ -118,7 +118,8 @@ def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
     return Verdict(
         REFUTED if family.lower else CONFIRMED if len(family.higher) == len(growth) else INCONCLUSIVE,
         f"{numbered(len(family.higher), len(growth))} variances of the difference grow significantly with the ratio "
-        f"and {len(family.lower)} shrink; a step of the ratio multiplies them by {np.exp(growth[least].mean):.2f} to "
+        f"and {len(family.lower)} shrink significantly; one step of the ratio multiplies them by "
+        f"{np.exp(growth[least].mean):.2f} to "
         f"{np.exp(growth[most].mean):.2f}"
         f"{f', those between two seeds of the unbounded loss by {texts}' if texts else ''}.",
         statistic="slope of the log variance of the difference on the ratio, smallest",
@@ -132,7 +133,7 @@ def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
 
 
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> Contrast:
-    """The slope of a mean difference on the ratio, over the users that have a score at every ratio."""
+    """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
     weights = _slope_weights(ratios)
     aligned = on_same_users(differences)
     slopes: Floats = np.tensordot(weights, aligned, 1)
@@ -140,27 +141,27 @@ def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> 
 
 
 def several_ratios(evidence: Evidence) -> Sequence[Column]:
-    """The columns of MovieLens; MissingEvidence if there is only one."""
+    """Return the columns of MovieLens; MissingEvidence if there is only one."""
     found = columns(evidence, MOVIELENS)
     if len(found) < 2:
-        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: nsr of interactions names the others")
+        raise MissingEvidence(f"{found[0]} alone shows no trend over ratios: add others to nsr of interactions")
     return found
 
 
 def _by_ratio(of_ratios: Sequence[PairedScores], system: str) -> Floats:
-    """Scores of the users that have one at every ratio, `(n_users, n_ratios)`."""
+    """Return the scores of the users that have one at every ratio, `(n_users, n_ratios)`."""
     if any(system not in one.systems for one in of_ratios):
         raise MissingEvidence(f"no runs with {system} at every ratio")
     units = sorted(set.intersection(*(set(one.units) for one in of_ratios)))
     found = np.stack([_of_units(one.matrix[:, list(one.systems).index(system)], one.units, units) for one in of_ratios])
     known: Floats = found.T[np.isfinite(found).all(0)]
     if len(known) < 2:
-        raise MissingEvidence(f"{len(known)} users have a score at every ratio, a test takes two")
+        raise MissingEvidence(f"{len(known)} users have a score at every ratio; a test takes two")
     return known
 
 
 def _trend(rows: Floats) -> float:
-    """One-sided p-value of scores that grow from column to column."""
+    """Return the one-sided p-value of scores that grow from column to column."""
     if rows.shape[1] >= _LEAST_FOR_PAGE:
         return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
     changes = rows[:, -1] - rows[:, 0]
@@ -183,7 +184,7 @@ def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[Column]) -> str:
 
 
 def _slope_weights(ratios: Sequence[Column]) -> Floats:
-    """Those of the least-squares slope on the ratio."""
+    """Return the weights of the least-squares slope on the ratio."""
     steps = np.array([float(column.nsr or 0) for column in ratios])
     steps -= steps.mean()
     weights: Floats = steps / (steps**2).sum()
@@ -191,10 +192,10 @@ def _slope_weights(ratios: Sequence[Column]) -> Floats:
 
 
 def on_same_users(differences: Sequence[Pair]) -> Floats:
-    """Differences `(n_ratios, n_users, n_folds, n_seeds)` of the users that have lists at every ratio."""
+    """Return differences `(n_ratios, n_users, n_folds, n_seeds)` of the users with lists at every ratio."""
     units = sorted(set.intersection(*(set(one.units) for one in differences)))
     if len(units) < 2:
-        raise MissingEvidence(f"{len(units)} users have a score at every ratio, a test takes two")
+        raise MissingEvidence(f"{len(units)} users have a score at every ratio; a test takes two")
     if len({one.a.shape[1:] for one in differences}) > 1:
         raise MissingEvidence("folds or seeds differ between ratios")
     return np.stack([_of_units(one.a - one.b, one.units, units) for one in differences])
@@ -207,7 +208,7 @@ def _of_units(values: Floats, names: Sequence[str], wanted: Sequence[str]) -> Fl
 
 
 def _growth_of_variance(aligned: Floats, ratios: Sequence[Column]) -> Contrast:
-    """The slope of the log variance over lists on the ratio, its error by the bootstrap over users."""
+    """Return the slope of the log variance over lists on the ratio, with its bootstrap error over users."""
     n_users = aligned.shape[1]
     lists = np.isfinite(aligned).sum((2, 3)).astype(np.float64)
     sums, squares = (np.nan_to_num(aligned**power).sum((2, 3)) for power in (1, 2))
@@ -221,7 +222,7 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[Column]) -> Contrast:
 
 
 def _growth_between_seeds(evidence: Evidence, loss: str, ratios: Sequence[Column]) -> float:
-    """The same of two seeds of the unbounded loss; NaN for one seed."""
+    """Return the same slope for two seeds of the unbounded loss; NaN for one seed."""
     of_ratios = [scores(evidence, judge(loss), loss, column) for column in ratios]
     values = [one.values[list(one.systems).index(UNBOUNDED)] for one in of_ratios]
     units = sorted(set.intersection(*(set(one.units) for one in of_ratios)))

@@ -1,4 +1,4 @@
-"""The claims, and the functions that decide them."""
+"""The claims, and the functions that decide them; a function is known by lying in a module of this package."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _DECIDERS: dict[str, Decider] = {}
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of a seed, as `reference/claims.csv` has it."""
+    """A claim of a source: a row of `reference/claims.csv`."""
 
     id: str
     source: str
@@ -29,13 +29,13 @@ class Claim:
 
 
 def claims() -> list[Claim]:
-    """All claims, in the order of their sources."""
+    """Return all claims, in the order of their sources."""
     table = pl.read_csv(files("rankbound_study.reference").joinpath("claims.csv").read_bytes(), infer_schema=False)
     return [Claim(**row) for row in table.fill_null("").iter_rows(named=True)]
 
 
 def decides(claim: str) -> Callable[[Decider], Decider]:
-    """Mark the function that decides a claim."""
+    """Register the decorated function as the one that decides a claim."""
 
     def register(decider: Decider) -> Decider:
         if claim in _DECIDERS:
@@ -47,7 +47,7 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
 
 
 def deciders() -> dict[str, Decider]:
-    """Return the function of every claim that has one; every module of this package is imported to find them."""
+    """Import all modules of this package and return the function of every claim that has one."""
     package = __name__.rpartition(".")[0]
     for module in iter_modules(import_module(package).__path__):
         import_module(f"{package}.{module.name}")
@@ -55,7 +55,7 @@ def deciders() -> dict[str, Decider]:
 
 
 def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
-    """Every claim with its verdict."""
+    """Yield every claim with its verdict."""
     known = deciders()
     for claim in claims():
         try:
@@ -65,4 +65,4 @@ def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
 
 
 def _undecided(evidence: Evidence) -> Verdict:
-    raise MissingEvidence("no experiment of this study decides it yet")
+    raise MissingEvidence("no function decides this claim")

@@ -1,4 +1,4 @@
-"""Claims about whom bounding helps: topics with many relevant items or with few (Figures 5.8 to 5.10)."""
+"""Claims about the topics that bounding improves: with many relevant items or with few (Figures 5.8 to 5.10)."""
 
 from collections.abc import Sequence
 
@@ -20,12 +20,12 @@ from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED
 
 UNRELATED = 0.2
-"""Below this, a rank correlation is as good as none: it explains less than a twenty-fifth of the variance of ranks."""
+"""Rank correlations below this count as none: they explain less than 4 % of the variance of ranks."""
 
 
 @decides("T43")
 def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Verdict:
-    """Of nDCG and AP no difference correlates with the number of relevant items: all lie within 0.2 of none."""
+    """Decide by whether no difference of nDCG or AP correlates with the number of relevant items by 0.2 or more."""
     found = {cell: _with_relevant(evidence, cell) for cell in cells(evidence, ["nDCG", "AP"])}
     related = _significant(found)
     unrelated = [one for one in found.values() if max(one.p_above(-UNRELATED), one.p_below(UNRELATED)) <= LEVEL]
@@ -49,7 +49,7 @@ def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Verdict:
 
 @decides("T44")
 def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Verdict:
-    """At higher ratios the gain grows with the relevant items, and the users with fewest do not lose."""
+    """Decide by whether the gain at higher ratios grows with the relevant items and users with fewest do not lose."""
     every = cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:])
     found = {cell: _with_relevant(evidence, cell) for cell in every}
     fewest = {cell: contrast(_lowest_third(evidence, cell)) for cell in every}
@@ -82,7 +82,7 @@ def _with_relevant(evidence: Evidence, cell: Cell) -> Correlation:
 
 
 def _relevant(evidence: Evidence, cell: Cell, of: Pair) -> Floats:
-    """Relevant items of every topic of the pair, mean over its lists."""
+    """Return the mean number of relevant items in the lists of every topic of the pair."""
     sizes = scores(evidence, "p", cell.loss, cell.column)
     by_name = dict(zip(sizes.units, per_unit(sizes.values[list(sizes.systems).index(cell.bounding)]), strict=True))
     return np.array([by_name[name] for name in of.units])
@@ -93,13 +93,13 @@ def _lowest_third(evidence: Evidence, cell: Cell) -> Pair:
     relevant = _relevant(evidence, cell, of)
     kept = relevant <= np.quantile(relevant, 1 / 3)
     if kept.sum() < 2:
-        raise MissingEvidence(f"the third with the fewest relevant items has {int(kept.sum())} users, a test takes two")
+        raise MissingEvidence(f"the third with the fewest relevant items has {int(kept.sum())} users; a test takes two")
     names = [name for name, one in zip(of.units, kept, strict=True) if one]
     return Pair(of.a[kept], of.b[kept], names, of.gaps)
 
 
 def _none_loses(groups: Sequence[Contrast]) -> str:
-    """Refuted by one that lost more than the noise, confirmed where none can have lost so much."""
+    """Return refuted if a group lost more than the noise margin, confirmed if no group can have lost as much."""
     p_values = holm([one.estimate.p_below(-one.margin if one.margin > 0 else 0.0) for one in groups])
     if min(p_values) <= LEVEL:
         return REFUTED

@@ -1,4 +1,4 @@
-"""Bootstrap of many cells at once: topics and trainings are drawn with replacement, the same ones for all cells."""
+"""A bootstrap of many cells: topics and trainings are drawn with replacement, the same ones for all cells."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ RESAMPLES = 1999
 
 @dataclass(frozen=True)
 class Share:
-    """Of `n` cells those with a positive mean difference, and the 95 % interval of their share."""
+    """The number of `n` cells with a positive mean difference, and the 95 % interval of their share."""
 
     count: int
     n: int
@@ -29,13 +29,12 @@ class Share:
         return self.count / self.n
 
     def __str__(self) -> str:
-        return (
-            f"{self.count} of {self.n}, {100 * self.low:.0f} to {100 * self.high:.0f} % for other topics and trainings"
-        )
+        interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
+        return f"{self.count} of {self.n} (95 % interval over topics and trainings: {interval})"
 
 
 def shares_above_zero(pairs: Mapping[Cell, Pair], *groups: Sequence[Cell]) -> list[Share]:
-    """Of each group of cells."""
+    """Return the share of each group of cells."""
     resampled = dict(zip(pairs, (resampled_means(pairs) > 0).T, strict=True))
     found = []
     for group in groups:
@@ -46,11 +45,11 @@ def shares_above_zero(pairs: Mapping[Cell, Pair], *groups: Sequence[Cell]) -> li
 
 
 def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> Floats:
-    """Mean differences `(resamples, n_cells)`.
+    """Return resampled mean differences `(resamples, n_cells)`.
 
-    A topic of a data set is drawn for all its cells: with all its lists, at every ratio. A training is a seed in a
-    fold of a column; boundings and losses share theirs. Drawing both is on the safe side: what is peculiar to one topic
-    in one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    A topic of a data set is drawn for all its cells, with all its lists, at every ratio. A training is a seed in a fold
+    of a column, shared by boundings and losses. Drawing both is conservative: the variance of a topic within one
+    training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
     """
     random = np.random.default_rng(0)
     datasets = sorted({cell.column.dataset for cell in pairs})
@@ -75,7 +74,7 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
 
 
 def _drawn_seeds(random: np.random.Generator, trained: np.ndarray, resamples: int) -> Floats:
-    """The share of each seed of a fold among those drawn from it, `(resamples, n_folds, n_seeds)`."""
+    """Return the share of each seed among the draws of its fold, `(resamples, n_folds, n_seeds)`."""
     shares = np.zeros((resamples, *trained.shape))
     for fold, seeds in enumerate(trained):
         count = int(seeds.sum())

@@ -1,4 +1,4 @@
-"""From many tests to one verdict: families of differences, corrected by Holm, and what "all of them" takes."""
+"""Rules that turn many tests into one verdict: families of differences, corrected by Holm."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,13 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True)
 class Family(Generic[Key]):
-    """Differences by what their tests say, after Holm's correction over all of them.
+    """Differences by the results of their tests, after Holm's correction over all of them.
 
     Attributes:
-        higher, lower: those that are significantly above and below zero.
-        alike: those that are neither, and lie inside the margin of noise.
-        p_values: adjusted, of no difference.
+        contrasts: the differences.
+        higher, lower: the keys of those significantly above and below zero.
+        alike: the keys of those that are neither, and within the noise margin.
+        p_values: the adjusted p-values of no difference.
     """
 
     contrasts: Mapping[Key, Contrast]
@@ -30,7 +31,7 @@ class Family(Generic[Key]):
 
     @classmethod
     def of(cls, contrasts: Mapping[Key, Contrast]) -> "Family[Key]":
-        """Test all of them."""
+        """Test all differences."""
         keys = list(contrasts)
         p_values = dict(zip(keys, holm([contrasts[key].estimate.p_value() for key in keys]), strict=True))
         p_alike = dict(zip(keys, holm([contrasts[key].p_alike for key in keys]), strict=True))
@@ -45,7 +46,7 @@ class Family(Generic[Key]):
 
     @property
     def means(self) -> list[float]:
-        """The differences."""
+        """The mean differences."""
         return [one.mean for one in self.contrasts.values()]
 
     @property
@@ -56,38 +57,38 @@ class Family(Generic[Key]):
 
     @property
     def worst_p(self) -> float:
-        """The largest p-value, which decides whether all of them differ."""
+        """The largest p-value, which decides a claim that all of them differ."""
         return max(self.p_values.values())
 
     def all_higher(self) -> str:
-        """Whether every one is above zero: refuted by one that is below, or alike."""
+        """Return the verdict that all are above zero: refuted by one that is below, or alike."""
         return _every(self, self.higher, [*self.lower, *self.alike])
 
     def tend_higher(self) -> str:
-        """Of a claim that does not say "every": refuted by one that is below or if all are alike, open if mixed."""
+        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
         if self.lower or len(self.alike) == len(self.contrasts):
             return REFUTED
         return CONFIRMED if len(self.higher) == len(self.contrasts) else INCONCLUSIVE
 
     def all_lower(self) -> str:
-        """Whether every one is below zero: refuted by one that is above, or alike."""
+        """Return the verdict that all are below zero: refuted by one that is above, or alike."""
         return _every(self, self.lower, [*self.higher, *self.alike])
 
 
 def together(*verdicts: str) -> str:
-    """Of a claim with several parts: all of them have to hold."""
+    """Return the verdict on a claim with several parts, all of which must hold."""
     if REFUTED in verdicts:
         return REFUTED
     return CONFIRMED if all(one == CONFIRMED for one in verdicts) else INCONCLUSIVE
 
 
 def by_interval(low: float, high: float, limit: float) -> str:
-    """Of "more than a limit": whether the interval lies above it, below it, or holds it."""
+    """Return the verdict that a value exceeds a limit: inconclusive if the interval contains the limit."""
     return CONFIRMED if low > limit else REFUTED if high < limit else INCONCLUSIVE
 
 
 def all_alike(contrasts: Sequence[Contrast]) -> str:
-    """Whether all lie inside the noise: refuted by one that lies outside, on Bonferroni's terms."""
+    """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
     if any(one.is_beyond(len(contrasts)) for one in contrasts):
         return REFUTED
     return CONFIRMED if all(one.is_alike for one in contrasts) else INCONCLUSIVE

@@ -1,7 +1,7 @@
 """Claims about the distribution of scores over lists (Figures 5.2 to 5.4), and about its low end.
 
-A list is a topic's in one fold, ranked under one seed. Topics are what could have been others: a list counts in its
-topic's share of low (or high) scores, and the topics' shares are compared.
+A list belongs to a topic in one fold and is ranked under one seed. Topics are the sampled units: each has a share of
+low (or high) scores among its lists, and the topics' shares are compared.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ LOWEST_TENTH = 0.1
 
 @decides("T35")
 def expectation_max_of_ndcg_spreads_the_scores(evidence: Evidence) -> Verdict:
-    """More lists below the lowest twentieth of the unbounded scores, and more above the highest, in every column."""
+    """Decide by whether more lists are at or beyond both 5 % ends of the unbounded scores, in every column."""
     found = {
         (cell.column, end): contrast(_share(pair(evidence, cell), end))
         for cell in cells(evidence, ["nDCG"], ["expectation-max"])
@@ -56,9 +56,9 @@ def expectation_max_of_ndcg_spreads_the_scores(evidence: Evidence) -> Verdict:
     )
     return Verdict(
         family.all_higher(),
-        "Changes of the shares of lists at or beyond the 5 and 95 % points of the unbounded scores, in points of a "
-        f"hundred: {texts}; {len(family.higher)} of {len(found)} grow significantly, {len(family.lower)} shrink and "
-        f"{len(family.alike)} are alike within the noise of trainings.",
+        "Changes in the shares of lists at or beyond the 5 and 95 % quantiles of the unbounded scores, in percentage "
+        f"points: {texts}; {len(family.higher)} of {len(found)} grow significantly, {len(family.lower)} shrink and "
+        f"{len(family.alike)} are alike within the noise margin.",
         statistic="share of lists at an end, bounded minus unbounded, smallest",
         value=found[least].mean,
         low=low,
@@ -71,7 +71,7 @@ def expectation_max_of_ndcg_spreads_the_scores(evidence: Evidence) -> Verdict:
 
 @decides("T36")
 def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Verdict:
-    """Fewer lists in the lowest tenth at every ratio, no fewer in the highest, and the former fades with the ratio."""
+    """Decide by whether the lowest tenth shrinks at every ratio, less so at higher ones, and the highest does not."""
     ratios = several_ratios(evidence)
     pairs = {cell.column: pair(evidence, cell) for cell in cells(evidence, ["AP"], ["distribution"], ratios)}
     at_low, at_top = ({column: _share(one, end) for column, one in pairs.items()} for end in TENTHS)
@@ -83,9 +83,9 @@ def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Verdict:
     return Verdict(
         together(fewer.all_lower(), _no_fewer(top), fades),
         f"At ratios {', '.join(str(column.nsr) for column in ratios)} the share of lists in the lowest tenth of the "
-        f"unbounded scores changes by {', '.join(map(_points, fewer.contrasts.values()))} points of a hundred "
+        f"unbounded scores changes by {', '.join(map(_points, fewer.contrasts.values()))} percentage points "
         f"(significantly down in {len(fewer.lower)}), that in the highest tenth by {', '.join(map(_points, top))}; per "
-        f"step of the ratio the former moves by {_points(slope)} ({100 * low:+.2f} to {100 * high:+.2f}).",
+        f"step of the ratio the former changes by {_points(slope)} ({100 * low:+.2f} to {100 * high:+.2f}).",
         statistic="change per step of the ratio in the share of lists in the lowest tenth",
         value=slope.mean,
         low=low,
@@ -98,9 +98,9 @@ def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Verdict:
 
 @decides("T37")
 def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
-    """No distance between the distributions is larger than that between two seeds of the unbounded loss.
+    """Decide by whether no distance between the distributions exceeds that between two seeds of the unbounded loss.
 
-    Refuted by one that is larger, and significant over topics.
+    A distance that exceeds it and is significant over topics refutes the claim.
     """
     every = [cell for cell in cells(evidence, ["AP"]) if cell.bounding != "distribution"]
     pairs = {cell: pair(evidence, cell) for cell in every}
@@ -128,7 +128,7 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
 
 @decides("T38")
 def bounded_nrbp_has_fewer_low_scores(evidence: Evidence) -> Verdict:
-    """Fewer lists in the lowest tenth and quarter, under every bounding at every ratio."""
+    """Decide by whether fewer lists are in the lowest tenth and quarter, under every bounding at every ratio."""
     found = {
         (cell, end): contrast(_share(pair(evidence, cell), end))
         for cell in cells(evidence, ["nRBP"], BOUNDED, columns(evidence, MOVIELENS))
@@ -141,8 +141,8 @@ def bounded_nrbp_has_fewer_low_scores(evidence: Evidence) -> Verdict:
         family.all_lower(),
         "The share of lists below the lowest tenth and quarter of the unbounded scores shrinks significantly in "
         f"{numbered(len(family.lower), len(found))} cases and grows in {len(family.higher)}; {len(family.alike)} are "
-        f"alike within the noise of trainings; changes lie between {_points(found[least])} and {_points(found[most])} "
-        f"points of a hundred ({most[0]}, {most[1]:.0%}).",
+        f"alike within the noise margin; changes lie between {_points(found[least])} and {_points(found[most])} "
+        f"percentage points ({most[0]}, {most[1]:.0%}).",
         statistic="share of low-scoring lists, bounded minus unbounded, largest",
         value=found[most].mean,
         low=low,
@@ -155,7 +155,7 @@ def bounded_nrbp_has_fewer_low_scores(evidence: Evidence) -> Verdict:
 
 @decides("T41")
 def bounding_may_lift_the_lowest_lists(evidence: Evidence) -> Verdict:
-    """At the lowest ratio some bounding raises the lists in the lowest tenth by the average of both scores."""
+    """Decide by whether boundings at the lowest ratio raise the lists with the lowest tenth of average scores."""
     lowest = columns(evidence, MOVIELENS)[0]
     found = {cell: contrast(_lowest_lists(pair(evidence, cell))) for cell in cells(evidence, LOSSES, BOUNDED, [lowest])}
     family = Family.of(found)
@@ -164,7 +164,7 @@ def bounding_may_lift_the_lowest_lists(evidence: Evidence) -> Verdict:
     none_above = len(family.lower) + len(family.alike) == len(found)
     return Verdict(
         CONFIRMED if len(family.higher) > len(family.lower) else REFUTED if none_above else INCONCLUSIVE,
-        f"In the tenth of the lists at ratio {lowest.nsr} with the lowest average of both scores the mean rises "
+        f"In the tenth of the lists at ratio {lowest.nsr} with the lowest average of both scores, the mean rises "
         f"significantly under {numbered(len(family.higher), len(found))} losses and boundings and falls under "
         f"{len(family.lower)}; the largest change is {found[most].mean:+.4f} ({most.loss} with {most.bounding}).",
         statistic="mean difference in the lowest tenth, largest",
@@ -178,7 +178,7 @@ def bounding_may_lift_the_lowest_lists(evidence: Evidence) -> Verdict:
 
 
 def _share(of: Pair, end: float) -> Pair:
-    """1 for lists at or beyond this point of the unbounded scores: below it for a low one, above it for a high one."""
+    """Score lists 1 at or beyond this quantile of the unbounded scores, below a low one or above a high one, else 0."""
     point = float(np.nanquantile(of.b, end))
     if end < 0.5:
         return changed(of, lambda values: (values <= point).astype(np.float64))
@@ -186,12 +186,12 @@ def _share(of: Pair, end: float) -> Pair:
 
 
 def _lowest_lists(of: Pair) -> Pair:
-    """The topics that have lists among the lowest tenth by the average over both losses and all seeds, with these."""
+    """Keep the lists in the lowest tenth by the average over both losses and all seeds, and their topics."""
     average = (mean_of_known(of.a) + mean_of_known(of.b)) / 2
     chosen = average <= np.nanquantile(average, LOWEST_TENTH)
     kept = any_over(chosen, 1)
     if kept.sum() < 2:
-        raise MissingEvidence(f"the lowest tenth of the lists is of {int(kept.sum())} topics, a test takes two")
+        raise MissingEvidence(f"the lowest tenth of the lists has {int(kept.sum())} topics; a test takes two")
     a, b = (np.where(chosen[:, :, None], values, np.nan)[kept] for values in (of.a, of.b))
     return Pair(a, b, [name for name, one in zip(of.units, kept, strict=True) if one], of.gaps)
 

@@ -1,4 +1,4 @@
-"""The proposal of the thesis' conclusion: bound by the scores of orders that place relevant items first the rather."""
+"""The proposal of the thesis' conclusion: a bound by orders biased towards ranking relevant items first."""
 
 from collections.abc import Iterator
 
@@ -21,28 +21,28 @@ Key = tuple[str, Column, str]
 
 @decides("T48")
 def a_distribution_of_good_orders_helps(evidence: Evidence) -> Verdict:
-    """Tilted minus random orders: somewhere higher and nowhere lower, after Holm's correction over all of them.
+    """Decide by tilted minus random orders: confirmed if some are significantly higher and none lower (Holm).
 
-    Refuted where some are lower and none is higher, or all are alike within the noise; anything else is open.
+    Refuted if some are lower and none higher, or if all are alike within the noise margin; otherwise inconclusive.
     """
     family = Family.of(dict(_contrasts(evidence)))
     n, (least, largest) = len(family.contrasts), family.extremes
     verdict = _verdict(family)
     deciding = least if verdict == REFUTED and family.lower else largest
-    told = family.contrasts[deciding]
+    decisive = family.contrasts[deciding]
     undecided = no_noise(family.contrasts.values()) if verdict == INCONCLUSIVE and not family.higher else ""
     return Verdict(
         verdict,
-        f"Bounding by the scores of orders that favour relevant items, in place of random ones, changes mean scores by "
+        f"Bounding by the scores of orders that favour relevant items, instead of random ones, changes mean scores by "
         f"{signed(family.contrasts[least].mean)} ({_named(least)}) to {signed(family.contrasts[largest].mean)} "
         f"({_named(largest)}): significantly higher in {numbered(len(family.higher), n)} cells and lower in "
         f"{len(family.lower)}. {undecided}".rstrip(),
         statistic=f"mean score, tilted minus random orders: {_named(deciding)}",
-        value=told.mean,
-        low=told.interval[0],
-        high=told.interval[1],
+        value=decisive.mean,
+        low=decisive.interval[0],
+        high=decisive.interval[1],
         p_value=family.p_values[deciding],
-        n=told.n,
+        n=decisive.n,
         shown_in=("table_sensitivity",),
     )
 
@@ -54,7 +54,7 @@ def _verdict(family: Family[Key]) -> str:
 
 
 def _contrasts(evidence: Evidence) -> Iterator[tuple[Key, Contrast]]:
-    """Of every loss, data set and tilt.
+    """Yield the contrast of every loss, data set and tilt.
 
     Raises:
         MissingEvidence: the experiment did not run.
@@ -78,7 +78,7 @@ def _contrasts(evidence: Evidence) -> Iterator[tuple[Key, Contrast]]:
 
 
 def _columns(evidence: Evidence) -> Iterator[Column]:
-    """Those that the experiment ran on."""
+    """Yield the columns that the experiment ran on."""
     for dataset in (MOVIELENS, MQ2008):
         try:
             every = columns(evidence, dataset)

@@ -1,4 +1,4 @@
-"""The claim about why distribution bounding hurts nDCG: its gradient vanishes where training starts."""
+"""The claim that distribution bounding hurts nDCG because its gradient vanishes at the start of training."""
 
 import math
 
@@ -15,14 +15,14 @@ from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import UNBOUNDED
 
 HALF = 0.5
-"""A drop that is not halved has not gone."""
+"""Largest share of the drop that may remain where a remedy works."""
 
 LOSS, BOUNDING = "nDCG", "distribution"
 
 
 @decides("T27")
 def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
-    """The drop goes with a gentler sigmoid of the distribution, and with factors that do not start as ties."""
+    """Decide by whether a gentler sigmoid and factors that do not start as ties remove the drop."""
     column = column_of(evidence, "starts")
     drop = contrast(pair(evidence, Cell(LOSS, BOUNDING, column, LOSS)))
     if drop.estimate.p_below(-COLLAPSE) > LEVEL:
@@ -32,11 +32,11 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
     gone = {name: _has_gone(one, drop) for name, one in remedies.items()}
     verdict = CONFIRMED if all(gone.values()) else REFUTED if not any(gone.values()) else INCONCLUSIVE
     best = max(remedies, key=lambda name: remedies[name].mean)
-    told = ", ".join(f"{signed(one.mean)} with {name}" for name, one in remedies.items())
+    changes = ", ".join(f"{signed(one.mean)} with {name}" for name, one in remedies.items())
     return Verdict(
         verdict,
-        f"On {column} distribution bounding changes mean nDCG by {signed(drop.mean)}, by {told}; in the first epoch "
-        f"its gradient is {_first_gradient(evidence, column):.2g} times the unbounded loss'.",
+        f"On {column} distribution bounding changes mean nDCG by {signed(drop.mean)}, and by {changes}; in the first "
+        f"epoch its gradient norm is {_first_gradient(evidence, column):.2g} times that of the unbounded loss.",
         statistic=f"mean nDCG, bounded minus unbounded, with {best}",
         value=remedies[best].mean,
         low=remedies[best].interval[0],
@@ -47,12 +47,12 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
 
 
 def _has_gone(remedied: Contrast, drop: Contrast) -> bool:
-    """Whether less than half of the drop is left, and a collapse is not significant."""
+    """Check that less than half of the drop remains, and that a collapse is not significant."""
     return remedied.mean > HALF * drop.mean and remedied.estimate.p_below(-COLLAPSE) > LEVEL
 
 
 def _remedies(evidence: Evidence, column: Column) -> dict[str, Contrast]:
-    """Bounded minus unbounded with other gains of the sigmoid, and from other starts."""
+    """Return bounded minus unbounded with other gains of the sigmoid, and from other starts."""
     usual = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss") == LOSS).collect()
     found = {}
     for rows in variants(evidence, "gains", column, with_usual=False).values():
@@ -66,7 +66,7 @@ def _remedies(evidence: Evidence, column: Column) -> dict[str, Contrast]:
 
 
 def _between(rows: pl.DataFrame, others: pl.DataFrame, bounding: str) -> Contrast:
-    """A bounding in some rows minus the unbounded loss in others, in the folds and seeds of both."""
+    """Return a bounding in some rows minus the unbounded loss in others, over the folds and seeds of both."""
     bounded = rows.filter(pl.col("bounding") == bounding).with_columns(pl.lit("bounded").alias("system"))
     unbounded = others.filter(pl.col("bounding") == UNBOUNDED).with_columns(pl.lit("unbounded").alias("system"))
     both = pl.concat([one.select("system", "topic", "fold", "seed", LOSS) for one in (bounded, unbounded)])
@@ -74,7 +74,7 @@ def _between(rows: pl.DataFrame, others: pl.DataFrame, bounding: str) -> Contras
 
 
 def _first_gradient(evidence: Evidence, column: Column) -> float:
-    """The mean norm of the bounded loss' gradient in the first epoch, as a share of the unbounded one's."""
+    """Return the mean gradient norm of the bounded loss in the first epoch, divided by that of the unbounded loss."""
     epochs = evidence.epochs_of(column.dataset, column.nsr)
     first = epochs.filter(pl.col("epoch") == 1, pl.col("loss") == LOSS).collect()
     norms = dict(first.group_by("bounding").agg(pl.col("gradient_norm").mean()).rows())

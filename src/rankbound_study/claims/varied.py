@@ -1,4 +1,4 @@
-"""Experiments beside the study: a variant's scores and the study's own, in the same folds and under the same seeds."""
+"""Experiments: the scores of variants and of the study's own runs, in the same folds and under the same seeds."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -25,7 +25,7 @@ _READ = (*KEY, "options", *METRICS)
 def variants(
     evidence: Evidence, experiment: str, column: Column, *, with_usual: bool = True
 ) -> dict[str, pl.DataFrame]:
-    """The rows of every variant, and those of the study's own runs with the same folds, seeds, losses and boundings."""
+    """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
     lazy = evidence.varied(experiment, column.dataset, column.nsr)
     found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
     if not with_usual:
@@ -34,10 +34,10 @@ def variants(
 
 
 def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.DataFrame:
-    """The study's own runs in the folds, under the seeds, and of the losses and boundings that some rows have.
+    """Return the study's own runs with the folds, seeds, losses and boundings of some rows.
 
     Raises:
-        MissingEvidence: there are none.
+        MissingEvidence: there are no such runs.
     """
     usual = evidence.cell(column.dataset, column.nsr).select(*_READ).collect()
     for key in (["fold"], ["seed"], ["loss", "bounding"]):
@@ -48,10 +48,10 @@ def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.D
 
 
 def column_of(evidence: Evidence, experiment: str) -> Column:
-    """The column of MovieLens that an experiment ran on: the first one with runs of it.
+    """Return the first column of MovieLens that has runs of an experiment.
 
     Raises:
-        MissingEvidence: there is none.
+        MissingEvidence: there is no such column.
     """
     for column in columns(evidence, MOVIELENS):
         try:
@@ -63,26 +63,26 @@ def column_of(evidence: Evidence, experiment: str) -> Column:
 
 
 def trainings(rows: pl.DataFrame) -> list[Training]:
-    """The losses and boundings that were trained."""
+    """Return the losses and boundings that were trained."""
     return sorted(rows.select("loss", "bounding").unique().rows())
 
 
 def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, metric: str = "") -> Contrast:
-    """A loss and bounding in one variant minus the same in another one, on the metric that judges the loss."""
+    """Return a loss and bounding in one variant minus the same in another, on the metric that judges the loss."""
     return contrast(
         _scores({"a": (rows, training), "b": (other, training)}, metric or judge(training[0])).pair("a", "b")
     )
 
 
 def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Every topic's mean over losses, boundings, folds and seeds: `topic` and the metric."""
+    """Return every topic's mean over losses, boundings, folds and seeds, in columns `topic` and the metric."""
     return rows.with_columns(pl.col(metric).fill_nan(None)).group_by("topic").agg(pl.col(metric).mean()).sort("topic")
 
 
 def picked_by_validation(evidence: Evidence, experiment: str, column: Column, metric: str = "") -> dict[Training, str]:
-    """The variant whose best epoch scores highest on validation, for every loss and bounding.
+    """Return the variant whose best epoch scores highest on validation, for every loss and bounding.
 
-    `metric`: what picks, if not the metric that judges the loss.
+    `metric` picks it; by default the metric that judges the loss.
     """
     scores: dict[Training, dict[str, float]] = {}
     for name, epochs in evidence.varied_epochs(experiment, column.dataset, column.nsr).items():
@@ -94,7 +94,7 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: Column, me
 
 
 def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]) -> pl.DataFrame:
-    """Of every loss and bounding the rows of its variant."""
+    """Return the rows of every loss and bounding from its picked variant."""
     return pl.concat(
         [
             rows[name].filter(pl.col("loss") == loss, pl.col("bounding") == bounding)

@@ -1,34 +1,34 @@
-"""What became of a claim, and by what."""
+"""The verdict on a claim, and its numbers."""
 
 import math
 from dataclasses import dataclass
 
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
 NOT_TESTABLE = "not testable here"
-"""Of claims about data that cannot be had: MSLR-WEB10K's archive, VGG16's weights."""
+"""The verdict on claims about data that are not available: MSLR-WEB10K's archive, VGG16's weights."""
 NOT_RUN = "not run"
-"""Of claims whose runs the configuration leaves out."""
+"""The verdict on claims whose runs the configuration leaves out."""
 
 VERDICTS = (CONFIRMED, REFUTED, INCONCLUSIVE, NOT_TESTABLE, NOT_RUN)
 
 
 class MissingEvidence(Exception):
-    """The results hold nothing that could decide a claim: the text says what is missing."""
+    """The results cannot decide a claim; the text states what is missing."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict and what decides it.
+    """A verdict and its basis.
 
     Attributes:
         verdict: one of `VERDICTS`.
-        reason: one sentence in plain words with the numbers that decide.
-        statistic: what `value` is: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty of theorems that hold
-            in every case.
-        value, low, high: the statistic and its 95 % interval; NaN where there is none.
-        p_value: of the test that decides, after correction; NaN if a count or an interval does.
-        n: how many units (topics, pairs, cases) it rests on.
-        shown_in: tables and figures that show it, as the configuration calls them.
+        reason: one plain sentence with the deciding numbers.
+        statistic: the meaning of `value`: `share of cells`, `mean nDCG, bounded minus unbounded`. Empty for theorems
+            that hold in every case.
+        value, low, high: the statistic and its 95 % interval; NaN where undefined.
+        p_value: the corrected p-value of the deciding test; NaN if a count or an interval decides.
+        n: the number of units (topics, pairs, cases).
+        shown_in: names of the tables and figures that show it.
     """
 
     verdict: str
@@ -47,5 +47,5 @@ class Verdict:
 
 
 def holds(condition: bool) -> str:
-    """The verdict of a claim that can be counted out: confirmed or refuted."""
+    """Return the verdict on a claim that every case decides: confirmed or refuted."""
     return CONFIRMED if condition else REFUTED

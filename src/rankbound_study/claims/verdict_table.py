@@ -1,4 +1,4 @@
-"""The table of claims with their verdicts: the one list of verdicts, which everything else quotes."""
+"""The table of claims with their verdicts, which everything else quotes."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -27,18 +27,18 @@ SOURCES = {
     "W": "a wiki page on ranking",
     "L": "linear NDCG and pair-wise error",
 }
-"""What a claim's first letter stands for."""
+"""The source of a claim, by the first letter of its id."""
 
 
 def frame(decided: Iterable[tuple[Claim, Verdict]]) -> pl.DataFrame:
-    """A row per claim, in the order of the claims; numbers that there are none of are null."""
+    """Return a table with a row per claim, in their order; undefined numbers are null."""
     rows = [{**asdict(claim), **asdict(verdict), "shown_in": " ".join(verdict.shown_in)} for claim, verdict in decided]
     numbers = pl.col("value", "low", "high", "p_value")
     return pl.DataFrame(rows, schema_overrides=COLUMNS).select(*COLUMNS).with_columns(numbers.fill_nan(None))
 
 
 def read(path: Path) -> pl.DataFrame:
-    """The table as `python -m rankbound_study claims` wrote it."""
+    """Read the table that `python -m rankbound_study claims` wrote."""
     with reading(path):
         table = pl.read_csv(path, schema=COLUMNS)
         if unknown := set(table["verdict"]) - set(VERDICTS):
@@ -47,17 +47,17 @@ def read(path: Path) -> pl.DataFrame:
 
 
 def of_source(table: pl.DataFrame, letter: str) -> pl.DataFrame:
-    """The claims of one source."""
+    """Return the claims of one source."""
     return table.filter(pl.col("id").str.starts_with(letter))
 
 
 def counts(table: pl.DataFrame) -> dict[str, int]:
-    """How many claims have each verdict; verdicts that none has are left out."""
+    """Count the claims of each verdict that occurs."""
     found = dict(table["verdict"].value_counts().rows())
     return {verdict: found[verdict] for verdict in VERDICTS if verdict in found}
 
 
 def summary(table: pl.DataFrame) -> str:
-    """`73 claims: 40 confirmed, 20 refuted, ...`."""
-    told = ", ".join(f"{count} {verdict}" for verdict, count in counts(table).items())
-    return f"{len(table)} claims: {told}"
+    """Return a line such as `5 claims: 3 confirmed, 2 refuted`."""
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts(table).items())
+    return f"{len(table)} claims: {verdicts}"

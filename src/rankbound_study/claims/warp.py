@@ -1,4 +1,4 @@
-"""Claims about WARP: what its weights on the first places stand for."""
+"""Claims about WARP: the meaning of its weights on the first ranks."""
 
 from itertools import product
 
@@ -17,19 +17,19 @@ from rankbound_study.results.number_texts import signed
 
 EXPERIMENT = "warp"
 FIRST, SPREAD = "WARP(alpha=constant)@1", "WARP(alpha=constant)@10"
-"""All weight on the first place; the same weight on each of ten places."""
+"""All weight on rank 1; equal weights on ranks 1 to 10."""
 
 PLACES = 10
 PRECISION = f"P@{PLACES}"
 
 _LONGEST = 4
 _VALUES = (0.0, 1.0, 2.0)
-"""Scores of the lists that are counted out: with ties, in every order."""
+"""Scores of the enumerated lists: with ties, in every order."""
 
 
 @decides("M03")
 def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
-    """The penalty of one weight is the error of the top in all short lists; ten weights raise the precision at ten."""
+    """Decide by whether one weight gives the top-1 error in all short lists and ten weights raise precision at 10."""
     cases = [_is_error_of_the_top(scores, true) for scores, true in _short_lists()]
     found = {
         column: {metric: _difference(evidence, column, metric) for metric in (PRECISION, "AP")}
@@ -39,15 +39,14 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
     least, _ = family.extremes
     low, high = family.contrasts[least].interval
     texts = [
-        f"{signed(of[PRECISION].mean)} in precision at ten ({signed(of[PRECISION].interval[0])} to "
+        f"{signed(of[PRECISION].mean)} in precision at 10 ({signed(of[PRECISION].interval[0])} to "
         f"{signed(of[PRECISION].interval[1])}) and {signed(of['AP'].mean)} in average precision on {column}"
         for column, of in found.items()
     ]
     return Verdict(
         together(holds(all(cases)), family.tend_higher()),
-        f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on the first place is the error of "
-        f"the top label; on lists of more than {PLACES} items ten equal weights instead of one change the score by "
-        f"{'; '.join(texts)}.",
+        f"In {sum(cases)} of {len(cases)} short lists the penalty with all weight on rank 1 is the top-1 error; on "
+        f"lists of more than {PLACES} items ten equal weights instead of one change the score by {'; '.join(texts)}.",
         statistic="mean precision at ten, ten places minus one, least",
         value=family.contrasts[least].mean,
         low=low,
@@ -67,14 +66,14 @@ def _short_lists() -> list[tuple[tuple[float, ...], int]]:
 
 
 def _is_error_of_the_top(scores: tuple[float, ...], true: int) -> bool:
-    """Whether the penalty is 1 where another label is at the top, ties against the true one, and 0 elsewhere."""
+    """Check that the penalty is 1 if another label is at the top or ties with the true one, else 0."""
     error = any(score >= scores[true] for place, score in enumerate(scores) if place != true)
     rank = warp_rank(torch.tensor(scores), true)
     return float(warp_penalty(rank, "constant", 1)) == float(warp_penalty(rank, torch.tensor([1.0]))) == float(error)
 
 
 def _columns(evidence: Evidence) -> list[Column]:
-    """Where the experiment ran."""
+    """Return the columns on which the experiment ran."""
     found: list[Column] = []
     missing: list[MissingEvidence] = []
     for where in (_on_queries, _on_ratings):
@@ -97,7 +96,7 @@ def _on_ratings(evidence: Evidence) -> Column:
 
 
 def _difference(evidence: Evidence, column: Column, metric: str) -> Contrast:
-    """Ten places minus one, on lists in which the order decides what the first ten places hold."""
+    """Return ten weights minus one, on lists with more than ten items."""
     lazy = next(iter(evidence.varied(EXPERIMENT, column.dataset, column.nsr).values()))
     rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, metric).collect()
     if not {FIRST, SPREAD} <= set(rows["loss"]):
@@ -105,5 +104,5 @@ def _difference(evidence: Evidence, column: Column, metric: str) -> Contrast:
     found = scores_of_runs(rows, metric, by=("loss",))
     both = found.pair(SPREAD, FIRST)
     if len(both.units) < 2:
-        raise MissingEvidence(f"{column} has {len(both.units)} topics with a score, a test takes two")
+        raise MissingEvidence(f"{column} has {len(both.units)} topics with a score; a test takes two")
     return contrast(both)

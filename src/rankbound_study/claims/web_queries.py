@@ -1,6 +1,6 @@
-"""Claims about web queries: classification or ranking, networks or others, and which optimiser trains them.
+"""Claims about web queries: classification and ranking, networks and other models, and the optimisers of networks.
 
-They speak of MSLR-WEB10K. Where its archive is not at hand, the same question is told of MQ2008, and decides nothing.
+They are about MSLR-WEB10K. Without its archive, the same test on MQ2008 is reported, but decides nothing.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from rankbound_study.results.neural_names import AS_PRINTED
 from rankbound_study.results.number_texts import score
 
 WEB10K = "mslr-web10k-label2"
-"""The paper's data set as it reads it: labels from 2 on are relevant."""
+"""The paper's data set in its reading: labels of 2 and more are relevant."""
 
-NO_ARCHIVE = "The archive of MSLR-WEB10K cannot be had here"
+NO_ARCHIVE = "The archive of MSLR-WEB10K is not available here"
 
 SHOWN = ("table_neural_1",)
 
@@ -42,24 +42,24 @@ NETWORKS = ("RankNet", "DirectRanker", "Class-NN")
 
 @decides("N01")
 def classifiers_rank_queries_better_than_pairwise_rankers(evidence: Evidence) -> Verdict:
-    """The same network and the same linear model, trained both ways."""
+    """Compare the same network and the same linear model, trained both ways."""
     return _of_web10k(evidence, _classification_against_ranking)
 
 
 @decides("N02")
 def networks_rank_queries_worse_than_linear_models_and_trees(evidence: Evidence) -> Verdict:
-    """Every linear model and every kind of trees against the best network of its family."""
+    """Compare every linear and every tree model with the best network of its family."""
     return _of_web10k(evidence, _others_against_networks)
 
 
 @decides("N06")
 def networks_train_with_plain_gradients_alone(evidence: Evidence) -> Verdict:
-    """Whether networks rank better than at random, by either optimiser."""
+    """Decide by whether networks rank better than at random with either optimiser."""
     return _of_web10k(evidence, _optimisers)
 
 
 def _of_web10k(evidence: Evidence, judge: Callable[[Methods], Verdict]) -> Verdict:
-    """The verdict on MSLR-WEB10K if it has run; otherwise what the same test says of MQ2008."""
+    """Return the verdict on MSLR-WEB10K if it has run, else the result of the same test on MQ2008."""
     try:
         methods = read_methods(evidence, WEB10K)
     except MissingEvidence:
@@ -72,12 +72,12 @@ def _of_other_queries(evidence: Evidence, judge: Callable[[Methods], Verdict]) -
         methods = read_methods(evidence, QUERIES)
         found = judge(methods)
     except MissingEvidence as missing:
-        return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, and other queries say nothing either: {missing}.")
-    told = f"{found.reason[0].lower()}{found.reason[1:]}"
+        return Verdict(NOT_TESTABLE, f"{NO_ARCHIVE}, nor can other queries be tested: {missing}.")
+    reason = f"{found.reason[0].lower()}{found.reason[1:]}"
     return replace(
         found,
         verdict=NOT_TESTABLE,
-        reason=f"{NO_ARCHIVE}; the same test on {methods.title} would say {found.verdict}: {told}",
+        reason=f"{NO_ARCHIVE}; on {methods.title} the same claim would be {found.verdict}: {reason}",
         statistic=f"on {methods.title}: {found.statistic}",
     )
 
@@ -85,10 +85,10 @@ def _of_other_queries(evidence: Evidence, judge: Callable[[Methods], Verdict]) -
 def _classification_against_ranking(methods: Methods) -> Verdict:
     found = gaps(methods, [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)])
     if not found:
-        raise MissingEvidence(f"no model that was trained both ways on {methods.title}")
+        raise MissingEvidence(f"no model was trained both ways on {methods.title}")
     return Verdict(
         verdict_of([one.side for one in found]),
-        f"As a classifier and as a pairwise ranker the same model differs in mean nDCG@10 by {listed(found)}, "
+        f"The same model as a classifier and as a pairwise ranker differs in mean nDCG@10 by {listed(found)}, "
         f"{over(found, 'queries')}{_of_random(methods)}.",
         statistic="mean nDCG@10, classifier minus ranker",
         shown_in=SHOWN,
@@ -121,7 +121,7 @@ def _optimisers(methods: Methods) -> Verdict:
     methods.needs(RANDOM)
     names = [name for name in NETWORKS if methods.has(name, f"{name}{AS_PRINTED}")]
     if not names:
-        raise MissingEvidence(f"no network that was trained with both optimisers on {methods.title}")
+        raise MissingEvidence(f"no network was trained with both optimisers on {methods.title}")
     found = gaps(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
     by_adam, by_sgd = found[: len(names)], found[len(names) :]
     return Verdict(
@@ -136,7 +136,7 @@ def _optimisers(methods: Methods) -> Verdict:
 
 
 def _verdict_of_optimisers(by_adam: list[Gap], by_sgd: list[Gap]) -> str:
-    """Confirmed if plain gradients train every network and Adam none; refuted if Adam trains one, or the other none."""
+    """Return confirmed if plain gradients train all networks and Adam none, refuted if Adam trains one or SGD none."""
     if _learnt(by_adam) or all(one.side < 0 for one in by_sgd):
         return REFUTED
     none_by_adam = all(one.side < 0 for one in by_adam)
@@ -148,4 +148,4 @@ def _learnt(found: list[Gap]) -> int:
 
 
 def _of_random(methods: Methods) -> str:
-    return f"; random order has {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
+    return f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""

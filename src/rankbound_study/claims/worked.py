@@ -1,8 +1,8 @@
-"""The worked examples of the thesis (tables 1.1, 2.2 to 2.4, 3.1 to 3.3) and of Murphy, by the library and as printed.
+"""The worked examples of the thesis (tables 1.1, 2.2 to 2.4, 3.1 to 3.3) and of Murphy, computed and as printed.
 
-Every value comes from the library's metrics on lists whose order is the ranking; a rank's own share of a sum is the
-metric of the list in which only that rank is relevant. `holds` says whether ours rounds to what is printed; it is empty
-where nothing can be read (the scan has lost the sums of Table 2.3(a) and all sums of Table 3.1).
+Every value comes from the library's metrics on lists in ranked order; a rank's share of a sum is the metric of the list
+in which only that rank is relevant. `holds` is true where our value rounds to the printed one, and empty where no
+printed value is legible (the scan lacks the sums of Table 2.3(a) and all sums of Table 3.1).
 """
 
 import re
@@ -18,10 +18,10 @@ import rankbound as rb
 from rankbound.errors import ConfigError
 
 PERSISTENCE = 0.7
-"""Of Table 2.3."""
+"""Persistence of Table 2.3."""
 
 ITEMS, RELEVANT = 9, 3
-"""Of the ideal and the worst order in tables 2.2 to 2.4."""
+"""Sizes of the ideal and the worst order in tables 2.2 to 2.4."""
 
 GRADES = (3, 2, 3, 0, 1, 2)
 """The list of Murphy's Table 9.3, from rank 1 down."""
@@ -30,14 +30,14 @@ RELEVANCE = (1, 0, 1, 0, 1)
 """Murphy's example of average precision (after eq. 9.127)."""
 
 EXACT = 1e-12
-"""How near a printed fraction must be."""
+"""Largest difference from a printed fraction."""
 
 Entry = tuple[str, str, str, float]
 """(part, row, quantity, ours)"""
 
 
 def worked_table(name: str) -> pl.DataFrame:
-    """One worked table: columns part, row, quantity, ours, printed, holds.
+    """Compute one worked table: columns part, row, quantity, ours, printed, holds.
 
     Raises:
         ConfigError: no worked table has that name.
@@ -65,7 +65,7 @@ def worked_table(name: str) -> pl.DataFrame:
 
 
 def holds(ours: float, printed: str) -> bool | None:
-    """Whether `ours` rounds to the printed decimal, or equals the printed fraction; None where nothing is printed.
+    """Check that `ours` rounds to the printed decimal or equals the printed fraction; None where nothing is printed.
 
     >>> holds(0.6309, "0.63"), holds(0.6351, "0.63"), holds(29 / 36, "29/36"), holds(1.0, "")
     (True, False, True, None)
@@ -94,7 +94,7 @@ def _printed(name: str) -> dict[tuple[str, str, str], str]:
 
 
 def _score(metric: str, relevance_by_rank: Sequence[int]) -> float:
-    """A metric of one list whose items stand in the given order."""
+    """Return a metric of one list in this order."""
     size = len(relevance_by_rank)
     scores = np.arange(size, 0, -1, dtype=np.float64)
     values = rb.metric(metric)(scores, np.asarray(relevance_by_rank), np.array([0, size]))
@@ -147,7 +147,7 @@ def _average_precision() -> Iterator[Entry]:
 
 
 def _over_orders(quantity: str, of_order: Callable[[Sequence[int]], float], *, total: bool) -> Iterator[Entry]:
-    """The value of each distinct order, then sum and mean over all N! permutations, duplicates included."""
+    """Yield the value of each distinct order, then sum and mean over all N! permutations, duplicates included."""
     for part, order in (("X(2,1)", (1, 0)), ("X(3,2)", (1, 1, 0))):
         values = [of_order(each) for each in permutations(order)]
         for distinct in sorted(set(permutations(order)), reverse=True):
@@ -162,7 +162,7 @@ def _expected_dcg() -> Iterator[Entry]:
 
 
 def _expected_rank_sum() -> Iterator[Entry]:
-    """The first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
+    """Yield the first term of equation 2.12: the nRBP loss plus the P(P-1)/2 that it subtracts."""
 
     def first_term(order: Sequence[int]) -> float:
         relevant = sum(order)
@@ -176,7 +176,7 @@ def _expected_ap() -> Iterator[Entry]:
 
 
 def _murphy() -> Iterator[Entry]:
-    """Linear gain over log2(i), the first item undiscounted (eq. 9.128): printed from rounded terms."""
+    """Yield Murphy's numbers: linear gain over log2(i), the first item undiscounted (eq. 9.128)."""
     variant = "(gain=linear,discount=log2(r))"
     for rank, grade in enumerate(GRADES, start=1):
         only = [grade if place == rank else 0 for place in range(1, len(GRADES) + 1)]
@@ -200,7 +200,7 @@ WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
 }
 
 CAPTIONS: dict[str, str] = {
-    "table_1_1": "A list with all relevant items at the bottom scores above a list whose only one stands second.",
+    "table_1_1": "A list with all relevant items at the bottom scores above a list whose only relevant item is second.",
     "table_2_2": "DCG of the ideal and the worst order of nine items with three relevant ones.",
     "table_2_3": f"RBP with p = {PERSISTENCE} of the same two orders.",
     "table_2_4": "AP of the same two orders.",
@@ -213,7 +213,7 @@ CAPTIONS: dict[str, str] = {
 
 
 def title(name: str) -> str:
-    """What people call the table: `table_2_2` is Table 2.2."""
+    """Return the table's title: `table_2_2` is Table 2.2."""
     if name == "table_murphy_9_3":
         return "Murphy, Table 9.3"
     return name.replace("table_", "Table ").replace("_", ".")

@@ -1,7 +1,7 @@
-"""The parts of a drawn figure in words: series, bars and points with intervals, with their panel and their values.
+"""Descriptions of a drawn figure's parts: series, bars and points with intervals, with their panel and values.
 
-A part is told if its artist has a label; one that begins with an underscore is told without standing in a legend. A
-panel is told by its title, or that of its column, and by its label, which `figures.style.row_titles` gives.
+A part is described if its artist has a label; a label that begins with an underscore is not in a legend. A panel is
+described by its title, or that of its column, and by its label, which `figures.style.row_titles` sets.
 """
 
 import math
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 _AUTOMATIC = re.compile(r"_(child|container|nolegend|hidden)\w*")
-"""Labels that matplotlib gives by itself."""
+"""Labels that matplotlib sets itself."""
 
 _MATHEMATICS = {"$": "", "\\cdot ": "·", "\\,": " ", "^2": "²"}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The axes of a panel, what it shows, and what its two axes measure."""
+    """The axes of a panel, its title, and the quantities of its two axes."""
 
     axes: Any
     title: str
@@ -30,22 +30,22 @@ class Panel:
 
 @dataclass(frozen=True)
 class Part:
-    """An artist and what it is, or what each of its marks is, in the order in which they are drawn."""
+    """An artist and its description, or those of its marks, in drawing order."""
 
     artist: Any
     text: str
     marks: tuple[str, ...] = ()
     is_curve: bool = False
-    """Whether all its points are places on the panel's two axes."""
+    """All its points are positions on the panel's two axes."""
 
 
 def panels(figure: Any) -> list[Panel]:
-    """The panels of a figure; titles and axis labels that stand at the edges of the figure count for all panels."""
+    """Return the panels of a figure; titles and axis labels at its edges apply to all panels of a column or row."""
     return [_panel(axes, figure) for axes in figure.axes]
 
 
 def parts(panel: Panel) -> Iterator[Part]:
-    """What is told of a panel; points come after the line that joins them."""
+    """Yield the described parts of a panel; points come after the line that joins them."""
     from matplotlib.container import BarContainer, ErrorbarContainer
 
     inside: set[Any] = set()
@@ -62,7 +62,7 @@ def parts(panel: Panel) -> Iterator[Part]:
 
 
 def plain(text: str) -> str:
-    """A label of a drawing on one line, without mathematical markup."""
+    """Return a label on one line, without mathematical markup."""
     for markup, written in _MATHEMATICS.items():
         text = text.replace(markup, written)
     return " ".join(text.split())
@@ -85,7 +85,7 @@ def _panel(axes: Any, figure: Any) -> Panel:
         axes,
         _join(title, plain(axes.get_label())),
         _first_text(other.get_xlabel() for other in below),
-        # Where the vertical axis has no name, the title says what it measures.
+        # Without a vertical label, the title names the quantity.
         _first_text([*(other.get_ylabel() for other in left), figure.get_supylabel(), title]),
     )
 
@@ -121,14 +121,14 @@ def _whole(artist: Any, text: str, panel: Panel) -> Part:
     if len(x) < 3:
         return Part(artist, text)
     if np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) >= 0).all():
-        # What the line says as a whole, for readers who cannot follow it with a pointer.
+        # A summary of the line, for readers who cannot follow it with a pointer.
         ends = ["{} from {} to {}".format(name, *_numbers(*of[[0, -1]])) for name, of in ((panel.y, y), (panel.x, x))]
         text += f"\n{_join(*ends)}"
     return Part(artist, text, is_curve=True)
 
 
 def _points_with_intervals(container: Any, panel: Panel) -> Iterator[Part]:
-    """The joining line by its label alone; every point and its interval by what they are."""
+    """Describe the joining line by its label, and every point and interval by its values."""
     name = _join(_label(container), panel.title)
     line, _, bars = container.lines
     if not name or line is None or len(bars) != 1 or not container.has_yerr:
@@ -136,14 +136,14 @@ def _points_with_intervals(container: Any, panel: Panel) -> Iterator[Part]:
     x, y = (np.asarray(values, dtype=float) for values in line.get_data(orig=False))
     ends = np.array([path.vertices[[0, -1], 1] for path in bars[0].get_paths()]).reshape(len(x), 2)
     known = np.isfinite(ends).all(1)
-    told = [
+    texts = [
         f"{name}\n{panel.x} {_place(panel.axes.xaxis, place)}, {panel.y} "
         + ("{}, interval {} to {}".format(*_numbers(value, *end)) if interval else _numbers(value)[0])
         for place, value, end, interval in zip(x, y, ends, known, strict=True)
     ]
-    yield Part(line, name, _some(told, np.isfinite(x) & np.isfinite(y)))
+    yield Part(line, name, _some(texts, np.isfinite(x) & np.isfinite(y)))
     if known.any():
-        yield Part(bars[0], "", _some(told, known))
+        yield Part(bars[0], "", _some(texts, known))
 
 
 def _some(texts: list[str], which: Any) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _bars(container: Any, panel: Panel) -> Iterator[Part]:
 
 
 def _place(axis: Any, value: float) -> str:
-    """The text of the nearest tick where ticks were given one by one (marks may stand beside theirs), else a number."""
+    """Return the text of the nearest tick if ticks are fixed (marks may be beside theirs), else the number."""
     from matplotlib.ticker import FixedLocator
 
     if not isinstance(axis.get_major_locator(), FixedLocator):
@@ -173,7 +173,7 @@ def _place(axis: Any, value: float) -> str:
 
 
 def _numbers(*values: float) -> list[str]:
-    """As many decimals for each as show four digits of the largest; without them where none has any."""
+    """Format values with the decimals that show four digits of the largest; whole numbers without decimals."""
     largest = max(abs(value) for value in values)
     decimals = min(max(3 - math.floor(math.log10(largest)), 0), 6) if 0 < largest < math.inf else 0
     if all(float(value).is_integer() for value in values):

@@ -1,4 +1,4 @@
-"""Pictures of an images file inside figures: only the rows that are drawn are read."""
+"""Pictures of an images file in figures; only the drawn rows are read."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from rankbound_study.figures import style
 
 
 def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.uint8]]:
-    """The pixels `(height, width, 3)` of these rows of an images file, by row."""
+    """Read the pixels `(height, width, 3)` of these rows of an images file, by row."""
     shape = read_faces(images).shape
     wanted, found, start = set(rows.tolist()), {}, 0
     for table in read_row_groups(images, "images", ["pixels"]):
@@ -25,10 +25,9 @@ def pixels_of(images: Path, rows: npt.NDArray[Any]) -> dict[int, npt.NDArray[np.
 
 
 def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0.0) -> tuple[Any, list[list[Any]]]:
-    """A figure with square panels for pairs of pictures, `2 * across` in each of the rows.
+    """Create a figure with square panels for pairs of pictures, `2 * across` in each row.
 
-    Below every picture there is room for that many lines of text; at the left, `left` inches beside the usual margin
-    are kept free.
+    Below every picture is room for `lines` lines of text; on the left, `left` inches beside the margin are free.
     """
     from matplotlib.figure import Figure
 
@@ -53,12 +52,12 @@ def pair_grid(rows: int, across: int, title: str, *, lines: int, left: float = 0
 
 
 _TITLE, _LINE, _INSIDE, _BETWEEN = 0.32, 0.15, 0.06, 0.28
-"""Inches: the title's room, a line of text, and the gaps inside a pair and between pairs."""
+"""Inches: the height of the title and of a line of text, and the gaps inside a pair and between pairs."""
 
 
 def picture(panel: Any, pixels: npt.NDArray[Any], text: str, **options: Any) -> Any:
     """Draw one picture into a panel, pixel by pixel, with a text below it."""
     panel.set_axis_off()
     panel.text(0.5, -0.05, text, transform=panel.transAxes, ha="center", va="top", fontsize=8, color=style.INK)
-    # Not resampled: the file holds the picture's own pixels.
+    # Without resampling, the file holds the picture's own pixels.
     return panel.imshow(pixels, interpolation="none", **options)

@@ -1,10 +1,10 @@
-"""An SVG file with fewer bytes: places on a lattice of hundredths of a point (1/7200 inch), paths as relative moves."""
+"""Smaller SVG files: positions on a lattice of hundredths of a point (1/7200 inch), paths as relative moves."""
 
 import re
 
 
 def on_lattice(text: str) -> str:
-    """The file with its straight lines and its marks on the lattice."""
+    """Move the straight lines and marks of a file to the lattice."""
     text = re.sub(
         r'(<use [^>]*) x="([\d.\-]+)" y="([\d.\-]+)"',
         lambda match: (
@@ -17,12 +17,12 @@ def on_lattice(text: str) -> str:
 
 
 def short_path(path: str) -> str:
-    """A path of moves and straight lines, `M 1.5 2 L 1.5 4 z`, as relative moves: `M1.5 2v2z`."""
+    """Rewrite a path of moves and straight lines, `M 1.5 2 L 1.5 4 z`, as relative moves: `M1.5 2v2z`."""
     words = path.split()
     closed = words[-1] == "z"
     parts, x, y = [], 0, 0
     for command, new_x, new_y in zip(*[iter(words[: len(words) - closed])] * 3, strict=True):
-        # Differences of rounded positions, so that rounding never adds up along a path.
+        # Differences of rounded positions, so rounding errors do not accumulate along a path.
         right, down = round(float(new_x) * 100) - x, round(float(new_y) * 100) - y
         x, y = x + right, y + down
         if command == "M":

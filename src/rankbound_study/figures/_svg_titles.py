@@ -1,6 +1,6 @@
-"""Titles inside an SVG file, which tell what is under the pointer: browsers show them, screen readers say them.
+"""Titles inside an SVG file that describe its parts: browsers show them, screen readers read them.
 
-A panel also carries its scales, so that a page can tell the values of any point on a curve.
+A panel also stores its scales, from which a page computes the values of any point on a curve.
 """
 
 import re
@@ -16,34 +16,34 @@ from rankbound_study.figures._figure_words import Panel, Part, panels, parts
 _POINTS_PER_INCH = 72
 
 
-Told = list[tuple[Panel, list[Part]]]
+Described = list[tuple[Panel, list[Part]]]
 """Panels with their parts: the I-th is the group `panel-I` of the file, its J-th part the group `part-I-J`."""
 
 
 @contextmanager
-def marked(figure: Any) -> Iterator[Told]:
-    """Give ids to all parts of the figure that are told, for as long as the block lasts."""
-    told = [(panel, found) for panel in panels(figure) if (found := list(parts(panel)))]
-    for i, (panel, found) in enumerate(told):
+def marked(figure: Any) -> Iterator[Described]:
+    """Give ids to all described parts of the figure within the block."""
+    described = [(panel, found) for panel in panels(figure) if (found := list(parts(panel)))]
+    for i, (panel, found) in enumerate(described):
         panel.axes.set_gid(f"panel-{i}")
         for j, part in enumerate(found):
             part.artist.set_gid(f"part-{i}-{j}")
     try:
-        yield told
+        yield described
     finally:
-        for panel, found in told:
+        for panel, found in described:
             for artist in (panel.axes, *(part.artist for part in found)):
                 artist.set_gid(None)
 
 
-def with_titles(svg: str, told: Told) -> str:
-    """The file as it was saved within `marked`, with titles in place of the ids."""
-    for i, (panel, found) in enumerate(told):
+def with_titles(svg: str, described: Described) -> str:
+    """Replace the ids of a file that was saved within `marked` by titles."""
+    for i, (panel, found) in enumerate(described):
         scales = _scales(panel) if any(part.is_curve for part in found) else ""
         svg = svg.replace(f'<g id="panel-{i}">', f"<g data-panel={quoteattr(panel.title)}{scales}>", 1)
     svg = re.sub(
         r'^( *)<g id="part-(\d+)-(\d+)">(.*?)^\1</g>',
-        lambda match: f"{match[1]}{_titled(match[4], told[int(match[2])][1][int(match[3])])}{match[1]}</g>",
+        lambda match: f"{match[1]}{_titled(match[4], described[int(match[2])][1][int(match[3])])}{match[1]}</g>",
         svg,
         flags=re.DOTALL | re.MULTILINE,
     )
@@ -62,9 +62,9 @@ def _titled(content: str, part: Part) -> str:
 
 
 def _with_each(content: str, element: str, texts: Sequence[str]) -> str:
-    """A title for each of the elements that draw something; none if matplotlib left some out."""
+    """Add a title to each element that draws something, or to none if matplotlib left some out."""
     pieces = re.split(rf"(<defs>.*?</defs>|<{element} [^>]*/>)", content, flags=re.DOTALL)
-    # An undefined interval is a path that leads nowhere.
+    # The path of an undefined interval has no data.
     drawn = [place for place, piece in enumerate(pieces) if re.match(rf"<{element} (d|xlink:href)=", piece)]
     if len(drawn) == len(texts):
         for place, text in zip(drawn, texts, strict=True):
@@ -77,7 +77,7 @@ def _title(text: str) -> str:
 
 
 def _scales(panel: Panel) -> str:
-    """What each axis measures, and how: position and value at both ends, then what undoes the scale."""
+    """Return each axis' quantity and scale: position and value at both ends, then the parameters of its inverse."""
     width, height = panel.axes.figure.get_size_inches() * _POINTS_PER_INCH
     box = panel.axes.get_position()
     ends = {"x": (box.x0 * width, box.x1 * width), "y": ((1 - box.y0) * height, (1 - box.y1) * height)}
@@ -89,7 +89,7 @@ def _scales(panel: Panel) -> str:
 
 
 def _scale(axis: Any, ends: tuple[float, float]) -> str:
-    """POSITION POSITION VALUE VALUE [KIND [PARAMETER ...]], values as they are on a linear axis; "" for other kinds."""
+    """Return POSITION POSITION VALUE VALUE [KIND [PARAMETER ...]], with values as on a linear axis, or ""."""
     transform, kind = axis.get_transform(), axis.get_scale()
     parameters: tuple[float, ...] = ()
     if kind == "symlog":

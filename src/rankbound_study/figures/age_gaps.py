@@ -1,4 +1,4 @@
-"""Accuracy by the years between two faces, for the best method of every family and for Rank-LR."""
+"""Accuracy by the age difference of two faces, for the best method of every family and for Rank-LR."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 SPECS = {
     "figure_neural_gaps": FigureSpec(
-        "Pair accuracy by the years between the two faces, with 95 % intervals that allow for shared faces: the best "
-        "method of each family by validation, and Rank-LR. A random order gives 0.5.",
+        "Pair accuracy by the age difference of the two faces, with 95 % intervals that allow for shared faces: the "
+        "best method of each family by validation, and Rank-LR. A random order gives 0.5.",
         title="Accuracy by age difference",
         needs=("runs", "epochs", "predictions", "images"),
         data=(2, 3),
@@ -32,7 +32,7 @@ ALWAYS = "Rank-LR"
 
 
 def draw(files: StudyFiles) -> Any:
-    """A panel per data set of faces, a line per method with 95 % intervals; 0.5 is a random order."""
+    """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
     import polars as pl
 
     from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
@@ -69,7 +69,7 @@ def _gaps_of(line: "pl.DataFrame") -> list[tuple[int, int]]:
 
 
 def _best_of_families(files: StudyFiles, dataset: str, pairs: "pl.DataFrame") -> list[str]:
-    """By validation; the methods that have predictions."""
+    """Return the best method of each family by validation, among those with predictions."""
     import polars as pl
 
     from rankbound_study.results.neural_runs import read_runs

@@ -1,4 +1,4 @@
-"""Figures 3.1, 3.3, 3.4 and 3.7: a bounded loss against the unbounded one, between a list's best and worst order."""
+"""Figures 3.1, 3.3, 3.4 and 3.7: the bounded loss against the unbounded one, from a list's best to its worst order."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rankbound_study.figures.spec import FigureSpec
 _CAPTION = (
     "Bounded loss against unbounded loss, {bounding} bounding, for every value between the best and the worst order of "
     "X(N, P), a list of N items with P relevant ones. Top: three lists at NSR 2; bottom: three lists with 10 relevant "
-    "items at NSR 1, 2, 3. nDCG and AP are bounded first and negated after; the nRBP loss is bounded as it is."
+    "items at NSR 1, 2, 3. nDCG and AP are bounded first and then negated; the nRBP loss is bounded directly."
 )
 _BOUNDINGS = {
     "figure_3_1": "min-max",
@@ -27,10 +27,10 @@ POINTS = 601
 
 
 def draw(*, bounding: str) -> Any:
-    """Rows are sets of three lists, columns losses.
+    """Draw sets of three lists in rows, losses in columns.
 
-    nDCG and AP are bounded first and negated after (the order that gives expectation-max its best value of -1); the
-    nRBP loss (equation 2.12, lower is better) is bounded as it is.
+    nDCG and AP are bounded first and then negated (the order that gives expectation-max its best value of -1); the nRBP
+    loss (equation 2.12, lower is better) is bounded directly.
     """
     figure, axes = style.panels(len(ROWS), len(METRICS), height=4.2, sharex="col", sharey="col")
     for row, (_, lists) in enumerate(ROWS):

@@ -10,8 +10,8 @@ from rankbound_study.results.neural_names import TABLES, table_of, what_is_missi
 _METHODS = ("Rank-LR", "Class-LR", "Reg-l1", "Reg-l2")
 SPECS = {
     "figure_neural_3": FigureSpec(
-        "Coefficients of four linear models as pictures: the mean of a pixel's red, green and blue one. Red: the "
-        "brighter the pixel, the older the face. Those of the logistic regressions are multiplied by 2000, as in "
+        "Coefficients of four linear models as pictures: the mean over a pixel's red, green and blue values. Red: the "
+        "brighter the pixel, the older the face. Coefficients of logistic regressions are multiplied by 2000, as in "
         "the paper. Every picture has its own scale, which ends at the 99.5 % quantile of the absolute values.",
         {"methods": _METHODS},
         title=neural_title(3),
@@ -22,14 +22,14 @@ SPECS = {
 }
 
 LOGISTIC_FACTOR = 2000
-"""The paper multiplies the coefficients of its two logistic regressions by this."""
+"""Factor by which the paper multiplies the coefficients of its two logistic regressions."""
 
 _CLIPPED = 0.995
-"""Quantile of the absolute coefficients at which the colours end: a few pixels must not fade all others."""
+"""Quantile of the absolute coefficients at which the colours end, so a few pixels do not fade all others."""
 
 
 def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
-    """One picture per model: the mean of a pixel's three coefficients; red where brighter pixels look older."""
+    """Draw a picture per model: the mean of a pixel's three coefficients, red where brighter pixels look older."""
     import numpy as np
 
     from rankbound_study.data.images import read_faces
@@ -44,13 +44,13 @@ def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
     for panel, method in zip(axes[0], methods, strict=True):
         panel.set_axis_off()
         panel.set_title(method, loc="center")
-        found = coefficients(of_pixels[method], shape) if method in of_pixels else None
-        if found is None:
+        weights = coefficients(of_pixels[method], shape) if method in of_pixels else None
+        if weights is None:
             style.empty_panel(panel, "not run")
             continue
         factor = LOGISTIC_FACTOR if method.endswith("LR") else 1
-        image = factor * found.mean(0)
-        # Of those that are not zero: a lasso leaves few others.
+        image = factor * weights.mean(0)
+        # Without zeros, which are most coefficients of a lasso.
         reach = float(np.quantile(np.abs(image[image != 0]), _CLIPPED)) if image.any() else 1.0
         text = f"log-odds × {LOGISTIC_FACTOR}" if factor > 1 else "years"
         drawn = picture(panel, image, "", cmap="RdBu_r", vmin=-reach, vmax=reach)

@@ -7,7 +7,8 @@ from rankbound_study.figures.spec import FigureSpec, neural_title
 
 SPECS = {
     "figure_neural_8": FigureSpec(
-        "Kinds of data by how much can be said of two labels, and the methods that fit them.", title=neural_title(8)
+        "Levels of measurement, by what can be stated about two labels, and the methods that fit them.",
+        title=neural_title(8),
     )
 }
 
@@ -16,13 +17,13 @@ LEVELS = (
     ("ordinal", "ranking", "which of two is more?", "grades 0 to 4 of relevance"),
     ("interval or ratio", "regression", "how much?", "age in years"),
 )
-"""Kind of data, method, the question that a label answers, an example of the study."""
+"""Level of measurement, method, the question that a label answers, an example from the study."""
 
 _COLORS = (style.BLUE, style.VERMILION, style.GREEN)
 
 
 def draw() -> Any:
-    """A panel per kind of data, from left to right more can be said of two labels."""
+    """Draw a panel per level of measurement, in ascending order."""
     figure, axes = style.panels(1, len(LEVELS), height=2.75)
     for panel, level, items in zip(axes[0], LEVELS, (_classes, _steps, _scale), strict=True):
         panel.set(xlim=(0, 10), ylim=(-3.6, 6.4), aspect="equal")
@@ -38,7 +39,7 @@ def draw() -> Any:
 
 
 def _arrow(figure: Any) -> None:
-    """An arrow below all panels, from left to right."""
+    """Draw an arrow below all panels, from left to right."""
     figure.get_layout_engine().set(rect=(0, 0.1, 1, 0.9))
     ends = {"xytext": (0.03, 0.085), "xycoords": "figure fraction", "textcoords": "figure fraction"}
     look = {"arrowstyle": "-|>", "color": style.MUTED, "linewidth": 1.1}
@@ -47,7 +48,7 @@ def _arrow(figure: Any) -> None:
 
 
 def _classes(panel: Any) -> None:
-    """Two groups without an order between them."""
+    """Draw two groups without an order between them."""
     import numpy as np
     from matplotlib.patches import Ellipse
 
@@ -62,7 +63,7 @@ def _classes(panel: Any) -> None:
 
 
 def _steps(panel: Any) -> None:
-    """Steps of different heights: the order is known, the distances are not."""
+    """Draw steps of different heights: the order is known, the distances are not."""
     heights = (0.5, 1.1, 2.7, 3.2, 4.7)
     for place, height in enumerate(heights):
         panel.bar(1 + 2 * place, height, 1.15, color=_COLORS[1], alpha=0.25 + 0.15 * place)
@@ -72,7 +73,7 @@ def _steps(panel: Any) -> None:
 
 
 def _scale(panel: Any) -> None:
-    """A ruler: differences are known, too."""
+    """Draw a ruler: differences are known, too."""
     import numpy as np
 
     panel.plot([0.4, 9.6], [1.2, 1.2], color=style.INK, linewidth=1)

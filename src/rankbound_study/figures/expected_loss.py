@@ -17,7 +17,7 @@ LARGEST = 100
 
 
 def draw() -> Any:
-    """Three panels: -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
+    """Draw panels of -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
     import numpy as np
 
     figure, axes = style.panels(1, 3, height=2.7, sharex=True)

@@ -11,12 +11,13 @@ from rankbound_study.results.neural_names import TABLES, data_set_title, table_o
 
 if TYPE_CHECKING:
     import polars as pl
+
 METHOD = "Rank-LR"
 
 
 def _spec(number: int, order: str, count: int, data: tuple[int, ...], pairs: str) -> FigureSpec:
     return FigureSpec(
-        f"The older face stands on the right. Drawn at random among the test pairs, {pairs}.",
+        f"The older face is on the right. Drawn at random from the test pairs, {pairs}.",
         {"order": order, "count": count},
         title=neural_title(number),
         needs=("predictions", "images"),
@@ -33,10 +34,10 @@ SPECS = {
         "right",
         6,
         (2, 3),
-        "among those that Rank-LR orders rightly. Below each pair: how much higher the older face scores; the title "
-        "says what Rank-LR reads",
+        "among those that Rank-LR orders correctly. Below each pair: the score of the older face minus that of the "
+        "younger one; the title gives the features of Rank-LR",
     ),
-    "figure_neural_7": _spec(7, "wrong", 6, (2, 3), "among those that Rank-LR orders wrongly"),
+    "figure_neural_7": _spec(7, "wrong", 6, (2, 3), "among those that Rank-LR orders incorrectly"),
 }
 
 ACROSS = 3
@@ -44,10 +45,10 @@ ACROSS = 3
 
 
 def draw(files: StudyFiles, *, order: str, count: int) -> Any:
-    """`order`: "any" draws from all test pairs, "right" and "wrong" from those that Rank-LR orders so.
+    """Draw random test pairs: all ("any") or those in the right or wrong order by Rank-LR ("right", "wrong").
 
-    Rank-LR reads the features of VGG16 where it was trained on them (as the paper's did), else pixels; the title says
-    which. The older face stands on the right.
+    Rank-LR uses the features of VGG16 if it was trained on them (as in the paper), else pixels; the title states which.
+    The older face is on the right.
     """
     import numpy as np
 
@@ -90,7 +91,7 @@ def _candidates(files: StudyFiles, order: str) -> "pl.DataFrame | None":
 
 
 def _below(panel: Any, gap: float) -> None:
-    """By how much the method scores the older face above the younger one."""
+    """Write the score of the older face minus that of the younger one below a picture."""
     text = f"score {gap:+.2f}".replace("-", "−")
     panel.text(-0.03, -0.2, text, transform=panel.transAxes, ha="center", va="top", fontsize=7.5, color=style.MUTED)
 

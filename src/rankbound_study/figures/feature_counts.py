@@ -1,4 +1,4 @@
-"""Scores by the number of features that a method sees, and the gap between networks and other models."""
+"""Scores by the number of features of a method, and the gap between networks and other models."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 SPECS = {
     "figure_neural_features": FigureSpec(
-        "Networks (unbroken lines, filled marks) and other models (dashed, hollow) that see so many of the features: "
-        "columns drawn at random anew in every fold, the same ones for all methods, and the fewer among the more. "
-        "Above the mean score, below the best network minus the best other model of its family, both by validation, "
-        "on the same lists. With 95 % intervals, which allow for faces that several pairs share; points of one number "
-        "are drawn beside each other. The intervals do not tell what another draw of the columns would change.",
+        "Networks (solid lines, filled marks) and other models (dashed, hollow) by the number of features that they "
+        "use: columns drawn at random in every fold, the same for all methods, with smaller sets nested in larger "
+        "ones. Top: the mean score; bottom: the best network minus the best other model of its family, both by "
+        "validation, on the same lists. The 95 % intervals allow for faces that several pairs share, but not for the "
+        "random choice of the columns; points of one number are drawn beside each other.",
         title="Scores by the number of features",
         needs=("runs", "epochs", "predictions", "images"),
         data=(1, 2, 3),
@@ -28,11 +28,11 @@ SPECS = {
 }
 
 _SPREAD = 0.012
-"""Share of the axis' length between the points of two methods, so that their intervals do not hide each other."""
+"""Distance between the points of two methods as a share of the axis, which keeps their intervals apart."""
 
 
 def draw(files: StudyFiles) -> Any:
-    """A column per data set: above a line per method with 95 % intervals, below the gap of every family."""
+    """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
     import polars as pl
 
     from rankbound_study.results.neural_features import NOT_RUN, feature_results
@@ -64,7 +64,7 @@ def draw(files: StudyFiles) -> Any:
 
 
 def _styles(results: "FeatureResults") -> dict[str, style.LineStyle]:
-    """Networks in unbroken lines with filled marks, all others dashed with hollow ones; a colour per method."""
+    """Return the styles: solid lines with filled marks for networks, dashed with hollow ones for others."""
     import polars as pl
 
     methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))

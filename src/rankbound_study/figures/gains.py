@@ -1,4 +1,4 @@
-"""Figure 3.5: the distribution of the scores of all orders, and what a sigmoid of fixed gain makes of it."""
+"""Figure 3.5: the distribution of the scores of all orders, and its smooth versions with sigmoids of fixed gain."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ POINTS = 400
 
 
 def draw() -> Any:
-    """Rows are X(8,4) and X(15,5), columns metrics; the steps are algorithm 1, the lines algorithm 2."""
+    """Draw X(8,4) and X(15,5) in rows, metrics in columns; the steps are algorithm 1, the lines algorithm 2."""
     figure, axes = style.panels(len(LISTS), len(METRICS), height=4.2, sharey=True)
     for row, (n, p) in enumerate(LISTS):
         for column, metric in enumerate(METRICS):

@@ -1,4 +1,4 @@
-"""The lists on which figures 3.1 and 3.3 to 3.7 are drawn; the thesis does not say which ones it took."""
+"""The lists of figures 3.1 and 3.3 to 3.7; the thesis does not state its own."""
 
 from rankbound_study.figures.style import SERIES, LineStyle
 
@@ -14,10 +14,10 @@ _LISTS = tuple(dict.fromkeys(pair for _, pairs in ROWS for pair in pairs))
 
 
 def list_style(n: int, p: int) -> LineStyle:
-    """The line of a list, the same in both rows."""
+    """Return the line style of a list, the same in both rows."""
     return SERIES[_LISTS.index((n, p))]
 
 
 def list_label(n: int, p: int) -> str:
-    """A list's size in the notation of the thesis: X(N, P)."""
+    """Return a list's size in the notation of the thesis: X(N, P)."""
     return f"X({n}, {p})"

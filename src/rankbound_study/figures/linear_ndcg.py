@@ -9,10 +9,10 @@ from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 
 _CAPTION = (
-    "A ranked list above its ideal order: ratings in boxes, below each the share of DCG, rating times the number of "
-    "items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where it exceeds 1; "
-    "their sum is the DCG error. The drawing is lost in the text; this list is one of those that give the printed "
-    "numbers."
+    "A ranked list above its ideal order: ratings in boxes, and below each its contribution to DCG, the rating times "
+    "the number of items under it. Arcs join the pairs in the wrong order, with the difference of their ratings where "
+    "it exceeds 1; their sum is the DCG error. The original drawing is not available; this list is one of those that "
+    "give the printed numbers."
 )
 SPECS = {
     f"figure_linear_{number}": FigureSpec(_CAPTION, {"ratings": ratings}, title=f"Jin and Geng, Figure {number}")
@@ -24,7 +24,7 @@ SIDE = 0.42
 
 
 def draw(ratings: Sequence[int]) -> Any:
-    """The list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
+    """Draw the list of `ratings`, from rank 1 down, above its ideal order, with both DCGs and the wrong pairs."""
     figure, axes = style.panels(2, 1, height=3.6, sharex=True, gridspec_kw={"height_ratios": [1.7, 1]})
     ideal = sorted(ratings, reverse=True)
     for panel, row in zip(axes[:, 0], (ratings, ideal), strict=True):
@@ -62,7 +62,7 @@ def _items(panel: Any, ratings: Sequence[int]) -> None:
 
 
 def _wrong_pairs(panel: Any, ratings: Sequence[int]) -> None:
-    """Arcs from a lower rating to every higher one that stands below it, higher the farther they reach."""
+    """Draw arcs from a lower rating to every higher one below it; wider arcs are higher."""
     from matplotlib.patches import Arc
 
     wrong = [(i, j) for i, j in combinations(range(len(ratings)), 2) if ratings[i] < ratings[j]]

@@ -16,7 +16,7 @@ SIZES = (25, 50, 100, 200)
 
 
 def draw() -> Any:
-    """Two panels, nDCG and AP; a line per list size N over P = 1..N."""
+    """Draw a panel each for nDCG and AP, with a line per list size N over P = 1..N."""
     import numpy as np
 
     figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)

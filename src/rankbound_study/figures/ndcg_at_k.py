@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SPECS = {
     "figure_5_1": FigureSpec(
-        "Mean nDCG@k against the cut-off k, a line per bounding; rows are the losses that were trained on, columns "
-        "data sets. Every panel has its own vertical scale.",
+        "Mean nDCG@k against the cut-off k, a line per bounding; rows are training losses, columns data sets. Every "
+        "panel has its own vertical scale.",
         needs_runs=True,
     )
 }
@@ -24,7 +24,7 @@ CUTOFFS = range(1, 21)
 
 
 def draw(runs: Path, choice: "RunsChoice") -> Any:
-    """Rows are losses, columns data sets; a value is the mean over topics, each averaged over folds and seeds."""
+    """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
     import polars as pl
 
     from rankbound_study.results import scores

@@ -1,4 +1,4 @@
-"""Near-duplicate faces: examples at distances of their hashes around the threshold that keeps them in one split."""
+"""Near-duplicate faces: examples at hash distances around the threshold that keeps them in one part of a split."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 SPECS = {
     "figure_neural_duplicates": FigureSpec(
-        "Pairs of alike pictures by the distance of their perceptual hashes. Up to the threshold they are in one "
-        "group, which no split parts; beyond it pairs are mostly different people. Who is on a picture is not known: "
-        "one person may still stand in two parts.",
+        "Pairs of similar pictures by the distance of their perceptual hashes. Up to the threshold they are in one "
+        "group, which no split separates; beyond it, pairs mostly show different people. Identities are unknown: one "
+        "person may still appear in two parts.",
         title="Near duplicates",
         needs=("images",),
         data=(2,),
@@ -43,7 +43,7 @@ def draw(files: StudyFiles) -> Any:
     examples = example_pairs(_hashes(files, faces), range(stretches[-1].stop), per_distance=2)
     chosen = [_spread([pair for pair in examples if pair[0] in stretch]) for stretch in stretches]
     pixels = pixels_of(files.images, np.unique([face for pairs in chosen for pair in pairs for face in pair[1:]]))
-    title = f"Pairs of alike pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
+    title = f"Pairs of similar pictures by the distance of their hashes; the threshold is {THRESHOLD} of 256 bits"
     figure, panels = pair_grid(len(stretches), COLUMNS, title, lines=2, left=0.45)
     for stretch, pairs, row in zip(stretches, chosen, panels, strict=True):
         _label(row[0], stretch, is_grouped=stretch.stop <= THRESHOLD + 1)

@@ -15,8 +15,8 @@ SPECS = {
         "RankNet and DirectRanker give a pair the probability σ(d) and σ(tanh d) of the same difference d of scores: "
         "one order, two links. DirectRanker's cannot leave 0.269 .. 0.731, so its loss never falls below 0.313. Right, "
         "for random models of a pair: the share of pairs whose winner depends on which item comes first, and of "
-        "triples in which each item beats the next. Only an odd link of a score difference, and what has its sign, is "
-        "free of both.",
+        "triples in which each item beats the next. Only an odd link of a score difference, and functions with its "
+        "sign, are free of both.",
         title="Antisymmetry and transitivity",
         order=4,
     )

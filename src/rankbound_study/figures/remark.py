@@ -1,4 +1,4 @@
-"""What stands in the place of a figure that cannot be drawn."""
+"""A text instead of a figure that cannot be drawn."""
 
 import textwrap
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _WORDS = {"style": "italic", "color": style.MUTED}
 
 
 def remark(text: str) -> Any:
-    """A figure that says, instead of a drawing, what it would need; a command, in backticks, has a line of its own."""
+    """Create a figure with a text; a command, in backticks, has a line of its own."""
     lines = [line for paragraph in text.splitlines() for line in _lines(paragraph)]
     figure, axes = style.panels(1, 1, height=0.4 + 0.18 * len(lines))
     axes[0, 0].set_axis_off()
@@ -26,7 +26,7 @@ def remark(text: str) -> Any:
 
 
 def _lines(paragraph: str) -> Iterator[tuple[str, bool]]:
-    """Lines that fit on a page, and whether each is a command."""
+    """Yield lines that fit on a page, each with a flag for commands."""
     for place, piece in enumerate(paragraph.split("`")):
         is_command = place % 2 == 1
         for words in [piece] if is_command else textwrap.wrap(piece.strip(), _WIDTH):

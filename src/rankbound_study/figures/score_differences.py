@@ -1,4 +1,4 @@
-"""Figures 5.8 to 5.10: what a bounding changes for each topic, against the topic's number of relevant items."""
+"""Figures 5.8 to 5.10: the change by a bounding for each topic, against the topic's number of relevant items."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +16,16 @@ SPECS = one_per_loss(
     5,
     8,
     "Difference in {metric} (bounded minus unbounded {loss} loss; higher is better) against the number of relevant "
-    "items of a topic, drawn linearly within ±0.01 and logarithmically beyond. Contours of a Gaussian kernel density "
-    "hold 50 and 90 percent of the topics; the line joins the means of up to eight groups of topics of about equal "
-    "size, ordered by their number of relevant items.",
+    "items of a topic, on an axis that is linear within ±0.01 and logarithmic beyond. Contours of a Gaussian kernel "
+    "density contain 50 and 90 percent of the topics; the line joins the means of up to eight groups of topics of "
+    "about equal size, ordered by their number of relevant items.",
 )
 
 LINEAR_WITHIN = 0.01
-"""Up to here the difference axis is linear, then logarithmic: most differences are thousandths, some tenths."""
+"""Largest difference on the linear part of the axis: most differences are about 0.001, some 0.1."""
 
 LABELLED = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
-"""Differences with a number at the axis; 1, which only few topics come near, would leave the numbers no room."""
+"""Differences labelled at the axis; labels of 1, which few topics come near, would leave too little room."""
 
 DENSITY_LEVELS = (0.9, 0.5)
 GROUPS = 8
@@ -33,7 +33,7 @@ _GRID = 72
 
 
 def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
-    """Rows are boundings, columns data sets; above zero the bounding helps."""
+    """Draw boundings in rows, data sets in columns; differences above zero are improvements."""
     import polars as pl
 
     from rankbound_study.results import scores
@@ -83,13 +83,13 @@ def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
 
 
 def _density(axes: Any, relevant: Any, difference: Any) -> None:
-    """Contours of a Gaussian kernel estimate in the axes' own scales; none where the points do not span a plane."""
+    """Draw contours of a Gaussian kernel estimate in the axes' scales, unless the points do not span a plane."""
     import numpy as np
     from scipy.stats import gaussian_kde
 
     scale = axes.yaxis.get_transform()
     points = np.vstack([np.log10(relevant), scale.transform(difference)])
-    # Below this the covariance is singular to rounding, and an estimate would be a picture of that rounding.
+    # The estimate of a numerically singular covariance would show rounding errors only.
     if points.shape[1] < 10 or np.linalg.cond(np.cov(points)) > 1e8 or not points.std(axis=1).all():
         return
     density = gaussian_kde(points)
@@ -114,7 +114,7 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
 
 
 def _levels(values: Any) -> list[float]:
-    """Density heights above which lie the given shares of the mass, ascending."""
+    """Return the density levels that enclose the given shares of the mass, ascending."""
     import numpy as np
 
     descending = np.sort(values.ravel())[::-1]
@@ -123,7 +123,7 @@ def _levels(values: Any) -> list[float]:
 
 
 def _group_means(relevant: Any, difference: Any) -> tuple[list[float], list[float]]:
-    """Means of groups of about equal size along `relevant`; topics with the same count stay in one group."""
+    """Return means of groups of about equal size along `relevant`; topics with equal counts share a group."""
     import numpy as np
 
     edges = np.unique(np.quantile(relevant, np.linspace(0, 1, GROUPS + 1)[1:-1]))

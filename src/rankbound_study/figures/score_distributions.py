@@ -16,12 +16,12 @@ SPECS = one_per_loss(
     5,
     2,
     "Share of topics whose {metric} is at most x, trained on the bounded and on the unbounded {loss} loss; grey where "
-    "the bounded share is lower (fewer topics score that little).",
+    "the bounded share is lower (fewer topics score that low).",
 )
 
 
 def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
-    """Rows are boundings, columns data sets; grey where the bounded loss has the smaller share (better)."""
+    """Draw boundings in rows, data sets in columns; grey where the bounded loss has the smaller share (better)."""
     import polars as pl
 
     from rankbound_study.results import scores
@@ -47,7 +47,7 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
 
 
 def score_limits(frame: "pl.DataFrame", dataset: str, metric: str) -> tuple[float, float]:
-    """One score axis for all panels of a data set, from its smallest score (down to the next tenth) to 1."""
+    """Return the score axis of a data set, from its smallest score, rounded down to a multiple of 0.05, to 1."""
     import numpy as np
     import polars as pl
 
@@ -76,7 +76,7 @@ def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
 
 
 def _runs_of(where: Any, grid: Any) -> list[tuple[float, float]]:
-    """(start, width) of the longest stretches of the grid on which the condition holds."""
+    """Return (start, width) of the longest stretches of the grid where the condition holds."""
     import numpy as np
 
     edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(np.int8)))

@@ -1,4 +1,4 @@
-"""Figures 5.5 to 5.7: each topic's score, trained on a bounded loss, against its score with the unbounded loss."""
+"""Figures 5.5 to 5.7: each topic's score, trained on a bounded loss, against its score under the unbounded loss."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ SPECS = one_per_loss(
 
 
 def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
-    """Rows are boundings, columns data sets; a point above the diagonal is a topic that the bounding serves better."""
+    """Draw boundings in rows, data sets in columns; points above the diagonal are topics that the bounding improves."""
     import polars as pl
 
     from rankbound_study.results import scores

@@ -1,4 +1,4 @@
-"""Figure 3.6: smooth score distributions with the gain that equation 3.13 ties to the number of scores."""
+"""Figure 3.6: smooth score distributions with the gain of equation 3.13, which depends on the number of scores."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ POINTS = 300
 
 
 def draw() -> Any:
-    """Rows are sets of three lists, columns metrics; algorithm 2 with a(D) = distinct scores / their range."""
+    """Draw sets of three lists in rows, metrics in columns; algorithm 2 with a(D) = distinct scores / their range."""
     figure, axes = style.panels(len(ROWS), len(METRICS), height=4.2, sharex="col", sharey=True)
     for row, (_, lists) in enumerate(ROWS):
         for column, metric in enumerate(METRICS):

@@ -1,7 +1,7 @@
-"""The house style of all figures: one size, one type, one colour and line per bounding, and files with fixed bytes.
+"""The style of all figures: one size and font, one colour and line per bounding, and files with fixed bytes.
 
-A bounding is told by line style (or marker) and by colour together, so that a grey print and a colour-blind reader lose
-nothing. The colours are those of Okabe and Ito (2008); `DARK` holds lighter ones for a page with a dark background.
+Boundings differ by line style (or marker) and by colour, so they are distinct in grey print and for colour-blind
+readers. The colours are those of Okabe and Ito (2008); `DARK` holds lighter ones for a dark background.
 """
 
 import textwrap
@@ -19,10 +19,10 @@ PAGE_WIDTH = 7.0
 """Width of a full-page figure, inches: the text block of the paper."""
 
 MARGIN = 0.03
-"""What a figure leaves free at its edges, inches."""
+"""Free margin at the edges of a figure, inches."""
 
 _ROW_TITLE_WIDTH = 14
-"""Characters in a line: what fits beside the lowest panels."""
+"""Characters in a line that fits beside the lowest panels."""
 
 INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
     "#1b1b1b",
@@ -55,7 +55,7 @@ DARK = {
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one line is drawn: colour, dash pattern and marker together."""
+    """The colour, dash pattern and marker of a line."""
 
     color: str
     dashes: Any = "-"
@@ -125,7 +125,7 @@ RC: dict[Any, Any] = {
 
 
 def bounding_style(bounding: str, all_boundings: Sequence[str]) -> LineStyle:
-    """The line of a bounding: the same in every figure; variants take the spare styles in their order."""
+    """Return the line style of a bounding, the same in every figure; variants take the spare styles in their order."""
     if bounding in BOUNDING_STYLES:
         return BOUNDING_STYLES[bounding]
     spare = SERIES[len(BOUNDING_STYLES) :]
@@ -134,7 +134,7 @@ def bounding_style(bounding: str, all_boundings: Sequence[str]) -> LineStyle:
 
 
 def bounding_title(bounding: str) -> str:
-    """How figures and tables call a bounding."""
+    """Return the name of a bounding in figures and tables."""
     return "unbounded" if bounding == "none" else bounding
 
 
@@ -149,7 +149,7 @@ def house_style() -> Iterator[None]:
 
 
 def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH, **sharing: Any) -> tuple[Any, Any]:
-    """A figure and its (rows, columns) array of axes; `height` is that of the whole figure in inches."""
+    """Create a figure and its (rows, columns) array of axes; `height` is that of the whole figure in inches."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -159,7 +159,7 @@ def panels(rows: int, columns: int, *, height: float, width: float = PAGE_WIDTH,
 
 
 def line(axes: Any, x: Any, y: Any, look: LineStyle, *, label: str, marks: int) -> None:
-    """One line with `marks` markers, spread evenly along the drawn curve so that lines differ in grey too."""
+    """Draw a line with `marks` markers spread evenly along the curve, so lines differ in grey, too."""
     axes.plot(
         x,
         y,
@@ -174,7 +174,7 @@ def line(axes: Any, x: Any, y: Any, look: LineStyle, *, label: str, marks: int) 
 
 
 def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> None:
-    """A scatter of small dots in four translucent layers: overlap shows, at a tenth of the bytes of single markers."""
+    """Draw small dots in four translucent layers: overlap is visible, at a tenth of the bytes of single markers."""
     import numpy as np
 
     for layer in range(_LAYERS):
@@ -195,19 +195,19 @@ def points(axes: Any, x: Any, y: Any, *, label: str, in_legend: bool = True) -> 
 
 
 def note(axes: Any, text: str, place: tuple[float, float], *, ha: str, va: str) -> None:
-    """A short remark inside a panel, at axes fractions."""
+    """Write a short note inside a panel, at axes fractions."""
     axes.text(*place, text, transform=axes.transAxes, ha=ha, va=va, fontsize=7.5, color=MUTED)
 
 
 def empty_panel(axes: Any, text: str = "no runs") -> None:
-    """Say in the panel that there is nothing to draw, and leave its frame where it is."""
+    """Write in a panel that there is nothing to draw."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:
     """Name every row of panels at its right edge, reading downwards; the panels' labels keep the name for tooltips.
 
-    A name that is too long for one line is broken, after its hyphen where it has one.
+    A name that is too long for one line is broken, after its hyphen if it has one.
     """
     for row, title in zip(axes, titles, strict=True):
         for panel in row:
@@ -227,14 +227,14 @@ def row_titles(axes: Any, titles: Sequence[str]) -> None:
 
 
 def outer_labels(figure: Any, axes: Any, x: str, y: str) -> None:
-    """A label below every column, and one for all vertical axes."""
+    """Write a label below every column, and one for all vertical axes."""
     for panel in axes[-1]:
         panel.set_xlabel(x)
     figure.supylabel(y, fontsize=RC["axes.labelsize"])
 
 
 def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
-    """One legend below all panels, each label once, in the order of first use."""
+    """Draw one legend below all panels, with each label once, in the order of first use."""
     found: dict[str, Any] = {}
     for panel in axes.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
@@ -244,7 +244,7 @@ def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
 
 
 def save(figure: Any, paths: Sequence[Path]) -> None:
-    """Write the figure to every path (.svg or .pdf) with bytes that depend on the drawing alone.
+    """Write the figure to every path (.svg, .pdf or .png) with bytes that depend on the drawing alone.
 
     Raises:
         ConfigError: a path has another suffix.
@@ -260,13 +260,13 @@ def save(figure: Any, paths: Sequence[Path]) -> None:
 
 
 def _save_svg(figure: Any, path: Path) -> None:
-    """Titles tell what the parts of the drawing are, paths are short."""
+    """Write an SVG file with short paths and titles that describe the parts of the drawing."""
     from rankbound_study.figures._svg_lattice import on_lattice
     from rankbound_study.figures._svg_titles import marked, with_titles
 
-    with marked(figure) as told:
+    with marked(figure) as described:
         figure.savefig(path, metadata=_metadata(".svg"), dpi=200)
-        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), told), "utf-8")
+        path.write_text(with_titles(on_lattice(path.read_text("utf-8")), described), "utf-8")
 
 
 def _metadata(suffix: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Figures 1, 4 and 5 of the neural-ranking study: loss and metric by epoch, for the parts that were measured."""
+"""Figures 1, 4 and 5 of the neural-ranking study: loss and metric by epoch, for the measured parts."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _CAPTION = (
     "Loss (above) and {metric} (below) by epoch of {methods} on {data}, for the parts that were recorded: thin lines "
-    "are folds, thick ones their mean; vertical lines are the epochs that the validation part picked. Where one line "
-    "of loss is drawn, it is that of training."
+    "are folds, thick ones their mean; vertical lines are the epochs picked by validation. A single line of loss is "
+    "that of training."
 )
 
 
@@ -47,7 +47,7 @@ _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
 
 
 def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
-    """Columns are methods; above the loss, below the table's printed metric; a thin line per fold, a thick mean."""
+    """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
     import polars as pl
 
     from rankbound_study.results.neural_runs import read_epochs
@@ -94,7 +94,7 @@ def _panel(panel: Any, frame: "pl.DataFrame", column: str) -> None:
     parts = [part for part in PARTS if part in set(frame["part"])]
     losses = frame.group_by("fold", "seed", "epoch").agg(pl.col(column).n_unique())
     if column == "mean_loss" and losses[column].max() == 1:
-        # The recorded loss is the training part's alone, repeated for every measured part.
+        # The recorded loss is that of the training part, repeated for every measured part.
         frame, parts = frame.with_columns(pl.lit(PARTS[0]).alias("part")), [PARTS[0]]
     for part, look in zip(PARTS, style.SERIES, strict=False):
         own = frame.filter(pl.col("part") == part, pl.col(column).is_not_null()) if part in parts else None
@@ -108,12 +108,12 @@ def _panel(panel: Any, frame: "pl.DataFrame", column: str) -> None:
         mean = own.group_by("epoch").agg(pl.col(column).mean()).sort("epoch")
         style.line(panel, mean["epoch"], mean[column], look, label=part, marks=6)
     panel.locator_params(axis="y", nbins=5)
-    # The vertical lines are the picked epochs.
+    # Grid lines would be mistaken for the picked epochs.
     panel.grid(visible=False, axis="x")
 
 
 def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
-    """The epochs that the validation part picked, by method."""
+    """Return the epochs picked by validation, by method."""
     import polars as pl
 
     from rankbound_study.results.neural_runs import read_runs

@@ -1,5 +1,4 @@
-"""The results of a study as files hold them: the typed readers of runs, epochs, predictions and weights, and the names
-and means of what they hold.
+"""Typed readers of a study's results: runs, epochs, predictions and weights, with their names and means.
 
-Nothing here judges, and nothing here knows of tables, figures or the report.
+They do not judge, and are independent of tables, figures and the report.
 """

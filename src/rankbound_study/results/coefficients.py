@@ -1,4 +1,4 @@
-"""The coefficients of linear models of pixels, as their weights files hold them."""
+"""Coefficients of linear models of pixels, read from their weights files."""
 
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,9 @@ from rankbound.io.seals import check_seal
 
 
 def coefficients(path: Path, shape: tuple[int, int, int]) -> Floats | None:
-    """The coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model of them.
+    """Read the coefficients `shape` of the first fold and seed in a weights file; None if it holds no linear model.
 
-    They are those of pixels from 0 to 1, whatever scale the model reads them in; of a regression, in years.
+    They refer to pixels from 0 to 1, whatever the model's own scale; those of a regression are in years.
     """
     from safetensors import safe_open
 

@@ -1,4 +1,4 @@
-"""Selections of runs tables compared: every pair of runs that agree in all but what tells A from B."""
+"""Comparison of selections of runs tables: pairs of runs that agree except in the keys that separate A from B."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,15 @@ from rankbound_study.data.contracts import contract_of
 from rankbound_study.results import selection
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
-"""Of a runs table, if none are named: those that the losses are judged by; of pairs their accuracy."""
+"""Default metrics of a runs table: those that judge the losses."""
 
 PAIR_METRICS = ("PairAccuracy",)
+"""Default metrics of a runs table of pairs."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which rows of the runs tables: of both, and of A and B alone."""
+    """Filters on the rows of the runs tables: for both, and for A and B alone."""
 
     both: Mapping[str, str]
     a: Mapping[str, str]
@@ -31,7 +32,7 @@ class Choice:
 
     @classmethod
     def of(cls, both: Mapping[str, str | None], a: Sequence[str], b: Sequence[str]) -> "Choice":
-        """From values by key, None where not given, and `KEY=VALUE` texts."""
+        """Build the filters from values by key (None where not given) and `KEY=VALUE` texts."""
         texts = [f"{key}={value}" for key, value in both.items() if value is not None]
         return cls(
             selection.parse_choice(texts, "flag"), selection.parse_choice(a, "--a"), selection.parse_choice(b, "--b")
@@ -39,7 +40,7 @@ class Choice:
 
 
 def holds_runs(path: Path) -> bool:
-    """Whether this is a results folder, or a runs table."""
+    """Check that a path is a results folder or a runs table."""
     if path.is_dir():
         return True
     if path.suffix != ".parquet":
@@ -51,7 +52,7 @@ def holds_runs(path: Path) -> bool:
 
 
 def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
-    """Two selections of runs tables: every pair of runs that agree in all but what tells A from B."""
+    """Compare every pair of runs of two selections that agree except in the keys that separate A from B."""
     same = files[0] == files[1]
     tables = [selection.read_runs(files[0])]
     tables.append(tables[0] if same else selection.read_runs(files[1]))
@@ -77,7 +78,7 @@ def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings:
 
 
 def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files: Files) -> list[str]:
-    """The columns of the metrics; DataError names those that there are."""
+    """Return the columns of the metrics; a DataError lists the available ones."""
     found = [name for name, kind in a.schema.items() if kind == pl.Float64]
     wanted = [str(metric(text)) for text in dict.fromkeys(metrics)]
     for path, frame in zip(files, (a, b), strict=True):
@@ -88,7 +89,7 @@ def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files:
 
 
 def _name(path: Path, side: str, cells: Sequence[selection.Cell]) -> str:
-    """The file, and what tells this side from the other one wherever that is the same in all cells."""
+    """Return the file, and the keys of this side that are the same in all cells."""
     keys = [getattr(cell, side) for cell in cells]
     fixed = [f"{key} {value}" for key, value in keys[0].items() if all(one[key] == value for one in keys)]
     return ", ".join([str(path), *(text for text in fixed if not text.startswith("options "))])

@@ -1,4 +1,4 @@
-"""Tables and drawings that earlier steps made, read back: damage to them is told by the file's name."""
+"""Errors for damaged tables and drawings of earlier steps: they name the file."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ _DAMAGE = (
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """What the reading of a damaged file ends in, whatever that is, as a DataError that names the file."""
+    """Turn any error of reading a damaged file into a DataError that names the file."""
     try:
         yield
     except DataError:

@@ -11,10 +11,10 @@ from rankbound.compare.scores import Floats, Integers, mean_of_known
 
 @dataclass(frozen=True)
 class MethodMeans:
-    """Of `values` `(n_methods, n_lists)`, NaN where undefined; lists that are pairs have `faces` `(n_lists, 2)`.
+    """Means of `values` `(n_methods, n_lists)`, NaN where undefined; lists that are pairs have `faces` `(n_lists, 2)`.
 
-    Differences and combinations are over the lists that all their methods have a score for, as those of
-    `rankbound.compare.compare`, and agree with it to the last digit.
+    Differences and combinations are over the lists with a score of all their methods. They agree with
+    `rankbound.compare.compare` to the last digit.
     """
 
     values: Floats
@@ -22,30 +22,30 @@ class MethodMeans:
 
     @property
     def means(self) -> Floats:
-        """Of each method."""
+        """The mean of each method."""
         return mean_of_known(self.values)
 
     def interval(self, method: int) -> tuple[float, float]:
-        """The 95 % interval of a method's mean; of pairs inside 0 .. 1, as shares are."""
+        """Return the 95 % interval of a method's mean, clipped to 0 .. 1 for pairs."""
         _, low, high = self._around(self.values[method])
         return (low, high) if self.faces is None else (max(low, 0.0), min(high, 1.0))
 
     def difference(self, method: int, other: int) -> tuple[float, float, float]:
-        """The mean difference of two methods, with its 95 % interval."""
+        """Return the mean difference of two methods, with its 95 % interval."""
         return self._around(self.values[method] - self.values[other])
 
     def p_value(self, method: int, other: int) -> float:
-        """Two-sided, that the two methods have the same mean."""
+        """Return the two-sided p-value of equal means of two methods."""
         return p_value_of_mean(self.values[method] - self.values[other], self.faces)
 
     def combination(self, weights: Floats) -> tuple[float, float, float, float]:
-        """The weighted sum of all methods' means, with its 95 % interval and the two-sided p-value that it is 0."""
+        """Return the weighted sum of all methods' means, its 95 % interval and the two-sided p-value of a zero sum."""
         used = np.flatnonzero(weights)
         values = weights[used] @ self.values[used]
         return *self._around(values), p_value_of_mean(values, self.faces)
 
     def _around(self, values: Floats) -> tuple[float, float, float]:
-        """One list says nothing about others: its interval is its value alone."""
+        """Return the mean and its interval; with one list, the interval is its value."""
         mean = float(mean_of_known(values))
         low, high = interval_of_mean(values, self.faces)
         return (mean, mean, mean) if math.isnan(low) else (mean, low, high)

@@ -1,8 +1,8 @@
-"""Scores by the number of features that a method sees: networks against linear models and trees.
+"""Scores by the number of features that a method sees: networks compared with linear and tree models.
 
-Every method is trained again on some of the features, drawn at random and the same ones for all methods. The gap is
-the best network minus the best other model of its family, both by validation, on the same lists; its trend is the slope
-of the gaps over the logarithm of the number of features.
+Every method is trained again on subsets of the features, drawn at random and the same for all methods. The gap is the
+best network minus the best other model of its family, both by validation, on the same lists; its trend is the slope of
+the gaps over the logarithm of the number of features.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,10 +50,9 @@ GAP_COLUMNS: Mapping[str, Any] = {
 }
 """A row per family and number of features; without a number, the change of the gap with ten times the features."""
 
-
 NOT_RUN = (
-    "No method has run on some of the features: give a comparison of the configuration its feature_counts, such as "
-    "[5, 10, 20, 46]."
+    "No method has run on subsets of the features: add feature_counts, such as [5, 10, 20, 46], to a comparison of the "
+    "configuration."
 )
 
 
@@ -66,7 +65,7 @@ class FeatureResults:
 
     @classmethod
     def read(cls, folder: Path) -> "FeatureResults | None":
-        """From a folder's files; None if they have not been made."""
+        """Read the tables of a folder; None if they do not exist."""
         files = (folder / f"{FEATURES_TABLE}.csv", folder / f"{FEATURES_TABLE}_gaps.csv")
         if not files[0].exists():
             return None
@@ -77,7 +76,7 @@ class FeatureResults:
 
     @property
     def datasets(self) -> list[str]:
-        """In the order of the study's tables."""
+        """The data sets, in the order of the study's tables."""
         return self.scores["dataset"].unique(maintain_order=True).to_list()
 
 
@@ -99,11 +98,11 @@ def feature_results(
 ) -> FeatureResults:
     """Compute both tables from the runs, with the best methods by the validation scores of the epochs.
 
-    Faces need their predictions, and the images for ages and for their width.
+    Faces need their predictions, and the images for their ages and width.
 
     Raises:
-        ConfigError: predictions without the images file that holds the ages.
-        DataError: the epochs have no validation score of a network, or of the models beside it.
+        ConfigError: there are predictions, but no images file with the ages.
+        DataError: the epochs have no validation score of a network, or of the other models of its family.
     """
     if predictions and images is None:
         raise ConfigError(f"{FEATURES_TABLE} needs the ages of the faces: give the images file with --images FILE")
@@ -126,7 +125,7 @@ def feature_results(
 
 
 def _width(table: Printed, images: Path | None) -> int | None:
-    """How many features all are: known of pixels."""
+    """Return the number of all features, if they are pixels."""
     if images is None or table.number != TABLES[1].number:
         return None
     from rankbound_study.data.images import read_faces
@@ -139,7 +138,7 @@ def _by_run(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_runs(pairs: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame | None:
-    """The pairs as these runs scored them; None if there are none."""
+    """Return the pairs that these runs scored; None if there are none."""
     if pairs is None:
         return None
     runs = frame.select(pl.col("run").alias("method"), "fold", "seed").unique()
@@ -148,7 +147,7 @@ def _of_runs(pairs: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame | 
 
 
 def _runs_of(frame: pl.DataFrame, names: Sequence[str], validation: Mapping[str, float]) -> list[_Run]:
-    """By family, networks first, then by method and number of features."""
+    """Return the runs by family, networks first, then by method and number of features."""
     facts = {row[0]: row[1:] for row in frame.select("run", "family", "method", "network", "features").unique().rows()}
     found = [_Run(place, name, validation.get(name), *facts[name]) for place, name in enumerate(names)]
     return sorted(found, key=lambda run: (FAMILIES.index(run.family), not run.network, run.method, run.features))
@@ -173,9 +172,9 @@ def _score(dataset: str, run: _Run, table: Printed, means: MethodMeans, frame: p
 
 
 def _gaps(epochs: Path, dataset: str, runs: Sequence[_Run], means: MethodMeans) -> Iterator[dict[str, Any]]:
-    """The gap at every number of features at which all the methods ran, then its trend.
+    """Yield the gap at every number of features at which all methods ran, then its trend.
 
-    Where one has not run, the best is the best of fewer: such a gap cannot be compared with the others.
+    Where a method is missing, the best is chosen from fewer, and the gap is not comparable with the others.
     """
     methods = {run.method for run in runs}
     weights: dict[int, Floats] = {}
@@ -201,7 +200,7 @@ def _best(epochs: Path, dataset: str, runs: Sequence[_Run]) -> _Run:
     best = best_of([run.name for run in runs], scores)
     if best is None:
         names = ", ".join(run.name for run in runs)
-        raise DataError(f"{epochs}: no validation scores of {names} on {dataset}, which say which one is the best")
+        raise DataError(f"{epochs}: no validation scores of {names} on {dataset}, which decide which one is the best")
     return next(run for run in runs if run.name == best)
 
 

@@ -1,4 +1,4 @@
-"""Pairs of faces as the methods scored them: which face is older, both scores, and what classifiers say of either."""
+"""Pairs of faces as the methods scored them: the older face, both scores, and the classifiers' labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from rankbound_study.data.images import read_faces
 from rankbound_study.results.method_means import MethodMeans
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
-"""Age differences, in years, that accuracy is told for; only pairs more than 5 years apart are drawn."""
+"""Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
 GAP_COLUMNS: Mapping[str, Any] = {
     "method": pl.String,
@@ -30,18 +30,20 @@ GAP_COLUMNS: Mapping[str, Any] = {
 }
 
 READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
-"""Shares of pairs. A classifier says "older" of a face if that is more likely than not: both faces right, both called
-the same, both wrong; `Ties`: equal scores, half a right pair each."""
+"""Shares of pairs. A classifier labels a face "older" if that is more likely than not: both labels are right, equal or
+wrong. `Ties` have equal scores and count as half a correct pair each."""
 
 _KEY = ("dataset", "method", "fold", "seed", "topic")
 
 
 def read_pairs(predictions: Sequence[Path], images: Path) -> pl.DataFrame:
-    """One row per method, fold, seed and pair: the key, `older` and `younger` (rows of the images file), their ages
-    and scores, the `years` between them, and the score at which a classifier is in two minds (`even`).
+    """Read one row per method, fold, seed and pair.
+
+    The columns are the key, `older` and `younger` (rows of the images file), their ages and scores, the `years` between
+    them, and the score at which a classifier finds both labels equally likely (`even`).
 
     Raises:
-        DataError: a list of the predictions is no pair of faces of different ages.
+        DataError: a list of the predictions is not a pair of faces of different ages.
     """
     ages = read_faces(images).ages.astype(np.int64)
     return pl.concat([_pairs_of(path, ages) for path in predictions]).sort(_KEY)
@@ -58,7 +60,9 @@ def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
     pairs, scored = items.reshape(-1, 2), scores.reshape(-1, 2).astype(np.float64)
     years = ages[pairs[:, 0]] - ages[pairs[:, 1]]
     if not years.all():
-        raise DataError(f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have one age")
+        raise DataError(
+            f"{path}: the faces of {frame['topic'][int(np.flatnonzero(years == 0)[0])]!r} have the same age"
+        )
     order = np.where(years[:, None] > 0, [0, 1], [1, 0])
     sorted_pairs, sorted_scores = (np.take_along_axis(values, order, 1) for values in (pairs, scored))
     return frame.select("dataset", pl.col("model").alias("method"), "fold", "seed", "topic").with_columns(
@@ -75,7 +79,7 @@ def _pairs_of(path: Path, ages: Integers) -> pl.DataFrame:
 
 
 def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
-    """The pairs with 0 or 1 in a column for each of `READINGS`, and `PairAccuracy` (a tie counts half)."""
+    """Add a column of 0 or 1 for each of `READINGS`, and `PairAccuracy`, in which a tie counts half."""
     older, younger = pl.col("older_score"), pl.col("younger_score")
     even = pl.col("even")
     right, wrong = (older > even) & (younger < even), (older < even) & (younger > even)
@@ -90,14 +94,14 @@ def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class Compared:
-    """Methods with a value per pair: their names, and the means that know which pairs share a face."""
+    """Methods with a value per pair: their names and means, whose errors allow for shared faces."""
 
     methods: tuple[str, ...]
     means: MethodMeans
 
 
 def compared(pairs: pl.DataFrame, value: str) -> Compared:
-    """Means of a column over the pairs of one data set, seeds averaged; a face of two folds counts as one."""
+    """Return means of a column over the pairs of one data set, averaged over seeds; a face in two folds counts once."""
     averaged = pairs.group_by("method", "fold", "topic").agg(pl.col("older", "younger").first(), pl.col(value).mean())
     wide = averaged.pivot("method", index=["fold", "topic", "older", "younger"], values=value).sort("fold", "topic")
     methods = tuple(sorted(set(wide.columns) - {"fold", "topic", "older", "younger"}))
@@ -109,7 +113,7 @@ def compared(pairs: pl.DataFrame, value: str) -> Compared:
 
 
 def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]:
-    """R^2 of each method's scores as ages, its interval, and the number of faces: each test face of a fold once."""
+    """Return R^2 of each method's scores as ages, its interval, and the number of test faces, each once per fold."""
     sides = [
         pairs.select("method", "fold", *(pl.col(f"{side}{part}").alias(name) for part, name in _SIDE_COLUMNS))
         for side in ("older", "younger")
@@ -123,7 +127,7 @@ def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]
 
 
 def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
-    """Accuracy by the years between two faces: method, low, high (years), pairs, accuracy and its interval."""
+    """Return the accuracy by method and group of age differences, with the number of pairs and its interval."""
     rows = []
     for low, high in GAPS:
         within = with_readings(pairs).filter(pl.col("years").is_between(low, high))

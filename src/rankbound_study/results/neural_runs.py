@@ -1,6 +1,6 @@
-"""What the tables and figures of the neural-ranking study (Li and Wu) read: its runs, its epochs, its printed scores.
+"""Readers of the neural-ranking study (Li and Wu): its runs, its epochs and its printed scores.
 
-Its methods are trained under the honest protocol alone: a validation part picks the epoch.
+Its methods are trained under the honest protocol only: a validation part picks the epoch.
 """
 
 import json
@@ -22,11 +22,11 @@ NETWORKS = ("mlp", "cnn")
 
 _BY_VALIDATION = "validation"
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}
-"""What runs call a family, where it is not the name here."""
+"""Family by its name in runs, where the names differ."""
 
 
 def printed_scores(table: Printed) -> pl.DataFrame:
-    """The printed cells of a table in its order: method (as we call it), family, printed (null for a dash)."""
+    """Return the printed cells of a table in its order: our method name, family, printed score (null for a dash)."""
     resource = files("rankbound_study.reference").joinpath("neural_ranking_tables.csv")
     printed = pl.read_csv(resource.read_bytes(), schema_overrides={"score": pl.Float64})
     return printed.filter(pl.col("table") == table.number).select(
@@ -35,15 +35,15 @@ def printed_scores(table: Printed) -> pl.DataFrame:
 
 
 def method_of(printed: str) -> str:
-    """Our name of a printed one: `Reg. LR-l1` is Reg-l1, `Rank LR` is Rank-LR, `LambdaMart` is LambdaMART."""
+    """Map a printed name to ours: `Reg. LR-l1` is Reg-l1, `Rank LR` is Rank-LR, `LambdaMart` is LambdaMART."""
     return re.sub(r"\.? ", "-", printed.replace("LR-l", "l").replace("Mart", "MART"))
 
 
 def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFrame:
-    """Test lists of the data sets of one table, a row per method, fold, seed and topic; undefined scores are null.
+    """Read test lists of one table's data sets, a row per method, fold, seed and topic; undefined scores are null.
 
-    Columns dataset, method, family, loss, fold, seed, topic, n, p, epoch and the metrics. Controls come from any study:
-    nothing is trained in them.
+    Columns are dataset, method, family, loss, fold, seed, topic, n, p, epoch and the metrics. Controls may come from
+    any study, since they are not trained.
 
     Raises:
         DataError: a column is missing.
@@ -70,11 +70,11 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
 
 
 def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.DataFrame:
-    """Test lists of methods that see some of the features, of the data sets of one table; undefined scores are null.
+    """Read test lists of methods that see some of the features, for one table's data sets; undefined scores are null.
 
-    Columns dataset, method (without the count in its name), run (its whole name), family, network (whether it is one),
-    features, fold, seed, topic and the table's metric. If the data have `width` features in all, the methods' own runs
-    on these, with the same model, loss and settings (but for the learning rate), are among them.
+    Columns are dataset, method (without the count in its name), run (its full name), family, network (a flag),
+    features, fold, seed, topic and the table's metric. With `width`, the number of all features, the runs on all of
+    them with the same model, loss and settings (except the learning rate) are included.
 
     Raises:
         DataError: a column is missing.
@@ -105,7 +105,7 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     alike = ["dataset", "method", "loss", "settings", "fold", "seed"]
     every = frame.filter(pl.col("features").is_null()).join(some.select(alike).unique(), on=alike, how="semi")
     every = every.with_columns(pl.lit(width, pl.Int64).alias("features"))
-    # The same training twice, where a count is that of all features.
+    # A count of all features repeats the training without a count.
     every = every.join(
         some.select("dataset", "method", "features").unique(), on=["dataset", "method", "features"], how="anti"
     )
@@ -114,7 +114,7 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
 
 
 def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
-    """The epochs of these methods of the study: dataset, method, loss, fold, seed, epoch, part, and every number."""
+    """Read the epochs of these methods: dataset, method, loss, fold, seed, epoch, part, and all numeric columns."""
     frame = scan_runs(path).filter(pl.col("study") == STUDY, pl.col("model").is_in(list(methods))).collect()
     numbers = [name for name, kind in frame.schema.items() if kind == pl.Float64]
     key = ["dataset", "model", "loss", "fold", "seed", "epoch", "part"]
@@ -126,7 +126,7 @@ def read_epochs(path: Path, methods: Sequence[str]) -> pl.DataFrame:
 
 
 def in_print_order(methods: Sequence[str], families: Sequence[str], table: Printed) -> list[int]:
-    """Positions of the methods: by family, as the paper prints them, then the others by name; controls last."""
+    """Return the order of the methods: by family, as printed in the paper, then others by name; controls last."""
     printed = printed_scores(table)["method"].to_list()
     order = [*FAMILIES, CONTROL]
 
@@ -139,28 +139,28 @@ def in_print_order(methods: Sequence[str], families: Sequence[str], table: Print
 
 
 def _sees(*, every: bool) -> pl.Expr:
-    """Runs that see every feature of their data set, or those that see some: their options say how many.
+    """Select runs that see every feature of their data set, or those whose options give a number of features.
 
-    Those that see moved pictures are neither.
+    Runs on moved pictures are neither.
     """
-    told, moved = (pl.col("options").str.json_path_match(f"$.{name}") for name in ("features", "shift"))
-    return moved.is_null() & (told.is_null() if every else told.is_not_null())
+    count, moved = (pl.col("options").str.json_path_match(f"$.{name}") for name in ("features", "shift"))
+    return moved.is_null() & (count.is_null() if every else count.is_not_null())
 
 
 def _option(frame: pl.DataFrame, read: Callable[[dict[str, Any]], Any], kind: Any) -> pl.Expr:
-    """What `read` finds in a run's options."""
+    """Apply `read` to a run's options."""
     found = {text: read(json.loads(text)) for text in frame["options"].unique()}
     return pl.col("options").replace_strict(found, default=None, return_dtype=kind)
 
 
 def _settings_text(options: Mapping[str, Any]) -> str:
-    """A run's options but for those that go with the number of features."""
+    """Return a run's options without those that depend on the number of features."""
     kept = {name: value for name, value in options.items() if name not in ("features", "learning_rate")}
     return json.dumps(kept, sort_keys=True)
 
 
 def _family(frame: pl.DataFrame) -> pl.Expr:
-    """The family that a run's options name; controls are a family of their own."""
+    """Return the family in a run's options; controls are a family of their own."""
     named = {text: json.loads(text).get("family", "") for text in frame["options"].unique()}
     families = {text: FAMILY_NAMES.get(name, name) for text, name in named.items()}
     of_options = pl.col("options").replace_strict(families, default="", return_dtype=pl.String)

@@ -1,23 +1,23 @@
-"""Numbers as the reasons of verdicts, the tables and the report write them.
+"""Formats of numbers in the reasons of verdicts, the tables and the report.
 
-Files of tables have six places. A number is rounded to these first: it then has the same digits whether it was read
-from a file or not.
+Table files have six decimals. A number is first rounded to six, so its digits do not depend on whether it was read from
+a file.
 """
 
 FILE_PLACES = 6
 
 
 def signed(value: float) -> str:
-    """A difference of scores to four places, with its sign; that of zero is +."""
-    # Adding zero takes the sign off a negative zero.
+    """Format a difference of scores with four decimals and its sign; zero has a plus."""
+    # Adding zero removes the sign of a negative zero.
     return f"{round(round(value, FILE_PLACES), 4) + 0.0:+.4f}"
 
 
 def score(value: float) -> str:
-    """A score to four places."""
+    """Format a score with four decimals."""
     return f"{round(value, FILE_PLACES):.4f}"
 
 
 def probability(value: float) -> str:
-    """A p-value to four places, or that it is smaller."""
+    """Format a p-value with four decimals, or as `<0.0001`."""
     return "<0.0001" if value < 0.00005 else f"{value:.4f}"

@@ -1,4 +1,4 @@
-"""The table of runs, and that of epochs, as polars reads them."""
+"""Lazy reading of the tables of runs and epochs."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from rankbound.io.seals import check_seal
 
 
 def scan_runs(path: Path) -> pl.LazyFrame:
-    """The rows of a parquet file, none of them read yet; DataError if it is missing or damaged."""
+    """Scan the rows of a parquet file; DataError if it is missing or damaged."""
     check_seal(path)
     scan = pl.scan_parquet(path, glob=False)
     try:

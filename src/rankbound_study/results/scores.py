@@ -1,7 +1,7 @@
-"""What the tables and figures read from the runs table: a protocol's scores, its data sets in a fixed order, pairs.
+"""Scores of one protocol from the runs table, for tables and figures: by data set in a fixed order, and in pairs.
 
-Published and honest runs are never mixed: every reader asks for one protocol. In the published protocol the epoch was
-picked on the test part, in the honest one on a validation part.
+Published and honest runs are never mixed: every reader selects one protocol. The published protocol picks the epoch on
+the test part, the honest one on a validation part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", 
 
 @dataclass(frozen=True)
 class RunsChoice:
-    """Which of the runs a table or figure shows; `study` and `model` are needed only where several trained one cell."""
+    """The runs that a table or figure shows; `study` and `model` are needed only where several share a cell."""
 
     protocol: str = PUBLISHED
     study: str | None = None
@@ -53,7 +53,7 @@ class RunsChoice:
 
 @dataclass(frozen=True, order=True)
 class DataSet:
-    """A column of Table 5.1 and of every figure that the runs feed: a data set, at one NSR if it was sampled."""
+    """A column of Table 5.1 and of the figures of runs: a data set, at one NSR if it is sampled."""
 
     position: tuple[int, str, int]
     name: str
@@ -70,12 +70,12 @@ class DataSet:
 
     @property
     def key(self) -> tuple[str, int | None]:
-        """Its name and NSR, as the tables have them."""
+        """Its name and NSR in the tables."""
         return self.name, self.nsr
 
     @property
     def synthetic(self) -> bool:
-        """Whether the data are generated."""
+        """The data are generated."""
         return self.name.startswith(SYNTHETIC)
 
     @property
@@ -105,7 +105,7 @@ THESIS_DATA_SETS = tuple(
 
 
 def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, controls: bool = False) -> pl.DataFrame:
-    """Rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
+    """Read rows of the runs table for one protocol: key columns, n, p and the metrics; NaN becomes null.
 
     Trained runs only, or with `controls` the control models only (their `loss` is none).
 
@@ -127,7 +127,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         value = getattr(choice, key)
         if value is not None and not (controls and key == "model"):
             wanted &= pl.col(key) == value
-    # Sorted, and later grouped with maintain_order: sums then run in one order, and means agree to the last digit.
+    # Sorting here and grouping with maintain_order fix the order of sums, so means agree to the last digit.
     frame = scan.filter(wanted).select(columns).collect().sort(_KEY).with_columns(pl.col(list(metrics)).fill_nan(None))
     if not controls:
         _refuse_mixtures(path, frame)
@@ -135,35 +135,35 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
 
 
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:
-    """The data sets of the frame in the fixed order; those of the thesis where the frame is empty."""
+    """Return the data sets of the frame in the fixed order; those of the thesis if the frame is empty."""
     pairs = frame.select("dataset", "nsr_test").unique().rows()
     return sorted(DataSet.of(name, nsr) for name, nsr in pairs) or list(THESIS_DATA_SETS)
 
 
 def boundings(frame: pl.DataFrame) -> list[str]:
-    """The five boundings of the thesis, then the frame's variants such as distribution(gain=sd) by name."""
+    """Return the five boundings of the thesis, then the frame's variants such as distribution(gain=sd) by name."""
     return [*BOUNDINGS, *sorted(set(frame["bounding"].unique()) - set(BOUNDINGS))]
 
 
 def of_data_set(frame: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:
-    """The rows of one data set."""
+    """Return the rows of one data set."""
     return frame.filter(
         pl.col("dataset") == data_set.name, pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
     )
 
 
 def per_topic(frame: pl.DataFrame, metrics: Sequence[str]) -> pl.DataFrame:
-    """Mean score and mean number of relevant items per data set, loss, bounding and topic, over folds and seeds.
+    """Average scores and numbers of relevant items per data set, loss, bounding and topic, over folds and seeds.
 
-    A MovieLens user stands in the test part of every fold, an MQ2008 query in one. Lists on which a metric is undefined
-    are left out of its mean; a topic without any defined value has null.
+    A MovieLens user is in the test part of every fold, an MQ2008 query in one. Lists on which a metric is undefined are
+    left out of its mean; a topic without any defined value has null.
     """
     key = ["dataset", "nsr_test", "loss", "bounding", "topic"]
     return frame.group_by(key, maintain_order=True).agg(pl.col("p").mean(), pl.col(list(metrics)).mean()).sort(key)
 
 
 def paired(frame: pl.DataFrame, loss: str, bounding: str, metric: str) -> pl.DataFrame:
-    """Per-topic scores of a bounded and of the unbounded loss side by side: topic, p, unbounded, bounded."""
+    """Join per-topic scores of a bounded and the unbounded loss: topic, p, unbounded, bounded."""
     scores = frame.filter(pl.col("loss") == loss, pl.col(metric).is_not_null())
     unbounded = scores.filter(pl.col("bounding") == "none").select("topic", "p", pl.col(metric).alias("unbounded"))
     bounded = scores.filter(pl.col("bounding") == bounding).select("topic", pl.col(metric).alias("bounded"))
@@ -171,7 +171,7 @@ def paired(frame: pl.DataFrame, loss: str, bounding: str, metric: str) -> pl.Dat
 
 
 def heading(text: str, choice: RunsChoice, sets: Sequence[DataSet]) -> str:
-    """A figure's title: what it shows, on which kind of data, under which protocol."""
+    """Return a figure's title: its subject, the kind of data, and the protocol."""
     synthetic = "SYNTHETIC DATA; " if any(data_set.synthetic for data_set in sets) else ""
     return f"{text}\n({synthetic}{PROTOCOLS[choice.protocol]})"
 

@@ -1,4 +1,4 @@
-"""Which rows of two runs tables are compared with which: what both have in common, and what tells them apart."""
+"""Matching of the rows of two runs tables for comparison: the keys in common, and those that separate A from B."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ KEYS = (
     "bounding",
     "selection",
 )
-"""Columns of the runs table that say what a run is of, fold and seed aside."""
+"""Columns of the runs table that identify a run, except fold and seed."""
 
 RUNS_FILE = "runs.parquet"
 
 _OF_TRAINING = ("options", "loss", "bounding", "selection")
-"""Keys that mean nothing to a control, which is not trained: its loss is `none`."""
+"""Keys without meaning for a control, which is not trained and has the loss `none`."""
 
 _OF_LISTS = ("dataset", "nsr_test")
-"""Keys without which topics of one name are topics of other data."""
+"""Keys that identify the data of a topic's name."""
 
 _NUMBERS = ("nsr_train", "nsr_test", "fold", "seed")
 _SHOWN = 6
@@ -42,7 +42,7 @@ Key = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Cell:
-    """Rows of A and of B that are compared: what both are (`common`), and what each is besides."""
+    """Rows of A and B that are compared: their `common` keys, and the keys of each alone."""
 
     common: Key
     a_key: Key
@@ -52,10 +52,10 @@ class Cell:
 
 
 def read_runs(path: Path) -> pl.DataFrame:
-    """The runs table of a file, or of a results folder.
+    """Read the runs table of a file, or of a results folder.
 
     Raises:
-        DataError: there is none, or it breaks its contract.
+        DataError: there is no such table, or it violates its contract.
     """
     file = path / RUNS_FILE if path.is_dir() else path
     if not file.is_file():
@@ -66,7 +66,7 @@ def read_runs(path: Path) -> pl.DataFrame:
 
 
 def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
-    """`KEY=VALUE` texts; ConfigError for a text without =, or a key that is no column of the runs table."""
+    """Parse `KEY=VALUE` texts; ConfigError for a text without =, or a key that is not a column of the runs table."""
     choice = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -78,7 +78,7 @@ def parse_choice(texts: Sequence[str], flag: str) -> dict[str, str]:
 
 
 def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
-    """The rows that have the values of `choice`; ConfigError, with the values that there are, if none has."""
+    """Return the rows with the values of `choice`; if there are none, a ConfigError lists the existing values."""
     for key, value in choice.items():
         wanted = None if value in ("", None) else int(value) if key in _NUMBERS and _is_number(value) else value
         found = runs[key].unique().sort()
@@ -89,7 +89,7 @@ def selected(runs: pl.DataFrame, choice: Key, name: str) -> pl.DataFrame:
 
 
 def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Both without what is not asked for: the honest protocol where both have it, and its way to choose an epoch."""
+    """Apply defaults: the honest protocol if both have it, and each protocol's own choice of the epoch."""
     if "protocol" not in given and all(HONEST in frame["protocol"] for frame in (a, b)):
         a, b = (frame.filter(pl.col("protocol") == HONEST) for frame in (a, b))
     if "selection" not in given:
@@ -98,11 +98,11 @@ def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tup
 
 
 def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool) -> tuple[list[Cell], list[str]]:
-    """What is compared with what, and notes on what one side alone has.
+    """Return the cells to compare, and notes on runs that only one side has.
 
-    The keys `apart` tell A from B, and so does one of which either side has a single value that the other side lacks
-    (the data set and NSR of the test part have to be in `apart` by name). Runs that agree in all other keys are
-    compared. A control that is told apart by its model has no training to agree on.
+    The keys `apart` separate A from B, as does a key of which one side has a single value that the other lacks (the
+    data set and NSR of the test part must be named in `apart`). Runs that agree in all other keys are compared. A
+    control that is separated by its model has no training keys to agree on.
 
     Raises:
         ConfigError: there is nothing to compare, or A and B are the same runs.
@@ -121,7 +121,7 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: b
     notes = [f"left out: {text}" for text in differences if text]
     if not pairs and same_file and not free:
         raise ConfigError(
-            "A and B are the same runs: say what tells them apart, such as --a bounding=none --b bounding=min-max"
+            "A and B are the same runs: choose what separates them, such as --a bounding=none --b bounding=min-max"
         )
     if not pairs:
         raise ConfigError(
@@ -133,7 +133,7 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: b
 
 
 def label(cell: Cell, cells: Sequence[Cell]) -> str:
-    """What tells this cell from the others: values that A and B share, and `A's vs B's` where theirs vary."""
+    """Label a cell among others: varying values that A and B share, and `A's vs B's` where theirs differ."""
     shared, ours, theirs = (
         [_text(key, of(cell)[key]) for key in of(cell) if len({of(one)[key] for one in cells}) > 1] for of in _PARTS
     )
@@ -156,7 +156,7 @@ def _cell(one: Key, other: Key, joined: Sequence[str], free: Sequence[str], a: p
 
 
 def _tells_apart(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> bool:
-    """Whether a side has one value of this key, which the other side lacks; what lists are of has to be said."""
+    """Check that one side has a single value of this key that the other lacks; keys of lists must be named."""
     if key in _OF_LISTS:
         return False
     ours, theirs = ({one[key] for one in keys} for keys in (a_keys, b_keys))

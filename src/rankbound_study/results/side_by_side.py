@@ -10,7 +10,7 @@ from rankbound_study.results.neural_pairs import compared
 
 
 def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], MethodMeans]:
-    """Per-list scores of all methods side by side; those of faces know which pairs share a face."""
+    """Return the methods and their per-list means; those of faces allow for pairs that share a face."""
     averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
     wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")
     methods = tuple(sorted(set(wide.columns) - {"fold", "topic"}))

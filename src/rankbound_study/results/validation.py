@@ -1,4 +1,4 @@
-"""The best of several methods: by the validation part, since picking by the test part compares luck."""
+"""Choice of the best of several methods by the validation part; choosing by the test part would be biased."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from rankbound_study.results.runs_file import scan_runs
 
 
 def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> dict[str, float]:
-    """The score of the epoch that the validation part picks, a mean over folds and seeds, by a column of the epochs.
+    """Return the score of the epoch picked by validation, averaged over folds and seeds, by a column of the epochs.
 
-    What has no defined score is left out: all if no epoch was measured by this metric.
+    Values of the column without a defined score are left out; the result is empty if no epoch has this metric.
     """
     if metric not in epochs.collect_schema().names():
         return {}
@@ -23,11 +23,11 @@ def validation_scores(epochs: pl.LazyFrame, metric: str, by: str = "model") -> d
 
 
 def scores_of_methods(epochs: Path, dataset: str, metric: str) -> dict[str, float]:
-    """The validation scores of the methods of the second study on a data set, by their names in the runs."""
+    """Return the validation scores of the neural-ranking study's methods on a data set, by their names in the runs."""
     own = (pl.col("study") == STUDY) & (pl.col("dataset") == dataset)
     return validation_scores(scan_runs(epochs).filter(own), metric)
 
 
 def best_of(names: Sequence[str], scores: Mapping[str, float]) -> str | None:
-    """The name with the highest validation score, the last in alphabetical order of several; None if none has one."""
+    """Return the name with the highest validation score (ties: the last alphabetically); None without scores."""
     return max((name for name in names if name in scores), key=lambda name: (scores[name], name), default=None)
