@@ -11,10 +11,10 @@ import polars as pl
 
 from rankbound_study.figures import figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.figure_block import figure_block
 from rankbound_study.report.blocks import Cell, Document, Section, TableBlock
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.figure_block import figure_block
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import Neural
 from rankbound_study.report.provenance_section import provenance_section

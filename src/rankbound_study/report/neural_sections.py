@@ -7,8 +7,8 @@ from pathlib import Path
 from rankbound_study.figures import figure_specs
 from rankbound_study.report import neural_feature_layout, neural_layout
 from rankbound_study.report.blocks import Section, TableBlock
-from rankbound_study.report.figure_block import figure_block
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.figure_block import figure_block
 from rankbound_study.report.neural_facts import facts
 from rankbound_study.report.neural_results import Results, read_results
 from rankbound_study.results.neural_features import FeatureResults
