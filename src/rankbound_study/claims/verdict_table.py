@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from rankbound_study.claims.registry import Claim
 from rankbound_study.claims.verdict import VERDICTS, Verdict
 from rankbound_study.results.made_files import reading
+
+if TYPE_CHECKING:
+    from rankbound_study.claims.registry import Claim
 
 NAME = "table_claims"
 
@@ -30,7 +33,7 @@ SOURCES = {
 """The source of a claim, by the first letter of its id."""
 
 
-def frame(decided: Iterable[tuple[Claim, Verdict]]) -> pl.DataFrame:
+def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
     """Return a table with a row per claim, in their order; undefined numbers are null."""
     rows = [{**asdict(claim), **asdict(verdict), "shown_in": " ".join(verdict.shown_in)} for claim, verdict in decided]
     numbers = pl.col("value", "low", "high", "p_value")
