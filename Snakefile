@@ -9,11 +9,12 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from rankbound.errors import ConfigError
-from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.check import check_config, config_files
-from rankbound_study.config.study import Study
-from rankbound_study.config.steps import Steps, one_of
 from rankbound_study.config.code_digests import CodeDigests
+from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.config.steps import Steps, one_of
+from rankbound_study.config.study import Study
+from rankbound_study.figures import figure_specs
 
 min_version("9.14")  # path variables
 
@@ -27,6 +28,7 @@ try:
         schema=Path(workflow.basedir, "workflow/schemas/config.schema.json"),
         files=config_files(workflow),
         flags=list(workflow.config_settings.config),
+        figures=figure_specs(),
     )
 except ConfigError as error:
     # Only the message: a traceback of this file would add nothing.

@@ -14,7 +14,7 @@ from rankbound.losses import loss
 from rankbound_study.config import comparison_checks
 from rankbound_study.config.check import check_config
 from rankbound_study.config.code_digests import CodeDigests
-from rankbound_study.config.comparison_checks import LOSS_NAMES, MODEL_OPTIONS
+from rankbound_study.config.comparison_checks import MODEL_OPTIONS, loss_names
 from rankbound_study.config.comparisons import VGG16_FILE, method_settings
 from rankbound_study.config.lines import merged
 from rankbound_study.config.steps import Steps
@@ -232,8 +232,8 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: dict[str, An
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:
     assert set(MODEL_OPTIONS) == set(METHOD_MODELS)
-    assert set(LOSSES) <= set(LOSS_NAMES)
-    for name in LOSS_NAMES:
+    assert set(LOSSES) <= set(loss_names())
+    for name in loss_names():
         loss(name)
     assert set(comparison_checks._NEEDED) <= set(MODEL_OPTIONS)
 

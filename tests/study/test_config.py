@@ -11,6 +11,7 @@ from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.check import check_config, load_schema
 from rankbound_study.config.lines import merged
+from rankbound_study.figures import figure_specs
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "workflow/schemas/config.schema.json"
@@ -34,7 +35,7 @@ def problems(text: str, tmp_path: Path) -> str:
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        check_config(merged([file]), SCHEMA, [file])
+        check_config(merged([file]), SCHEMA, [file], figures=figure_specs())
     return str(caught.value)
 
 
@@ -60,6 +61,13 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_key(tmp_path: Pat
     line = line_of(text, "temprature")
     assert f"config.yaml, line {line}: unknown key temprature: did you mean temperature?" in message
     assert "the key temperature is missing" in message
+
+
+def test_an_unknown_figure_is_named_with_its_line_and_the_nearest_one(tmp_path: Path) -> None:
+    text = default("- figure_5_10\n", "- figure_5_11\n")
+    message = problems(text, tmp_path)
+    assert f'line {line_of(text, "figure_5_11")}: figures[17] is "figure_5_11": expected one of figure_1_1, ' in message
+    assert "did you mean figure_5_1" in message
 
 
 def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None:

@@ -38,9 +38,10 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.config.check import check_config
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
+    from rankbound_study.figures import figure_specs
 
     config = merged(arguments.files)
-    check_config(config, arguments.schema, arguments.files)
+    check_config(config, arguments.schema, arguments.files, figures=figure_specs())
     study = Study(config)
     print(
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "

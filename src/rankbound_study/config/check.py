@@ -6,7 +6,7 @@ The workflow calls `check_config` before it builds anything; the step `check-con
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,11 @@ from rankbound_study.config.words import listed, named, nearest
 
 
 def check_config(
-    config: Mapping[str, Any], schema: Path, files: Sequence[Path] = (), flags: Sequence[str] = ()
+    config: Mapping[str, Any],
+    schema: Path,
+    files: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    figures: Iterable[str] = (),
 ) -> None:
     """Check a merged configuration.
 
@@ -29,12 +33,13 @@ def check_config(
         schema: the JSON schema file.
         files: the files that it was read from, in the order of merging.
         flags: keys given on the command line instead (`snakemake --config seeds=[1,2]`).
+        figures: the names of all figures; if there are none, names of figures are not checked.
 
     Raises:
         ConfigError: one line per problem: file, line, key, value found, values allowed, nearest valid key.
     """
     lines = ConfigLines(files, flags)
-    problems = [f"{lines.locate(path)}{message}" for path, message in _problems(config, schema)]
+    problems = [f"{lines.locate(path)}{message}" for path, message in _problems(config, schema, list(figures))]
     problems = [*lines.duplicates, *problems]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
@@ -63,7 +68,7 @@ def load_schema(path: Path) -> dict[str, Any]:
     return schema
 
 
-def _problems(config: Mapping[str, Any], schema: Path) -> Iterator[tuple[KeyPath, str]]:
+def _problems(config: Mapping[str, Any], schema: Path, figures: list[str]) -> Iterator[tuple[KeyPath, str]]:
     # Installed with snakemake, not with the library: imported only here.
     from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
@@ -72,7 +77,10 @@ def _problems(config: Mapping[str, Any], schema: Path) -> Iterator[tuple[KeyPath
     if unsupported:
         yield from unsupported
         return
-    errors = list(Draft202012Validator(load_schema(schema)).iter_errors(config))
+    rules = load_schema(schema)
+    if figures:
+        rules["properties"]["figures"]["items"] = {"enum": figures}
+    errors = list(Draft202012Validator(rules).iter_errors(config))
     for error in sorted(errors, key=lambda error: [str(step) for step in error.absolute_path]):
         yield from _explain(error)
     if not errors:

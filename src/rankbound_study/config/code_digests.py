@@ -167,6 +167,12 @@ class CodeDigests:
         return SOURCES.joinpath(*REFERENCE.split("."), name)
 
 
+def defined_names(package: str) -> list[str]:
+    """Return the names of the metrics, losses or bounds that a package defines, read from its sources."""
+    files = sorted(SOURCES.joinpath(*package.split(".")).glob("[!_]*.py"))
+    return [name for file in files for name in _names_given(ast.parse(file.read_bytes(), filename=str(file)))]
+
+
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     """Remove docstrings, including those of attributes, from the tree."""
     for node in ast.walk(tree):

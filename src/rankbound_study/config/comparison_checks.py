@@ -1,21 +1,15 @@
 """Check the comparisons across keys: losses and data sets that exist, options that a model has."""
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from rankbound.texts import split_text
+from rankbound_study.config.code_digests import defined_names
 from rankbound_study.config.comparisons import OF_FEATURES, method_settings, with_feature_counts
 from rankbound_study.config.data_sets import Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, named, nearest
-
-# The names that `rankbound.loss` knows, written out: checking a configuration should not load torch.
-LOSS_NAMES = (
-    *("RankNet", "DirectRanker", "hinge", "WARP"),
-    *("squared", "logistic", "ordinal"),
-    *("ListNet", "ListMLE", "softmax", "multinomial", "LambdaRank", "LambdaLoss"),
-    *("nDCG", "AP", "RR", "nRBP"),
-)
 
 MODEL_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("hidden",),
@@ -34,6 +28,12 @@ _TRAINED = ("mlp", "linear", "cnn")
 _TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size")
 
 Problem = tuple[KeyPath, str]
+
+
+@cache
+def loss_names() -> tuple[str, ...]:
+    """Return the names of the losses that methods may have, without importing torch to find them."""
+    return (*defined_names("rankbound.losses"), "nDCG", "AP", "RR", "nRBP")
 
 
 def check_comparisons(config: Mapping[str, Any]) -> Iterator[Problem]:
@@ -118,9 +118,9 @@ def _method(
     except ValueError as error:
         yield loss, f"{named(loss)}: {error}"
     else:
-        if name not in LOSS_NAMES:
-            hint = nearest(name, LOSS_NAMES)
-            yield loss, f"{named(loss)} is {own['loss']!r}: expected one of {listed(LOSS_NAMES)}{hint}"
+        if name not in loss_names():
+            hint = nearest(name, loss_names())
+            yield loss, f"{named(loss)} is {own['loss']!r}: expected one of {listed(loss_names())}{hint}"
         elif name != "squared" and own["model"]["name"] in ("random-forest", "lasso", "ridge"):
             yield loss, f"{named(loss)} is {own['loss']!r}: {own['model']['name']} requires squared"
     yield from _model((*path, "model"), own)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rankbound.texts import split_text
-from rankbound_study.config.comparison_checks import LOSS_NAMES
+from rankbound_study.config.comparison_checks import loss_names
 from rankbound_study.config.data_sets import Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, named, nearest
@@ -99,9 +99,9 @@ def _losses(path: KeyPath, section: Mapping[str, Any], config: Mapping[str, Any]
         except ValueError as error:
             yield where, f"{named(where)}: {error}"
             continue
-        if name not in LOSS_NAMES:
-            hint = nearest(name, LOSS_NAMES)
-            yield where, f"{named(where)} is {loss!r}: expected one of {listed(LOSS_NAMES)}{hint}"
+        if name not in loss_names():
+            hint = nearest(name, loss_names())
+            yield where, f"{named(where)} is {loss!r}: expected one of {listed(loss_names())}{hint}"
         elif loss not in WITH_JUDGE:
             if list(bounds) != ["none"]:
                 wrong = named((*path, "bounds"))
