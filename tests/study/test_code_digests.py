@@ -1,5 +1,6 @@
 """Digests of the code that a step runs: a change of code changes exactly those of the steps that run it."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -12,11 +13,13 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study import commands
-from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY, CodeDigests
+from rankbound_study.config.code_digests import LIBRARY, OF_MODELS, SOURCES, STUDY, CodeDigests
+from rankbound_study.jobs import fit
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
+TREES = '{"loss": "LambdaRank", "model": {"name": "boosted-trees"}}'
 WARP = '{"bounding": "none", "loss": "WARP(alpha=constant)@1"}'
-JOBS = ("job", "job of AP", "job of WARP", "job of a new loss")
+JOBS = ("job", "job of AP", "job of WARP", "job of trees", "job of a new loss")
 STEPS = ("convert", "split", "sample", "distributions", "job", "controls", "collect", "table", "claims", "document")
 
 
@@ -50,6 +53,7 @@ from rankbound_study.config.code_digests import CodeDigests
 codes = CodeDigests()
 found = {{step: codes.of_step(step) for step in {STEPS}}}
 found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
+found["job of trees"] = codes.of_step("job", {TREES!r})
 found["job of a new loss"] = codes.of_step("job", "new")
 found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
 print(json.dumps(found))
@@ -82,6 +86,8 @@ def line(text: str) -> str:
     ("file", "expected"),
     [
         ("rankbound/losses/warp.py", {"job of WARP", "claims"}),
+        ("rankbound/losses/lambda_loss.py", {"job of trees"}),
+        ("rankbound_study/models/trees.py", {"job of trees"}),
         ("rankbound/io/trec.py", set()),
         ("rankbound/io/letor.py", {"convert"}),
         ("rankbound/training/optimisers.py", set(JOBS)),
@@ -136,6 +142,13 @@ def test_a_new_figure_or_claim_changes_what_shows_it(sources: Path, package: str
 def test_printed_values_count_where_they_are_named(sources: Path) -> None:
     changes = differing(sources, "rankbound_study/reference/thesis_table_5_1.csv", lambda text: text + "\n")
     assert changes == {"table", "document"}
+
+
+def test_the_fitters_of_some_models_are_those_of_the_jobs() -> None:
+    models = {f"{STUDY}.jobs.fit_trees": fit.TREES, f"{STUDY}.jobs.fit_penalised": fit.PENALISED}
+    assert models == OF_MODELS
+    at_the_top = [line for line in inspect.getsource(fit).splitlines() if line.startswith(("import ", "from "))]
+    assert not any(name.rpartition(".")[2] in line for name in OF_MODELS for line in at_the_top)
 
 
 def test_an_unknown_step_is_an_error() -> None:

@@ -14,6 +14,7 @@ from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
 from rankbound_study.config.code_digests import IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
+from rankbound_study.jobs.fit import PENALISED, TREES
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 DATA = {"generate": 2, "split": 2, "sample": 2}
@@ -61,7 +62,7 @@ def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -
     them here.
     """
     codes = CodeDigests()
-    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS))
+    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS, *TREES, *PENALISED))
     figures = sorted({f"rankbound_study.figures.{spec.module}" for spec in figure_specs().values()})
     checked = set()
     for log in sorted(finished.path("logs").rglob("*.log")):

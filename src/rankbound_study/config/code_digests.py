@@ -26,6 +26,12 @@ NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
 WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims", f"{STUDY}.report.figure_block": f"{STUDY}.figures"}
 """Modules that find all modules of a package at run time, with that package."""
 
+OF_MODELS = {
+    f"{STUDY}.jobs.fit_trees": ("boosted-trees", "random-forest"),
+    f"{STUDY}.jobs.fit_penalised": ("lasso", "ridge"),
+}
+"""Modules that `jobs.fit` imports for certain models alone, with these models' names: the options have to name one."""
+
 REFERENCE = f"{STUDY}.reference"
 """The package of published values; a file counts if a module names it."""
 
@@ -96,14 +102,16 @@ class CodeDigests:
             if name not in self._graph.modules:
                 raise ConfigError(f"{name} is not a module below {SOURCES}")
         reached: set[str] = set()
-        names = set(_WORD.findall(options))
+        words = set(_WORD.findall(options))
+        unused = {module for module, models in OF_MODELS.items() if words.isdisjoint(models)}
+        names = set(words)
         while waiting:
             while waiting:
                 module = waiting.pop()
                 if module not in reached:
                     reached.add(module)
                     names |= self._module(module).names if module != LIBRARY else set()
-                    waiting += self._reached_from(module)
+                    waiting += set(self._reached_from(module)) - unused
             # Names count only for packages in which the step's code looks them up.
             for package in reached.intersection(NAMED):
                 waiting += self._named(package, names) - reached
