@@ -19,7 +19,7 @@ EXAMPLES = """\
 A and B are two runs (any files that `rankbound evaluate` reads) with their QRELS, or two files of per-topic scores
 (`rankbound evaluate --per-topic --json`, or a table with the columns topic, optionally fold and seed, and one per
 metric). The comparison covers the topics that both have, and lists what is left out. Differences are A minus B.
-docs/statistics.md explains the numbers."""
+The page docs/statistics.md of the repository explains the numbers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
