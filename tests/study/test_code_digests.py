@@ -1,5 +1,6 @@
 """Digests of the code that a step runs: a change of code changes exactly those of the steps that run it."""
 
+import ast
 import inspect
 import json
 import os
@@ -7,13 +8,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+import grimp
 import pytest
 
+from rankbound import losses, metrics
+from rankbound.bounds import kinds as bounds
 from rankbound.errors import ConfigError
 from rankbound_study import commands
-from rankbound_study.config.code_digests import LIBRARY, OF_MODELS, SOURCES, STUDY, CodeDigests
+from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, SOURCES, STUDY, CodeDigests, defined_names
+from rankbound_study.data.letor_sets import LETOR_SETS
 from rankbound_study.jobs import fit
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
@@ -53,6 +60,7 @@ from rankbound_study.config.code_digests import CodeDigests
 codes = CodeDigests()
 found = {{step: codes.of_step(step) for step in {STEPS}}}
 found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
+found["convert of mq2008"] = codes.of_step("convert", "mq2008")
 found["job of trees"] = codes.of_step("job", {TREES!r})
 found["job of a new loss"] = codes.of_step("job", "new")
 found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
@@ -88,8 +96,12 @@ def line(text: str) -> str:
         ("rankbound/losses/warp.py", {"job of WARP", "claims"}),
         ("rankbound/losses/lambda_loss.py", {"job of trees"}),
         ("rankbound_study/models/trees.py", {"job of trees"}),
+        ("rankbound_study/models/cnn.py", set()),
         ("rankbound/io/trec.py", set()),
-        ("rankbound/io/letor.py", {"convert"}),
+        ("rankbound/io/letor.py", {"convert of mq2008"}),
+        ("rankbound_study/data/faces.py", set()),
+        ("rankbound/metrics/cascade.py", set()),
+        ("rankbound_study/provenance/records.py", {"document"}),
         ("rankbound/training/optimisers.py", set(JOBS)),
         ("rankbound_study/data/folds.py", {"split", "sample", "distributions", "controls", *JOBS}),
         ("rankbound_study/claims/floors.py", {"claims"}),
@@ -144,11 +156,21 @@ def test_printed_values_count_where_they_are_named(sources: Path) -> None:
     assert changes == {"table", "document"}
 
 
-def test_the_fitters_of_some_models_are_those_of_the_jobs() -> None:
-    models = {f"{STUDY}.jobs.fit_trees": fit.TREES, f"{STUDY}.jobs.fit_penalised": fit.PENALISED}
-    assert models == OF_MODELS
-    at_the_top = [line for line in inspect.getsource(fit).splitlines() if line.startswith(("import ", "from "))]
-    assert not any(name.rpartition(".")[2] in line for name in OF_MODELS for line in at_the_top)
+def test_imports_for_certain_options_are_in_functions_and_know_all_their_names() -> None:
+    graph = grimp.build_graph(LIBRARY, STUDY, cache_dir=None)
+    for importer, imported in ONLY_WITH:
+        (details,) = graph.get_import_details(importer=importer, imported=imported)
+        assert details["line_contents"] in inspect.getsource(import_module(importer))
+        source = ast.parse(inspect.getsource(import_module(importer)))
+        assert details["line_number"] not in [node.lineno for node in source.body], (importer, imported)
+    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"] == fit.TREES
+    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"] == fit.PENALISED
+    assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.letor_sets"] == tuple(LETOR_SETS)
+
+
+@pytest.mark.parametrize("package", [metrics, losses, bounds])
+def test_the_names_in_sources_are_those_of_the_registry(package: Any) -> None:
+    assert set(defined_names(package.__name__)) - {"nRBP"} == set(package.KINDS)
 
 
 def test_an_unknown_step_is_an_error() -> None:

@@ -14,6 +14,11 @@ def growing(amount):
     return amount_of_attempt
 
 
+def convert_code(wildcards):
+    """Return the digest of the code that converts the archive of one source."""
+    return codes.of_step("convert", wildcards.source)
+
+
 rule download:
     output:
         "<data>/raw/{archive}",
@@ -54,7 +59,7 @@ rule convert:
         mem_mb=growing(2000),
         runtime=growing(20),
     params:
-        code=codes.of_step("convert"),
+        code=convert_code,
     shell:
         "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 

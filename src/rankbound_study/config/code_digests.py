@@ -26,27 +26,22 @@ NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
 WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims", f"{STUDY}.report.figure_block": f"{STUDY}.figures"}
 """Modules that find all modules of a package at run time, with that package."""
 
-OF_MODELS = {
-    f"{STUDY}.jobs.fit_trees": ("boosted-trees", "random-forest"),
-    f"{STUDY}.jobs.fit_penalised": ("lasso", "ridge"),
+ONLY_WITH = {
+    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
+    (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
+    (f"{STUDY}.jobs.scorers", f"{STUDY}.models.cnn"): ("cnn",),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.movielens"): ("movielens",),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.letor_sets"): ("mq2008", "mslr-web10k"),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("aaf",),
+    (f"{LIBRARY}.metrics", f"{LIBRARY}.metrics.ir_measures_names"): ("ir_measures",),
 }
-"""Modules that `jobs.fit` imports for certain models alone, with these models' names: the options have to name one."""
+"""Imports inside functions that run for certain options alone, with words of which the options have to hold one."""
 
 REFERENCE = f"{STUDY}.reference"
 """The package of published values; a file counts if a module names it."""
 
-IGNORED = frozenset(
-    {
-        LIBRARY,
-        STUDY,
-        f"{LIBRARY}._version",
-        f"{LIBRARY}.cli",
-        f"{STUDY}.cli",
-        f"{STUDY}.commands",
-        *(f"{STUDY}.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
-    }
-)
-"""Modules that every step loads and that do not affect its output: a new version number must not rerun a study."""
+IGNORED = frozenset({LIBRARY, f"{LIBRARY}._version"})
+"""Modules that do not affect any output: the library's lazy names, and its version number."""
 
 _LENGTH = 16
 _NAMING = re.compile(r"[A-Za-z][\w-]*(?:[(@]\S*)?")
@@ -103,7 +98,7 @@ class CodeDigests:
                 raise ConfigError(f"{name} is not a module below {SOURCES}")
         reached: set[str] = set()
         words = set(_WORD.findall(options))
-        unused = {module for module, models in OF_MODELS.items() if words.isdisjoint(models)}
+        unused = {edge for edge, needed in ONLY_WITH.items() if words.isdisjoint(needed)}
         names = set(words)
         while waiting:
             while waiting:
@@ -111,7 +106,7 @@ class CodeDigests:
                 if module not in reached:
                     reached.add(module)
                     names |= self._module(module).names if module != LIBRARY else set()
-                    waiting += set(self._reached_from(module)) - unused
+                    waiting += [other for other in self._reached_from(module) if (module, other) not in unused]
             # Names count only for packages in which the step's code looks them up.
             for package in reached.intersection(NAMED):
                 waiting += self._named(package, names) - reached
@@ -204,11 +199,14 @@ def _names_given(tree: ast.Module) -> Iterator[str]:
 
 
 def _library_attributes(tree: ast.Module) -> frozenset[str]:
-    """Return the attributes of the library that a module uses (`import rankbound as rb`)."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
-    aliases = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == LIBRARY}
-    return frozenset(
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
-    )
+    """Return the names of the library's top level that a module uses (`rb.metric`, `from rankbound import metric`)."""
+    names, aliases, attributes = set[str](), set[str](), list[tuple[str, str]]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module == LIBRARY:
+                names |= {one.name for one in node.names}
+            case ast.Import():
+                aliases |= {one.asname or LIBRARY for one in node.names if one.name == LIBRARY}
+            case ast.Attribute(value=ast.Name(id=owner)):
+                attributes.append((owner, node.attr))
+    return frozenset(names | {name for owner, name in attributes if owner in aliases})

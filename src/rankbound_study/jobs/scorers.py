@@ -11,7 +11,6 @@ from rankbound.errors import ConfigError
 from rankbound.training.linear import Linear
 from rankbound.training.mlp import MLP
 from rankbound.training.parts import Part, Scorer
-from rankbound_study.models.cnn import RankCNN
 from rankbound_study.models.matrix_factorization import MatrixFactorization
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
@@ -76,6 +75,8 @@ def build_network(
     elif name == NETWORK:
         network = MLP(width, **options, generator=generator)
     elif name == CONVOLUTIONAL:
+        from rankbound_study.models.cnn import RankCNN
+
         network = RankCNN(**options, generator=generator)
         if network.n_features != width:
             raise ConfigError(f"model {name}: it reads {network.n_features} values per picture, but these have {width}")
