@@ -61,7 +61,7 @@ def test_an_archive_nobody_made_the_data_from_is_refused(recorded: Project, tmp_
     message = clone.run("rankbound_study", "settle", status=2)
     assert "data/raw is modified" in message
     assert f"data/raw/{ARCHIVE} is modified" in message
-    assert "accepted only where snakemake made data/ from it" in message
+    assert "accepted only if snakemake made data/ from it" in message
     assert "convert" in clone.waiting()
 
 
