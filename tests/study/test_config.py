@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rankbound.bounds.kinds import bound
 from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.check import check_config, load_schema
@@ -68,6 +69,25 @@ def test_an_unknown_figure_is_named_with_its_line_and_the_nearest_one(tmp_path: 
     message = problems(text, tmp_path)
     assert f'line {line_of(text, "figure_5_11")}: figures[17] is "figure_5_11": expected one of figure_1_1, ' in message
     assert "did you mean figure_5_1" in message
+
+
+@pytest.mark.parametrize(
+    "bounding", ["distribution(gain=sd)", "distribution(tilt=2)", "distribution(gain=drawn,tilt=0.5)"]
+)
+def test_any_parameters_of_the_distribution_bounding_are_valid(tmp_path: Path, bounding: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(default("bounds: [none, min-max,", f'bounds: [none, "{bounding}", min-max,'), encoding="utf-8")
+    check_config(merged([file]), SCHEMA, [file])
+    bound(bounding)  # the library knows it
+
+
+@pytest.mark.parametrize(
+    "bounding", ["distribution(tilt=0)", "distribution(gain=1)", "min-max(gain=sd)", "distributon"]
+)
+def test_other_boundings_are_named_with_what_is_allowed(tmp_path: Path, bounding: str) -> None:
+    message = problems(default("bounds: [none, min-max,", f'bounds: [none, "{bounding}", min-max,'), tmp_path)
+    assert f'bounds[1] is "{bounding}": expected one of none, min-max, expectation,' in message
+    assert "such as distribution(tilt=2)" in message
 
 
 def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None:

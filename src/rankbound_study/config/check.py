@@ -126,6 +126,13 @@ def _explain(error: Any) -> Iterator[tuple[KeyPath, str]]:
                 path,
                 f"{named(path)} is {found}: expected one of {listed(allowed)}{nearest(error.instance, allowed)}",
             )
+        case "anyOf" if "enum" in error.validator_value[0]:
+            allowed = error.validator_value[0]["enum"]
+            yield (
+                path,
+                f"{named(path)} is {found}: expected one of {listed(allowed)}, or distribution with parameters, "
+                f"such as distribution(tilt=2) or distribution(gain=sd,tilt=4){nearest(error.instance, allowed)}",
+            )
         case "pattern" | "propertyNames":
             yield (
                 path,
