@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -33,6 +34,16 @@ def test_a_file_of_any_writer_is_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(lists.relevance, [1, 0, 2])
     np.testing.assert_array_equal(lists.features, [[0, 1], [2, 3], [4, 5]])
     assert rb.read_qrels(tmp_path / "x.parquet").relevance.tolist() == [1, 0, 2]
+
+
+def test_a_file_that_polars_wrote_is_read(tmp_path: Path) -> None:
+    """Its texts and lists have 64-bit offsets."""
+    pl.DataFrame(pq.read_table(write(tmp_path / "x.parquet"))).write_parquet(tmp_path / "y.parquet")
+    assert pa.types.is_large_list(pq.read_schema(tmp_path / "y.parquet").field("items").type)
+    expected, lists = (rb.read_lists(tmp_path / name) for name in ("x.parquet", "y.parquet"))
+    assert (list(lists.topics), list(lists.items)) == (list(expected.topics), list(expected.items))
+    for name in ("offsets", "relevance", "features"):
+        np.testing.assert_array_equal(getattr(lists, name), getattr(expected, name))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
         schema = pq.read_schema(path)
     except DAMAGE as error:
         raise unreadable(path, error) from error
-    return all(name in schema.names and pa.types.is_list(schema.field(name).type) for name in ("items", "features"))
+    kinds = [_small(schema.field(name).type) for name in ("items", "features") if name in schema.names]
+    return len(kinds) == 2 and all(pa.types.is_list(kind) for kind in kinds)
 
 
 def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
@@ -86,6 +87,7 @@ def _read(path: str | os.PathLike[str]) -> pa.Table:
         check_memory(file, path)
         table = file.read(columns=list(_COLUMNS))
         table.validate(full=True)
+        table = table.cast(pa.schema([(name, _small(table.schema.field(name).type)) for name in table.column_names]))
     except DAMAGE as error:
         raise unreadable(path, error) from error
     finally:
@@ -113,9 +115,18 @@ def _check_columns(schema: pa.Schema, path: str | os.PathLike[str]) -> None:
     for name, (expected, is_expected) in _COLUMNS.items():
         if name not in schema.names:
             raise DataError(f"{path}: column {name!r} is missing; it has {', '.join(schema.names) or 'none'}")
-        kind = schema.field(name).type
+        kind = _small(schema.field(name).type)
         if not is_expected(kind):
             raise DataError(f"{path}: column {name!r} is {kind}, expected {expected}")
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    """Return a type with 32-bit offsets for one with 64-bit offsets, which polars writes; other types stay."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_small(kind.value_type))
+    return kind
 
 
 def _is_list_of_whole_numbers(kind: pa.DataType) -> bool:
