@@ -10,9 +10,8 @@ from rankbound.compare.compare_files import Files, adjusted, notes_on_flips, row
 from rankbound.compare.comparison import Settings
 from rankbound.compare.frames import names_pairs
 from rankbound.compare.report import Report, Row
-from rankbound.errors import DataError, RankboundError
+from rankbound.errors import DataError
 from rankbound.metrics import metric
-from rankbound_study.data.contracts import contract_of
 from rankbound_study.results import selection
 
 RUN_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
@@ -37,18 +36,6 @@ class Choice:
         return cls(
             selection.parse_choice(texts, "flag"), selection.parse_choice(a, "--a"), selection.parse_choice(b, "--b")
         )
-
-
-def holds_runs(path: Path) -> bool:
-    """Check that a path is a results folder or a runs table."""
-    if path.is_dir():
-        return True
-    if path.suffix != ".parquet":
-        return False
-    try:
-        return contract_of(path, ["runs"]) == "runs"
-    except RankboundError:
-        return False
 
 
 def compare_runs(files: Files, choice: Choice, metrics: Sequence[str], settings: Settings) -> Report:
