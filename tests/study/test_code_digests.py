@@ -36,7 +36,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("src")
     for name in (LIBRARY, STUDY):
         for file in (SOURCES / name).rglob("*"):
-            if file.suffix in (".py", ".csv"):
+            if file.is_file() and "__pycache__" not in file.parts:
                 copy = folder / file.relative_to(SOURCES)
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 copy.write_bytes(file.read_bytes())
@@ -106,6 +106,7 @@ def line(text: str) -> str:
         ("rankbound_study/data/folds.py", {"split", "sample", "distributions", "controls", *JOBS}),
         ("rankbound_study/claims/floors.py", {"claims"}),
         ("rankbound_study/report/render_html.py", {"document"}),
+        ("rankbound_study/report/templates/page.css", {"document"}),
         ("rankbound_study/figures/gains.py", {"figure_3_5", "document"}),
         ("rankbound/_version.py", set()),
         ("rankbound_study/provenance/recorder.py", set()),

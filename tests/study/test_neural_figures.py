@@ -19,7 +19,7 @@ from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import _pair_models, _pictures, face_pairs, style
 from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.report.inline_svg import inline_svg
-from rankbound_study.report.page_assets import CONTENT_POLICY
+from rankbound_study.report.output import template
 from rankbound_study.results.coefficients import coefficients
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
@@ -77,7 +77,7 @@ def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, stud
     sources = re.findall(r'<image[^>]*href="([^"]{0,30})', page)
     assert sources
     assert all(source.startswith("data:image/png;base64,") for source in sources)
-    assert "img-src data:" in CONTENT_POLICY
+    assert "img-src data:" in template("page.html")
 
 
 def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Study) -> None:

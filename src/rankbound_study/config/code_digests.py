@@ -37,8 +37,8 @@ ONLY_WITH = {
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""
 
-REFERENCE = f"{STUDY}.reference"
-"""The package of published values; a file counts if a module names it."""
+DATA = (f"{STUDY}.reference", f"{STUDY}.report.templates")
+"""Folders of published values and of the report's templates; a file counts if a module names it."""
 
 IGNORED = frozenset({LIBRARY, f"{LIBRARY}._version"})
 """Modules that do not affect any output: the library's lazy names, and its version number."""
@@ -55,7 +55,7 @@ class _Module:
     Attributes:
         digest: of its code.
         names: words in its texts, which may name metrics, bounds and losses.
-        data: the files of published values that it names.
+        data: the files of `DATA` that it names.
         public: the modules behind the names that it uses from the library's top level (`rb.metric`).
     """
 
@@ -86,7 +86,7 @@ class CodeDigests:
         for module in self.modules_of(step, options, modules):
             digest.update(f"{module} {self._module(module).digest}\n".encode())
             for file in self._module(module).data:
-                content = hashlib.sha256(self._data_file(file).read_bytes()).hexdigest()
+                content = hashlib.sha256(self._data[file].read_bytes()).hexdigest()
                 digest.update(f"{file} {content}\n".encode())
         return digest.hexdigest()[:_LENGTH]
 
@@ -136,6 +136,12 @@ class CodeDigests:
         }
 
     @cached_property
+    def _data(self) -> dict[str, Path]:
+        """The files of `DATA` by name."""
+        folders = [SOURCES.joinpath(*name.split(".")) for name in DATA]
+        return {file.name: file for folder in folders for file in folder.iterdir() if file.is_file()}
+
+    @cached_property
     def _public(self) -> dict[str, str]:
         """The library's public names with their modules, which it loads on first use."""
         for statement in self._tree(LIBRARY).body:
@@ -152,7 +158,7 @@ class CodeDigests:
         return _Module(
             digest=hashlib.sha256(ast.dump(tree).encode()).hexdigest(),
             names=frozenset(word for text in texts if _NAMING.fullmatch(text) for word in _WORD.findall(text)),
-            data=sorted(text for text in texts if text.endswith((".csv", ".json")) and self._data_file(text).is_file()),
+            data=sorted(texts & self._data.keys()),
             public=sorted(
                 {self._public[attribute] for attribute in _library_attributes(tree) if attribute in self._public}
             ),
@@ -165,9 +171,6 @@ class CodeDigests:
     def _path(self, name: str) -> Path:
         path = SOURCES.joinpath(*name.split("."))
         return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-    def _data_file(self, name: str) -> Path:
-        return SOURCES.joinpath(*REFERENCE.split("."), name)
 
 
 def defined_names(package: str) -> list[str]:

@@ -1,10 +1,16 @@
-"""Write text files atomically; the same content gives the same bytes."""
+"""Templates of the report, and text files written atomically: the same content gives the same bytes."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from rankbound.io.atomic import atomic_path
+
+
+def template(name: str) -> str:
+    """Read a file of `templates`."""
+    return files(__package__).joinpath("templates", name).read_text("utf-8")
 
 
 def write_text(path: Path, text: str) -> None:

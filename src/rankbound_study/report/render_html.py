@@ -3,13 +3,21 @@
 import re
 from html import escape
 from pathlib import Path
+from string import Template
 
-from rankbound_study.report import page_assets
+from rankbound_study.figures.style import DARK, GRID, INK, MUTED
 from rankbound_study.report.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
 from rankbound_study.report.findings import Finding
-from rankbound_study.report.inline_svg import inline_svg
-from rankbound_study.report.output import write_text
+from rankbound_study.report.inline_svg import inline_svg, variable
+from rankbound_study.report.output import template, write_text
 from rankbound_study.results.made_files import reading
+
+_SYNTHETIC = (
+    "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
+    "They say nothing about MovieLens, MQ2008 or the thesis."
+)
+_SCRIPTS = ("sorting.js", "tooltips.js")
+"""Scripts of their own: a browser too old for the second one still sorts."""
 
 
 def write(document: Document, figures: Path, path: Path) -> None:
@@ -22,36 +30,27 @@ def render(document: Document, figures: Path) -> str:
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
     )
-    banner = f'<p class="banner" role="note">{page_assets.SYNTHETIC_NOTICE}</p>' if document.synthetic else ""
-    sections = "\n".join(_section(section, figures) for section in document.sections)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{page_assets.CONTENT_POLICY}">
-<meta name="color-scheme" content="light dark">
-<title>{escape(document.title)}</title>
-<style>{page_assets.stylesheet()}</style>
-</head>
-<body{' class="synthetic"' if document.synthetic else ""}>
-<a class="skip" href="#findings">Skip to the findings</a>
-<header>
-<p class="eyebrow">Rankbound</p>
-<h1>{escape(document.title)}</h1>
-<p class="subtitle">{escape(document.subtitle)}</p>
-{banner}
-<nav aria-label="Contents"><ul>
-{contents}
-</ul></nav>
-</header>
-<main>
-{sections}
-</main>
-{"".join(f"<script>{script}</script>" for script in page_assets.SCRIPTS)}
-</body>
-</html>
-"""
+    return Template(template("page.html")).substitute(
+        title=escape(document.title),
+        subtitle=escape(document.subtitle),
+        synthetic=' class="synthetic"' if document.synthetic else "",
+        banner=f'<p class="banner" role="note">{_SYNTHETIC}</p>' if document.synthetic else "",
+        contents=contents,
+        sections="\n".join(_section(section, figures) for section in document.sections),
+        style=_style(),
+        scripts="".join(f"<script>\n{template(name)}</script>" for name in _SCRIPTS),
+    )
+
+
+def _style() -> str:
+    """Return the page's style sheet, with the colours of the drawings as variables, light and dark."""
+    return Template(template("page.css")).substitute(
+        light="".join(f"{variable(color)}: {color};" for color in DARK),
+        dark="".join(f"{variable(color)}: {dark};" for color, dark in DARK.items()),
+        ink=variable(INK),
+        muted=variable(MUTED),
+        grid=variable(GRID),
+    )
 
 
 def _text(text: str) -> str:
