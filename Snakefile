@@ -25,7 +25,6 @@ configfile: "config.yaml"
 try:
     check_config(
         config,
-        schema=Path(workflow.basedir, "workflow/schemas/config.schema.json"),
         files=config_files(workflow),
         flags=list(workflow.config_settings.config),
         figures=figure_specs(),

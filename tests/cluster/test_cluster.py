@@ -41,7 +41,7 @@ def test_results_are_those_of_a_local_run(start: Start, local: Project, tmp_path
 
 @pytest.mark.parametrize("status", ["sacct", "squeue"])
 def test_a_dead_node_and_a_job_over_its_time_limit(start: Start, tmp_path: Path, status: str) -> None:
-    config = small(folds=5, epochs=200, bounds=["none"])
+    config = small(folds=5, epochs=200, boundings=["none"])
     local = Project.create(tmp_path / "local", config)
     # One fold after the other: there is a middle then, in which some are finished.
     one_by_one = {"together": 1}

@@ -15,7 +15,7 @@ ARCHIVE = "ml-latest-small.zip"
 RATINGS: dict[str, Any] = {
     **GENERATED,
     "datasets": ["movielens"],
-    "bounds": ["none"],
+    "boundings": ["none"],
     "losses": ["nDCG"],
     "folds": [1],
     "controls": ["random"],

@@ -103,13 +103,13 @@ CONFIG: dict[str, Any] = {
     "experiments": {
         "rates": {
             "datasets": ["synthetic-mq2008-label1"],
-            "bounds": ["none"],
+            "boundings": ["none"],
             "folds": [1],
             "variants": {"low": {"learning_rate": 0.003}},
         },
         "tilts": {
             "datasets": ["synthetic-mq2008-label1"],
-            "bounds": ["distribution(tilt=4)"],
+            "boundings": ["distribution(tilt=4)"],
             "folds": [1],
             "variants": {"t4": {"learning_rate": 0.003}},
         },

@@ -23,7 +23,6 @@ from tests.raw_files import raw_file
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "150"))
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = ROOT / "workflow/schemas/config.schema.json"
 DEFAULT = (ROOT / "config.yaml").read_text(encoding="utf-8")
 
 many = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
@@ -203,7 +202,7 @@ def check(text: str, folder: Path) -> str:
     file = folder / "study.yaml"
     file.write_text(text, encoding="utf-8")
     try:
-        check_config(merged([file]), SCHEMA, [file])
+        check_config(merged([file]), [file])
     except ConfigError as error:
         return str(error)
     return ""
@@ -233,10 +232,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("study: 2026-13-45\n", r"study\.yaml, line 1: a value that YAML cannot read"),
         (f"seeds:\n  - 1\n  - {'9' * 5000}\n", r"study\.yaml, line 3: a value that YAML cannot read"),
         ("a: !!python/object/apply:os.mkdir [touched]\n", r"study\.yaml is not valid YAML: could not determine"),
-        (DEFAULT.replace("temperature: 1.0", "temperature: .nan"), r"line \d+: temperature is nan: expected a finite"),
+        (DEFAULT.replace("temperature: 1.0", "temperature: .nan"), r"line \d+: temperature is NaN: expected a finite"),
         (
             DEFAULT.replace("study: thesis", "study: 2026-01-01"),
-            r"line \d+: study is datetime.*a date: expected text",
+            r"line \d+: study is 2026-01-01 \(a date\): expected text",
         ),
         (DEFAULT + "\n1: 2\n", r"line \d+: the key 1 of the configuration is not text: write it in quotes"),
         (DEFAULT + "\n{1: 2}: 3\n", r"line \d+"),

@@ -185,5 +185,5 @@ def test_importing_the_steps_is_light() -> None:
     modules = [f"{STUDY}.commands.{name}" for name in sorted(names)]
     script = f"import sys\nfor name in {modules!r}:\n    __import__(name)\nprint(*sys.modules, sep='\\n')"
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    heavy = {"torch", "numpy", "polars", "pyarrow", "matplotlib", "scipy", "snakemake", "yaml", "jsonschema", "grimp"}
+    heavy = {"torch", "numpy", "polars", "pyarrow", "matplotlib", "scipy", "snakemake", "yaml", "pydantic", "grimp"}
     assert heavy.isdisjoint(result.stdout.split())

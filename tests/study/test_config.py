@@ -1,32 +1,31 @@
 """Checking the configuration: every mistake is named with its key, its line and what is allowed."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from rankbound.bounds.kinds import bound
 from rankbound.errors import ConfigError
 from rankbound_study.cli import main
-from rankbound_study.config.check import check_config, load_schema
+from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import merged
+from rankbound_study.config.sections.base import Section
+from rankbound_study.config.sections.comparison import Convolutions, RandomForest
+from rankbound_study.config.sections.configuration import Configuration
+from rankbound_study.config.sections.data import Images, Interactions, Lists
+from rankbound_study.config.sections.experiment import Experiment, Variant
 from rankbound_study.figures import figure_specs
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMA = ROOT / "workflow/schemas/config.schema.json"
 DEFAULT = ROOT / "config.yaml"
-SYNTHETIC_ONLY = {
-    ("interactions", "*", "size"),
-    ("lists", "*", "size"),
-    ("lists", "*", "seed"),
-    ("images", "*", "size"),
-}
-OPTIONS_OF_MODELS = {
-    ("comparisons", "*", "methods", "*", "model", option) for option in ("side", "channels", "kernel", "row_share")
-}
-
+SYNTHETIC_ONLY = {Lists: {"size", "seed"}, Interactions: {"size"}, Images: {"size"}}
+OTHER_DEFAULTS = {Convolutions: {"side", "channels", "kernel", "hidden"}, RandomForest: {"row_share"}}
+"""Keys that the default configuration does not show."""
 
 SEEDS = "seeds: {published: [0], honest: [0, 1, 2]}"
 
@@ -36,7 +35,7 @@ def problems(text: str, tmp_path: Path) -> str:
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        check_config(merged([file]), SCHEMA, [file], figures=figure_specs())
+        check_config(merged([file]), [file], figures=figure_specs())
     return str(caught.value)
 
 
@@ -53,7 +52,7 @@ def line_of(text: str, fragment: str) -> int:
 
 @pytest.mark.parametrize("file", ["config.yaml", "profiles/demo/study.yaml"])
 def test_shipped_configurations_are_valid(file: str) -> None:
-    check_config(merged([ROOT / file]), SCHEMA, [ROOT / file])
+    check_config(merged([ROOT / file]), [ROOT / file])
 
 
 def test_an_unknown_key_is_named_with_its_line_and_the_nearest_key(tmp_path: Path) -> None:
@@ -76,8 +75,10 @@ def test_an_unknown_figure_is_named_with_its_line_and_the_nearest_one(tmp_path: 
 )
 def test_any_parameters_of_the_distribution_bounding_are_valid(tmp_path: Path, bounding: str) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(default("bounds: [none, min-max,", f'bounds: [none, "{bounding}", min-max,'), encoding="utf-8")
-    check_config(merged([file]), SCHEMA, [file])
+    file.write_text(
+        default("boundings: [none, min-max,", f'boundings: [none, "{bounding}", min-max,'), encoding="utf-8"
+    )
+    check_config(merged([file]), [file])
     bound(bounding)  # the library knows it
 
 
@@ -85,8 +86,8 @@ def test_any_parameters_of_the_distribution_bounding_are_valid(tmp_path: Path, b
     "bounding", ["distribution(tilt=0)", "distribution(gain=1)", "min-max(gain=sd)", "distributon"]
 )
 def test_other_boundings_are_named_with_what_is_allowed(tmp_path: Path, bounding: str) -> None:
-    message = problems(default("bounds: [none, min-max,", f'bounds: [none, "{bounding}", min-max,'), tmp_path)
-    assert f'bounds[1] is "{bounding}": expected one of none, min-max, expectation,' in message
+    message = problems(default("boundings: [none, min-max,", f'boundings: [none, "{bounding}", min-max,'), tmp_path)
+    assert f'boundings[1] is "{bounding}": expected one of none, min-max, expectation,' in message
     assert "such as distribution(tilt=2)" in message
 
 
@@ -103,7 +104,7 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("losses: [nDCG, AP, nRBP]", "losses: [ndcg]", 'losses[0] is "ndcg": expected one of nDCG, AP, nRBP'),
         ("[none, min-max,", "[none, minmax,", "did you mean min-max?"),
         ("folds: [1, 2, 3, 4, 5]", "folds: [6]", "folds[0] is 6: expected at most 5"),
-        ("folds: [1, 2, 3, 4, 5]", "folds: []", "folds is an empty list"),
+        ("folds: [1, 2, 3, 4, 5]", "folds: []", "folds is []: expected at least one value"),
         ("folds: [1, 2, 3, 4, 5]", "folds: [1, 1]", "a value occurs twice"),
         (SEEDS, "seeds: 0", "seeds is 0: expected a section"),
         (SEEDS, "seeds: {published: 0, honest: [0]}", "seeds.published is 0: expected a list"),
@@ -112,10 +113,14 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("f16: {model: {factors: 16}}", "f16: {model: {activation: tanh}}", "is not an option of matrix-factorization"),
         ("datasets: [movielens-nsr2]", "datasets: [movielens-nsr4]", "did you mean movielens-nsr"),
         ("{test_nsr: 1}", "{test_nsr: 4}", "is 4, but interactions.movielens.nsr has 1, 2, 3"),
-        ("w6: {model: {hidden: [6]}}", "w6: {test_nsr: 1}", "only lists of ratings have a ratio"),
+        (
+            "w6: {model: {hidden: [6]}}",
+            "w6: {test_nsr: 1}",
+            "test_nsr is for data sets of ratings only, and mq2008-label1 has judged lists",
+        ),
         ("losses: [softmax,", "losses: [sofmax,", "did you mean softmax?"),
         ("r003: {learning_rate: 0.003, test_relevant: 1, judged_by: RR}", "r003: {test_relevant: 1}", "no judged_by"),
-        ("    bounds: [none]\n    folds: [1, 2]\n    variants:\n", "    variants:\n", "should be [none]"),
+        ("    boundings: [none]\n    folds: [1, 2]\n    variants:\n", "    variants:\n", "should be [none]"),
         ("experiment: [factors,", "experiment: [factor,", "did you mean factors?"),
         ("published: 0.001,", "published: 1e-3,", "YAML reads 1e-3 as text: write 0.001 without quotes"),
         ("published: 0.001, honest: 0.01", "honest: 0.01", "learning_rate has no rate for the protocol published"),
@@ -144,7 +149,7 @@ def test_experiments_that_do_not_run_are_nobodys_problem(tmp_path: Path) -> None
     text = re.sub(r"\nexperiment: \[[^]]*\]", "\nexperiment: []", text)
     config = tmp_path / "other.yaml"
     config.write_text(text, encoding="utf-8")
-    check_config(merged([config]), SCHEMA, [config])
+    check_config(merged([config]), [config])
 
 
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
@@ -157,13 +162,13 @@ def test_a_later_file_is_the_one_that_is_named(tmp_path: Path) -> None:
     mine.write_text("# mine\nseeds: {honest: [one]}\n", encoding="utf-8")
     files = [DEFAULT, mine]
     with pytest.raises(ConfigError, match=r"mine\.yaml, line 2: seeds\.honest\[0\]"):
-        check_config(merged(files), SCHEMA, files)
+        check_config(merged(files), files)
 
 
 def test_a_value_from_the_command_line_is_not_blamed_on_the_file() -> None:
     config = merged([DEFAULT]) | {"seeds": {"published": ["one"], "honest": [0]}}
     with pytest.raises(ConfigError, match=r"--config on the command line: seeds\.published\[0\]"):
-        check_config(config, SCHEMA, [DEFAULT], flags=["seeds"])
+        check_config(config, [DEFAULT], flags=["seeds"])
 
 
 @pytest.mark.parametrize(
@@ -195,22 +200,42 @@ def test_check_config_fails_with_the_message(
     assert "unknown key lossses: did you mean losses?" in capsys.readouterr().err
 
 
-# The schema and the documented default configuration say the same.
+def shown_keys(value: Any) -> dict[type[Section], set[str]]:
+    """The keys that occur in a part of a configuration, by the model of their section."""
+    keys: dict[type[Section], set[str]] = defaultdict(set)
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, Section):
+        keys[type(value)] |= value.model_fields_set
+        parts = [getattr(value, key) for key in value.model_fields_set]
+    for part in parts:
+        for section, names in shown_keys(part).items():
+            keys[section] |= names
+    return keys
 
 
-def test_the_default_configuration_has_every_key_of_the_schema_and_no_other() -> None:
-    schema = load_schema(SCHEMA)
-    keys = set(_schema_keys(schema, schema, ())) - SYNTHETIC_ONLY - OPTIONS_OF_MODELS
-    found = set(_config_keys(merged([DEFAULT]), schema))
-    # An experiment changes some of what it may change.
-    spared = {key for key in keys - found if key[:2] == ("experiments", "*")}
-    assert _settings_shared(keys - spared) == _settings_shared(found)
+def test_the_default_configuration_shows_every_key() -> None:
+    keys = shown_keys(Configuration.model_validate(merged([DEFAULT])))
+    for section, shown in keys.items():
+        hidden = SYNTHETIC_ONLY.get(section, set()) | OTHER_DEFAULTS.get(section, set())
+        # An experiment changes some of what it may change.
+        if section not in (Variant, Experiment):
+            assert set(section.model_fields) - shown == hidden, section
 
 
-def test_every_key_of_the_schema_is_described() -> None:
-    schema = load_schema(SCHEMA)
-    for path, description in _descriptions(schema, schema, ()):
-        assert description, f"{'.'.join(path)} has no description"
+def test_every_key_is_described() -> None:
+    sections = shown_keys(Configuration.model_validate(merged([DEFAULT])))
+    for section in sections:
+        for name, field in section.model_fields.items():
+            assert field.description, f"{section.__name__}.{name} has no description"
+
+
+def test_the_schema_for_editors_knows_keys_and_values_and_requires_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-config", "--schema"]) == 0
+    validator = Draft202012Validator(json.loads(capsys.readouterr().out))
+    for file in ("config.yaml", "profiles/demo/study.yaml", "profiles/mslr/study.yaml"):
+        validator.validate(merged([ROOT / file]))
+    for wrong in ({"boundings": ["minmax"]}, {"lossses": []}, {"lists": {"mine": {"thresholds": ["garded"]}}}):
+        assert not validator.is_valid(wrong)
 
 
 def test_every_section_of_the_default_configuration_is_commented() -> None:
@@ -221,73 +246,16 @@ def test_every_section_of_the_default_configuration_is_commented() -> None:
         if re.match(r" *[a-z_]+:", line) and "#" not in line and not above.strip().startswith("#")
     ]
     # Lines that share the comment of the block above them, or name an entry.
-    shared = ("datasets", "losses", "bounds", "folds", "seeds", "tables", "method", "samples", "seed", "movielens")
+    shared = ("datasets", "losses", "boundings", "folds", "seeds", "tables", "method", "samples", "seed", "movielens")
     shared += ("mq2008", "model", "learning_rate", "epochs", "batch_size", "data", "archive", "threshold")
     shared += ("aaf", "validation_share", "test_share", "judged_by", "settings", "methods", "family", "loss", "target")
     shared += ("feature_counts", "variants")
     assert [line for line in uncommented if line.split(":")[0].strip() not in shared] == []
 
 
-def _settings_shared(keys: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """A method's settings are those of its comparison: a key is there if either has it."""
-    method = ("comparisons", "*", "methods", "*", "settings")
-    return {("comparisons", "*", *key[4:]) if key[:5] == method else key for key in keys}
-
-
-def _descriptions(node: dict[str, Any], schema: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Any, str]]:
-    for name, part in _properties(node, schema):
-        if part is not True:
-            yield (*path, name), part.get("description", "") or (name == "*" and "an entry") or ""
-            yield from _descriptions(_resolved(part, schema), schema, (*path, name))
-
-
-def _schema_keys(node: dict[str, Any], schema: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    for name, part in _properties(node, schema):
-        inner = {} if part is True else _resolved(part, schema)
-        if name != "*":
-            yield (*path, name)
-        yield from _schema_keys(inner, schema, (*path, name))
-
-
-def _properties(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for branch in (node, node.get("then", {}), node.get("else", {})):
-        yield from branch.get("properties", {}).items()
-    entry = node.get("additionalProperties")
-    if isinstance(entry, dict):
-        yield "*", entry
-
-
-def _resolved(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" in part:
-        resolved: dict[str, Any] = schema["$defs"][part["$ref"].removeprefix("#/$defs/")]
-        return resolved
-    return part
-
-
-def _config_keys(config: dict[str, Any], schema: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    named = {"interactions", "lists", "images", "training", "comparisons", "experiments"}
-    for key, value in config.items():
-        yield (key,)
-        if key in named:
-            for entry in value.values():
-                yield from ((key, "*", *rest) for rest in _nested(entry))
-        elif isinstance(value, dict):
-            yield from ((key, *rest) for rest in _nested(value))
-
-
-def _nested(section: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    for key, value in section.items():
-        yield (key,)
-        if key in ("methods", "variants"):
-            for entry in value.values():
-                yield from ((key, "*", *rest) for rest in _nested(entry))
-        elif isinstance(value, dict):
-            yield from ((key, *rest) for rest in _nested(value))
-
-
 def test_the_profile_for_mslr_is_valid_over_the_default() -> None:
     files = [DEFAULT, ROOT / "profiles/mslr/study.yaml"]
-    check_config(merged(files), SCHEMA, files)
+    check_config(merged(files), files)
 
 
 def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
@@ -296,5 +264,5 @@ def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
         text, tmp_path
     )
     message = problems(default("thresholds: [2, 1]", "thresholds: [2, 1, graded]"), tmp_path)
-    assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but bounds has" in message
+    assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but boundings has" in message
     assert "distribution, whose tables need binary relevance" in message

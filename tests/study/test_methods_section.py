@@ -18,7 +18,7 @@ CONFIG: dict[str, Any] = {
         "faces-vgg16": {"datasets": ["aaf-vgg16"]},
     },
     "datasets": ["movielens"],
-    "bounds": ["none", "distribution"],
+    "boundings": ["none", "distribution"],
     "protocols": ["honest"],
     "temperature": 0.5,
 }

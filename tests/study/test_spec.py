@@ -74,7 +74,7 @@ def test_a_run_lies_where_its_key_says(config: dict[str, Any]) -> None:
 
 
 def test_each_axis_multiplies(config: dict[str, Any]) -> None:
-    config |= {"protocols": ["published", "honest"], "losses": ["AP"], "bounds": ["none"], "datasets": ["mq2008"]}
+    config |= {"protocols": ["published", "honest"], "losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"]}
     config |= {"compare": [], "experiment": []}
     study = Study(config)
     assert [(run.protocol, run.instances.dataset) for run in study.runs] == [
@@ -186,7 +186,7 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict
 
 
 def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
-    config |= {"datasets": ["mq2008"], "bounds": ["none"], "compare": [], "experiment": ["gains"]}
+    config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
     study = Study(config)
     assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
     assert "<data>/instances/movielens-nsr3.parquet" in study.bounded_files()

@@ -25,7 +25,7 @@ GENERATED: dict[str, Any] = {
     "protocols": ["published"],
     "datasets": ["synthetic-movielens", "synthetic-mq2008"],
     "losses": ["nDCG", "nRBP"],
-    "bounds": ["none", "distribution"],
+    "boundings": ["none", "distribution"],
     "folds": [1, 2],
     "seeds": {"published": [0], "honest": [0]},
     "controls": ["random", "popularity", "oracle"],

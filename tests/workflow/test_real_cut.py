@@ -24,7 +24,7 @@ LISTS_WITHOUT_RELEVANT = {"mq2008-label1": 51}
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """One sampling ratio, one reading, one loss, two bounds, one fold, two epochs."""
     config: dict[str, Any] = merged([ROOT / "config.yaml"])
-    config |= {"losses": ["AP"], "bounds": ["none", "distribution"], "folds": [1], "figures": ["figure_5_3"]}
+    config |= {"losses": ["AP"], "boundings": ["none", "distribution"], "folds": [1], "figures": ["figure_5_3"]}
     config |= {"tables": ["table_5_1"], "pathvars": GENERATED["pathvars"], "compare": []}
     config |= {"protocols": ["published"], "experiment": []}
     config["interactions"]["movielens"]["nsr"] = [1]

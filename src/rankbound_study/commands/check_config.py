@@ -26,22 +26,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--schema",
-        type=Path,
-        metavar="FILE",
-        default=Path("workflow/schemas/config.schema.json"),
-        help="its JSON schema",
+        action="store_true",
+        help="print the JSON schema of such files for an editor instead, generated from the models",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Check, and report what would run."""
-    from rankbound_study.config.check import check_config
+    import json
+
+    from rankbound_study.config.check import check_config, editor_schema
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
     from rankbound_study.figures import figure_specs
 
+    if arguments.schema:
+        print(json.dumps(editor_schema(), indent=2))
+        return
     config = merged(arguments.files)
-    check_config(config, arguments.schema, arguments.files, figures=figure_specs())
+    check_config(config, arguments.files, figures=figure_specs())
     study = Study(config)
     print(
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "

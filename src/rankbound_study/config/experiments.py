@@ -27,7 +27,7 @@ class Variant:
 
     Attributes:
         experiment, name: `factors`, `16`.
-        datasets, losses, bounds, folds, seeds: the trainings of the variant.
+        datasets, losses, boundings, folds, seeds: the trainings of the variant.
         overrides: the changed settings of the training; those of the model are merged.
     """
 
@@ -35,7 +35,7 @@ class Variant:
     name: str
     datasets: tuple[str, ...]
     losses: tuple[str, ...]
-    bounds: tuple[str, ...]
+    boundings: tuple[str, ...]
     folds: tuple[int, ...]
     seeds: tuple[int, ...]
     overrides: Mapping[str, Any]
@@ -72,10 +72,10 @@ def variants_of(config: Mapping[str, Any]) -> Iterator[Variant]:
     defined = config.get("experiments") or {}
     for experiment in config.get("experiment", defined):
         section = {
-            **{key: config[key] for key in ("losses", "bounds", "folds")},
+            **{key: config[key] for key in ("losses", "boundings", "folds")},
             "seeds": config["seeds"].get(PROTOCOL, [0]),
             **defined[experiment],
         }
-        axes = {key: tuple(section[key]) for key in ("datasets", "losses", "bounds", "folds", "seeds")}
+        axes = {key: tuple(section[key]) for key in ("datasets", "losses", "boundings", "folds", "seeds")}
         for name, overrides in section["variants"].items():
             yield Variant(experiment, name, **axes, overrides=overrides)

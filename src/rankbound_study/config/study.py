@@ -117,7 +117,7 @@ class Study:
             for protocol in self.config["protocols"]
             for data_set in self.bounded_instances.values()
             for loss in self.config["losses"]
-            for bounding in self.config["bounds"]
+            for bounding in self.config["boundings"]
         ]
 
     @cached_property
@@ -133,7 +133,7 @@ class Study:
             for variant in self.variants
             for data_set in map(self.varied_instances.__getitem__, variant.datasets)
             for loss in variant.losses
-            for bounding in variant.bounds
+            for bounding in variant.boundings
         ]
 
     @cached_property

@@ -68,7 +68,7 @@ def methods_section(config: Mapping[str, Any] | None) -> Section:
         (
             *_data(known),
             Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
-            _bounds(known.get("bounds", list(_BOUNDED))),
+            _bounds(known.get("boundings", list(_BOUNDED))),
             Paragraph("Training", _TRAINING),
             Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in protocols)),
             *_controls(known.get("controls", list(_CONTROLS))),

@@ -1,0 +1,133 @@
+"""The base of all sections, and the kinds of values that their keys take."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
+
+from rankbound.texts import split_text
+from rankbound_study.config.code_digests import defined_names
+from rankbound_study.config.lines import KeyPath
+from rankbound_study.config.words import listed, nearest, shown
+from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
+
+Problem = tuple[KeyPath, str]
+"""A key below a section, and what is wrong with it: the rest of a sentence that begins with the key."""
+
+
+def problem(text: str) -> PydanticCustomError:
+    """Return an error with a text of our own."""
+    return PydanticCustomError("problem", "{text}", {"text": text})
+
+
+class Section(BaseModel):
+    """A section of the configuration; a text is no number, and only keys that say so may be null."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    nullable: ClassVar[tuple[str, ...]] = ()
+    """The keys that may be null."""
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield the problems between the keys of this section."""
+        yield from ()
+
+    @model_validator(mode="after")
+    def _has_no_problems(self) -> Self:
+        null = [key for key in sorted(self.model_fields_set) if getattr(self, key) is None and key not in self.nullable]
+        problems = [((key,), "is null: give it a value, or remove the key") for key in null] or self.problems()
+        details = [InitErrorDetails(type=problem(text), loc=path, input=None) for path, text in problems]
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
+        return self
+
+
+def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the problems of a section as those of the section around it."""
+    yield from (((*path, *key), text) for key, text in problems)
+
+
+class Allowed:
+    """Metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes."""
+
+    def __init__(self, *names: str, pattern: str = "", expected: str = "") -> None:
+        self._names, self._pattern = names, pattern or "|".join(map(re.escape, names))
+        self._expected = expected or f"one of {listed(names)}"
+        self._json_schema = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), **self._json_schema}
+
+    def _check(self, text: str) -> str:
+        if not re.fullmatch(self._pattern, text):
+            raise problem(f"is {shown(text)}: expected {self._expected}{nearest(text, self._names)}")
+        return text
+
+
+def _without_repeats(values: list[Any]) -> list[Any]:
+    if any(value in values[:position] for position, value in enumerate(values)):
+        raise problem(f"is {shown(values)}: a value occurs twice")
+    return values
+
+
+@cache
+def loss_names() -> tuple[str, ...]:
+    """Return the names of the library's losses, without importing torch to find them."""
+    return (*defined_names("rankbound.losses"), "nDCG", "AP", "RR", "nRBP")
+
+
+def _known_loss(text: str) -> str:
+    try:
+        name = split_text(text, "loss")[0]
+    except ValueError as error:
+        raise problem(f"is {text!r}: {str(error).removeprefix(f'loss {text!r}: ')}") from error
+    if name not in loss_names():
+        raise problem(f"is {text!r}: expected one of {listed(loss_names())}{nearest(name, loss_names())}")
+    return text
+
+
+Value = TypeVar("Value")
+Distinct = Annotated[list[Value], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_without_repeats)]
+Axis = Annotated[Distinct[Value], Field(min_length=1)]
+
+Filled = Annotated[str, Field(min_length=1)]
+Name = Annotated[
+    str,
+    Allowed(
+        pattern="[a-z0-9]+(-[a-z0-9]+)*", expected="a name of small letters, digits and hyphens, such as movielens"
+    ),
+]
+Protocol = Annotated[str, Allowed(PUBLISHED, HONEST)]
+Loss = Annotated[str, AfterValidator(_known_loss)]
+Bounding = Annotated[
+    str,
+    Allowed(
+        *BOUNDINGS,
+        pattern=rf"{'|'.join(BOUNDINGS)}|"
+        r"distribution\((gain=(drawn|sd)|(gain=(drawn|sd),)?tilt=(0*[1-9]\d*(\.\d+)?|0+\.0*[1-9]\d*))\)",
+        expected=f"one of {listed(BOUNDINGS)}, or distribution with parameters, such as distribution(tilt=2) or "
+        "distribution(gain=sd,tilt=4)",
+    ),
+]
+
+Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+Fold = Annotated[int, Field(ge=1, le=5)]
+Rate = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+ProperShare = Annotated[float, Field(gt=0, lt=1)]
+Widths = list[Positive]

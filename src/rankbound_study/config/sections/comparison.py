@@ -1,0 +1,193 @@
+"""The sections of the comparisons: methods by name, their models and the settings of their trainer."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from rankbound_study.config.comparisons import method_settings
+from rankbound_study.config.data_sets import Instances
+from rankbound_study.config.sections.base import (
+    Allowed,
+    Axis,
+    Fold,
+    Loss,
+    Name,
+    Positive,
+    Problem,
+    Rate,
+    Section,
+    Seed,
+    Share,
+    Widths,
+)
+from rankbound_study.config.sections.data import Images
+from rankbound_study.config.sections.training import Network, TrainerSettings
+from rankbound_study.config.words import nearest
+
+
+class Linear(Section):
+    """A weight for each feature."""
+
+    name: Literal["linear"] = Field(description="Name of the model")
+
+
+class Convolutions(Section):
+    """A network of pictures."""
+
+    name: Literal["cnn"] = Field(description="Name of the model")
+    side: Positive | None = Field(None, description="Side of the pictures that a cnn reads")
+    channels: list[Positive] | None = Field(None, description="Channels of the pictures, and after each convolution")
+    kernel: Positive | None = Field(None, description="Side of the filters of a cnn")
+    hidden: Widths | None = Field(None, description="Width of each hidden layer")
+
+
+class Trees(Section):
+    """The options of all ensembles of trees."""
+
+    rounds: Positive = Field(description="Trees to grow, of which the validation part selects the number")
+    every: Positive = Field(description="Trees between measurements")
+    leaves: int | None = Field(None, ge=2, description="Largest number of leaves of a tree")
+    min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
+    feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
+    bins: int | None = Field(None, ge=2, description="Number of values that a feature is rounded to")
+
+
+class BoostedTrees(Trees):
+    """Trees that each correct those before."""
+
+    name: Literal["boosted-trees"] = Field(description="Name of the model")
+    learning_rate: Rate | None = Field(None, description="Learning rate of boosting")
+
+
+class RandomForest(Trees):
+    """The mean of independent trees."""
+
+    name: Literal["random-forest"] = Field(description="Name of the model")
+    row_share: Share | None = Field(None, description="Share of the rows for each tree of a forest")
+
+
+class Penalised(Section):
+    """A penalised linear regression."""
+
+    name: Literal["lasso", "ridge"] = Field(description="Name of the model")
+    penalties: list[Rate] = Field(
+        min_length=1,
+        description="Path of penalties from strong to weak, of which the validation part selects one",
+    )
+
+
+Model = Annotated[
+    Network | Linear | Convolutions | BoostedTrees | RandomForest | Penalised, Field(discriminator="name")
+]
+
+
+class Settings(TrainerSettings):
+    """The settings of a method's trainer."""
+
+    nullable = ("pairs", "shift")
+
+    batches: Annotated[str, Allowed("lists", "pairs", "items")] | None = Field(
+        None, description="Content of a batch: whole lists, pairs within them, or single items"
+    )
+    pairs: Positive | None = Field(None, description="Pairs drawn per epoch (null: all)")
+    scale: Annotated[str, Allowed("standard", "none")] | None = Field(
+        None, description="Features standardised by the training items (pixels: by channel), or as they are"
+    )
+    shift: Annotated[float, Field(gt=0, le=0.5)] | None = Field(
+        None, description="Largest random shift of every picture, as a share of its side (null: none)"
+    )
+
+
+class Method(Section):
+    """A model, a loss and settings."""
+
+    family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
+        description="Ranks items, classifies them as relevant or not, or estimates their values"
+    )
+    model: Model = Field(description="The model to fit")
+    loss: Loss = Field(description="The loss, as the library names it")
+    target: Annotated[str, Allowed("relevance", "value")] | None = Field(
+        None, description="The training target: relevance labels, or the items' own values (ages)"
+    )
+    settings: Settings | None = Field(
+        None, description="Settings that take precedence over the comparison's; null removes one"
+    )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield losses and targets that the model does not take."""
+        if isinstance(self.model, RandomForest | Penalised) and self.loss != "squared":
+            yield ("loss",), f"is {self.loss!r}: {self.model.name} requires squared"
+        if isinstance(self.model, Penalised) and self.target != "value":
+            yield (), "is a regression: it needs target: value"
+
+
+class Comparison(Section):
+    """Methods that are compared on data sets."""
+
+    datasets: Axis[Name] = Field(description="Data sets as training reads them: mq2008-label1, aaf, aaf-vgg16")
+    judged_by: Annotated[str, Allowed("nDCG", "nDCG@10", "AP", "PairAccuracy")] = Field(
+        description="The metric that selects an epoch on the validation part"
+    )
+    feature_counts: Axis[Positive] | None = Field(
+        None,
+        description="Numbers of randomly drawn feature columns; every method runs once per number; ascending",
+    )
+    folds: Axis[Fold] = Field(description="Folds that run")
+    seeds: Axis[Seed] = Field(description="Repetitions of every training")
+    settings: Settings | None = Field(None, description="Settings of the trainer, unless a method has its own")
+    methods: dict[
+        Annotated[
+            str,
+            Allowed(
+                pattern="[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*",
+                expected="a name of letters, digits and hyphens that starts with a capital, such as Rank-LR",
+            ),
+        ],
+        Method,
+    ] = Field(min_length=1, description="Models and losses by name")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield numbers of features out of order, and networks without settings of their trainer."""
+        counts = self.feature_counts or []
+        if counts != sorted(counts):
+            yield ("feature_counts",), f"is {counts}: expected ascending numbers, {sorted(counts)}"
+        for name, method in self.methods.items():
+            if counts and isinstance(method.model, Convolutions):
+                yield (
+                    ("methods", name),
+                    "is a cnn, which reads whole pictures, not some of their pixels (feature_counts): remove it from "
+                    "this comparison",
+                )
+            if isinstance(method.model, Network | Linear | Convolutions):
+                for key in [key for key in TrainerSettings.model_fields if key not in self._settings_of(method)]:
+                    yield (
+                        ("methods", name),
+                        f"is trained without {key}: neither its settings nor the comparison's have one",
+                    )
+
+    def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, Images]) -> Iterator[Problem]:
+        """Yield data sets that nothing defines, and those that the methods cannot use."""
+        moved = [name for name, method in self.methods.items() if self._settings_of(method).get("shift")]
+        for position, name in enumerate(self.datasets):
+            where = ("datasets", position)
+            if name not in defined:
+                yield where, f"is {name!r}, which nothing defines{nearest(name, list(defined))}"
+                continue
+            instances = defined[name]
+            if instances.nsr is not None:
+                yield where, f"is {name!r}: methods read features, and ratings have none"
+            if moved and (instances.kind != "images" or instances.features):
+                yield ("methods", moved[0]), f"has the setting shift, which moves pictures: {name} has no pixels"
+            if instances.kind == "images":
+                there = images[instances.source].folds
+                if max(self.folds) > there:
+                    yield ("folds",), f"has {max(self.folds)}, but images.{instances.source} makes {there}"
+                if instances.features and images[instances.source].vgg16_side is None:
+                    yield where, f"is {name!r}, which needs images.{instances.source}.vgg16_side"
+                continue
+            for method in [method for method, own in self.methods.items() if own.target == "value"]:
+                yield ("methods", method, "target"), f"is value: items of {name} have only relevance labels"
+
+    def _settings_of(self, method: Method) -> dict[str, Any]:
+        return method_settings(self.model_dump(exclude_unset=True), method.model_dump(exclude_unset=True))

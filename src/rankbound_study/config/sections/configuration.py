@@ -1,0 +1,190 @@
+"""The whole configuration: its axes, its sections, and the checks across them."""
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
+from rankbound_study.config.data_sets import GRADED, KINDS, Instances, defined_instances
+from rankbound_study.config.lines import KeyPath
+from rankbound_study.config.sections.base import (
+    Allowed,
+    Axis,
+    Bounding,
+    Distinct,
+    Filled,
+    Fold,
+    Name,
+    Positive,
+    Problem,
+    Protocol,
+    Rate,
+    Section,
+    Seed,
+    problem,
+    within,
+)
+from rankbound_study.config.sections.comparison import Comparison
+from rankbound_study.config.sections.data import DataSet, Images, Interactions, Lists
+from rankbound_study.config.sections.experiment import Experiment
+from rankbound_study.config.sections.training import Training
+from rankbound_study.config.words import listed, nearest, shown
+from rankbound_study.vocabulary import LOSSES
+
+TABLES = (
+    "table_1_1",
+    "table_2_2",
+    "table_2_3",
+    "table_2_4",
+    "table_3_1",
+    "table_3_2",
+    "table_3_3",
+    "table_5_1",
+    "table_murphy_9_3",
+    "table_neural_1",
+    "table_neural_2",
+    "table_neural_3",
+    "table_neural_features",
+    "table_claims",
+    "table_5_1_honest",
+    "table_flattery",
+    "table_sensitivity",
+)
+
+
+class Pathvars(Section):
+    """Folders that the workflow writes to."""
+
+    data: Filled = Field(description="Raw archives and data derived from them")
+    results: Filled = Field(description="Distributions, runs, tables, figures, paper")
+    logs: Filled = Field(description="Output of every step")
+    benchmarks: Filled = Field(description="Time and memory of every step")
+
+
+class Distributions(Section):
+    """Score distributions over random orders."""
+
+    method: Annotated[str, Allowed("exact", "sampled")] = Field(description="Recursion over ranks, or random orders")
+    samples: Positive = Field(description="Number of random orders; also used by the thesis' gain if exact")
+    seed: Seed = Field(description="Seed of the random orders")
+
+
+def _known_figure(name: str, info: ValidationInfo) -> str:
+    figures = (info.context or {}).get("figures")
+    if figures and name not in figures:
+        raise problem(f"is {shown(name)}: expected one of {listed(figures)}{nearest(name, figures)}")
+    return name
+
+
+class Configuration(Section):
+    """The configuration of a study."""
+
+    study: Name = Field(description="Name of the study, part of every run's key and of its random seeds")
+    mirror: str = Field("", description="Folder or base URL with the raw archives by file name")
+    pathvars: Pathvars = Field(description="Folders that the workflow writes to")
+    protocols: Axis[Protocol] = Field(description="The part that selects the epoch; outputs show the first")
+    datasets: Axis[Name] = Field(description="Names of entries of interactions and lists that run")
+    losses: Axis[Annotated[str, Allowed(*LOSSES)]] = Field(description="Losses that models are trained on")
+    boundings: Axis[Bounding] = Field(description="Boundings of each loss")
+    folds: Axis[Fold] = Field(description="Folds that run")
+    seeds: dict[Protocol, Axis[Seed]] = Field(description="Repetitions of every training, by protocol")
+    controls: Distinct[Annotated[str, Allowed("random", "popularity", "oracle")]] = Field(
+        description="Models without a loss"
+    )
+    interactions: dict[Name, Interactions] = Field({}, description="Data sets of ratings by name")
+    lists: dict[Name, Lists] = Field({}, description="Data sets of judged lists by name")
+    images: dict[Name, Images] = Field({}, description="Data sets of pictures by name")
+    training: dict[str, Training] = Field(description="Model and budget of each data set")
+    compare: Distinct[Name] | None = Field(None, description="Names of entries of comparisons that run (absent: all)")
+    comparisons: dict[Name, Comparison] = Field({}, description="Named methods, compared on data sets")
+    experiment: Distinct[Name] | None = Field(
+        None, description="Names of entries of experiments that run (absent: all)"
+    )
+    experiments: dict[Name, Experiment] = Field(
+        {}, description="Trainings of the bounded half with one setting changed"
+    )
+    temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
+    distributions: Distributions = Field(description="Score distributions over random orders")
+    figures: Distinct[Annotated[str, AfterValidator(_known_figure)]] = Field(description="Figures to draw")
+    tables: Distinct[Annotated[str, Allowed(*TABLES)]] = Field(description="Tables to make")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield what contradicts each other, such as data sets that run and have no training."""
+        yield from self._for_all_protocols(("seeds",), "list", self.seeds)
+        yield from self._data_problems()
+        for position, name in enumerate(self.datasets):
+            yield from self._trained_problems(("datasets", position), name)
+        config = self.model_dump(exclude_unset=True)
+        yield from self._comparison_problems(config)
+        yield from self._experiment_problems(defined_instances(config))
+
+    @property
+    def _data_sets(self) -> dict[str, Mapping[str, DataSet]]:
+        return {"interactions": self.interactions, "lists": self.lists, "images": self.images}
+
+    def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
+        for protocol in [protocol for protocol in self.protocols if protocol not in section]:
+            yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
+
+    def _data_problems(self) -> Iterator[Problem]:
+        for kind, entries in self._data_sets.items():
+            for name, entry in entries.items():
+                yield from within((kind, name), entry.origin_problems(name))
+        for first, second in combinations(KINDS, 2):
+            for name in set(self._data_sets[first]) & set(self._data_sets[second]):
+                yield (second, name), f"is also defined under {first}: give one of them another name"
+
+    def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
+        """Check a data set of the bounded half."""
+        defined = [name for entries in self._data_sets.values() for name in entries]
+        if name not in defined:
+            yield where, f"is {name!r}, which neither interactions nor lists defines{nearest(name, defined)}"
+        elif name in self.images:
+            yield where, f"is {name!r}, which has pictures: name it in a comparison instead"
+        elif name not in self.training:
+            trained = listed(list(self.training)) or "none"
+            yield ("training",), f"has no entry for the data set {name!r} (it has {trained})"
+        else:
+            training, path = self.training[name], ("training", name, "model", "name")
+            yield from self._for_all_protocols(("training", name, "learning_rate"), "rate", training.learning_rate)
+            if name in self.lists and training.model.name == "matrix-factorization":
+                yield path, "is matrix-factorization: it learns items that recur between topics; judged lists need mlp"
+            if name in self.interactions and training.model.name == "mlp":
+                yield path, "is mlp: it reads features, and ratings have none; use matrix-factorization"
+        sized = [bounding for bounding in self.boundings if bounding.startswith("distribution")]
+        if sized and name in self.lists and GRADED in self.lists[name].thresholds:
+            yield (
+                ("lists", name, "thresholds", self.lists[name].thresholds.index(GRADED)),
+                f"is {GRADED}, but boundings has {sized[0]}, whose tables need binary relevance: remove one of them, "
+                f"or name {name}-{GRADED} in a comparison instead of {name} in datasets",
+            )
+
+    def _comparison_problems(self, config: Mapping[str, Any]) -> Iterator[Problem]:
+        for position, name in enumerate(self.compare or []):
+            if name not in self.comparisons:
+                hint = nearest(name, list(self.comparisons))
+                yield ("compare", position), f"is {name!r}, which comparisons does not define{hint}"
+        defined = defined_instances(config)
+        taken: dict[tuple[str, str], str] = {}
+        for name, section in self.comparisons.items():
+            yield from within(("comparisons", name), section.data_problems(defined, self.images))
+            for dataset in section.datasets:
+                for method in with_feature_counts(config["comparisons"][name])["methods"]:
+                    other = taken.setdefault((dataset, method), name)
+                    if other != name:
+                        base = method if method in section.methods else method.rpartition(OF_FEATURES)[0]
+                        yield (
+                            ("comparisons", name, "methods", base),
+                            f"also runs on {dataset} in comparisons.{other} as {method}: give it another name",
+                        )
+
+    def _experiment_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:
+        for position, name in enumerate(self.experiments if self.experiment is None else self.experiment):
+            if name in self.experiments:
+                problems = self.experiments[name].study_problems(name, self, defined)
+                yield from within(("experiments", name), problems)
+            else:
+                hint = nearest(name, list(self.experiments))
+                yield ("experiment", position), f"is {name!r}, which experiments does not define{hint}"

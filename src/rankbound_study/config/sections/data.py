@@ -1,0 +1,82 @@
+"""The sections that describe data sets: ratings, judged lists and pictures."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from rankbound_study.config.data_sets import GRADED, SYNTHETIC
+from rankbound_study.config.sections.base import Axis, Filled, Positive, Problem, ProperShare, Section, Seed, problem
+from rankbound_study.config.words import shown
+
+
+class DataSet(Section):
+    """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
+
+    archive: Filled | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
+    size: Positive | None = Field(None, description="Users, queries or pictures to generate (synthetic data only)")
+    seed: Seed | None = Field(None, description="Seed of synthetic lists")
+
+    def origin_problems(self, name: str) -> Iterator[Problem]:
+        """Yield what contradicts the data set's name."""
+        if name.startswith(SYNTHETIC):
+            if self.archive is not None:
+                yield ("archive",), f"is set for generated data (the name starts with {SYNTHETIC}): remove the archive"
+            if self.seed is None:
+                yield (), "is generated: give it a seed"
+        else:
+            if self.archive is None:
+                yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+            if self.size is not None:
+                yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
+
+
+class Interactions(DataSet):
+    """A data set of ratings."""
+
+    threshold: float = Field(description="Smallest relevant rating")
+    min_relevant: int = Field(ge=5, description="Smallest number of relevant items of a user, 1 per fold")
+    nsr: Axis[Positive] = Field(description="Negatives per relevant item")
+    validation_share: float = Field(ge=0, lt=1, description="Share of a user's training positives for validation")
+    seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
+
+
+def _threshold(value: Any) -> Any:
+    if value == GRADED or (type(value) is int and value >= 1):
+        return value
+    raise problem(f"is {shown(value)}: expected the smallest relevant label, or {GRADED}")
+
+
+Threshold = Annotated[
+    Any,
+    AfterValidator(_threshold),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": GRADED}]}),
+]
+
+
+class Lists(DataSet):
+    """A data set of judged lists."""
+
+    thresholds: Axis[Threshold] = Field(
+        description="Smallest relevant label, one data set each; graded: the labels themselves"
+    )
+
+
+class Pairs(Section):
+    """The numbers of pairs of a data set of pictures."""
+
+    train: Positive = Field(description="Pairs of the training part")
+    validation: Positive = Field(description="Pairs of the validation part")
+    test: Positive = Field(description="Pairs of the test part")
+
+
+class Images(DataSet):
+    """A data set of pictures."""
+
+    folds: Positive = Field(description="Random splits in training, validation and test part")
+    validation_share: ProperShare = Field(description="Share of the pictures for validation")
+    test_share: ProperShare = Field(description="Share of the pictures for testing")
+    above: int = Field(ge=0, description="Years by which the ages of a pair must differ at least, exclusive")
+    pairs: Pairs = Field(description="Pairs to draw from each part")
+    seed: Seed = Field(description="Seed of splits and pairs (and of synthetic pictures)")
+    vgg16_side: int | None = Field(None, ge=32, description="Side of VGG16's input pictures (224 as published)")

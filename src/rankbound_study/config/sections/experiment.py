@@ -1,0 +1,144 @@
+"""The sections of the experiments: trainings of the bounded half with one setting changed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from rankbound_study.config.data_sets import Instances
+from rankbound_study.config.sections.base import (
+    Allowed,
+    Axis,
+    Bounding,
+    Fold,
+    Loss,
+    Name,
+    Positive,
+    Problem,
+    ProperShare,
+    Rate,
+    Section,
+    Seed,
+    Widths,
+    within,
+)
+from rankbound_study.config.sections.training import TrainerSettings
+from rankbound_study.config.words import listed, nearest
+from rankbound_study.vocabulary import HONEST, JUDGED_BY
+
+if TYPE_CHECKING:
+    from rankbound_study.config.sections.configuration import Configuration
+
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "matrix-factorization": ("factors", "spread"),
+    "mlp": ("hidden", "activation"),
+}
+"""The options of each model that a variant may change."""
+
+
+class ModelOptions(Section):
+    """Options of the model that a variant changes."""
+
+    factors: Positive | None = Field(None, description="Length of a topic's or item's vector")
+    spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
+    hidden: Widths | None = Field(None, description="Width of each hidden layer")
+    activation: Annotated[str, Allowed("relu", "sigmoid", "tanh")] | None = Field(
+        None, description="Activation after each hidden layer"
+    )
+
+
+class Variant(TrainerSettings):
+    """Changed settings of the trainings."""
+
+    model: ModelOptions | None = Field(None, description="Options of the model")
+    temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
+    validation_share: ProperShare | None = Field(
+        None,
+        description="For data sets of ratings: share of each user's training ratings for validation "
+        "(absent: as sampled)",
+    )
+    test_nsr: Positive | None = Field(
+        None, description="For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
+    )
+    test_relevant: Positive | None = Field(
+        None, description="Number of relevant items kept per test list, drawn at random (absent: all)"
+    )
+    judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = Field(
+        None, description="The metric that selects an epoch on the validation part (absent: the loss' own)"
+    )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield that nothing is changed."""
+        if not self.model_fields_set:
+            yield (), "changes no setting"
+
+    def data_problems(
+        self, instances: Instances, boundings: Sequence[str], config: "Configuration"
+    ) -> Iterator[Problem]:
+        """Yield settings that a data set, or its model, does not have."""
+        training = config.training[instances.source]
+        if HONEST not in training.learning_rate and self.learning_rate is None:
+            yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
+        name, known = training.model.name, OPTIONS[training.model.name]
+        for option in sorted(self.model.model_fields_set - set(known)) if self.model else ():
+            yield (
+                ("model", option),
+                f"is not an option of {name}, the model of {instances.name} (its options: {listed(known)})",
+            )
+        if instances.nsr is None:
+            for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
+                yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
+            return
+        ratios = config.interactions[instances.source].nsr
+        if self.test_nsr is not None and self.test_nsr not in ratios:
+            there = listed([str(ratio) for ratio in ratios])
+            yield ("test_nsr",), f"is {self.test_nsr}, but interactions.{instances.source}.nsr has {there}"
+        sized = [bounding for bounding in boundings if bounding.startswith("distribution")]
+        if self.validation_share is not None and sized:
+            yield (
+                ("validation_share",),
+                f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding",
+            )
+
+
+class Experiment(Section):
+    """Variants of the trainings of some data sets; unspecified axes are the study's."""
+
+    datasets: Axis[Name] = Field(description="Data sets as training reads them: movielens-nsr2, mq2008-label1")
+    losses: Axis[Loss] | None = Field(
+        None, description="Losses that models are trained on, as the library names them (absent: those of the study)"
+    )
+    boundings: Axis[Bounding] | None = Field(None, description="Boundings of each loss (absent: those of the study)")
+    folds: Axis[Fold] | None = Field(None, description="Folds that run (absent: those of the study)")
+    seeds: Axis[Seed] | None = Field(
+        None, description="Repetitions of every training (absent: the study's of the honest protocol)"
+    )
+    variants: dict[Name, Variant] = Field(min_length=1, description="The changed settings, by the variant's name")
+
+    def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
+        """Yield what contradicts the rest of the study."""
+        boundings = self.boundings or config.boundings
+        for position, dataset in enumerate(self.datasets):
+            where = ("datasets", position)
+            if dataset not in defined:
+                hint = f"{nearest(dataset, list(defined))} (or leave {name} out of `experiment`)"
+                yield where, f"is {dataset!r}, which nothing defines{hint}"
+            elif (source := defined[dataset].source) not in config.training:
+                trained = listed(list(config.training)) or "none"
+                yield where, f"is {dataset!r}, but training has no entry for {source!r} (it has {trained})"
+            else:
+                for variant, changes in self.variants.items():
+                    problems = changes.data_problems(defined[dataset], boundings, config)
+                    yield from within(("variants", variant), problems)
+        yield from self._loss_problems(boundings)
+
+    def _loss_problems(self, boundings: Sequence[str]) -> Iterator[Problem]:
+        """Losses other than the study's cannot be bounded, and no metric judges them."""
+        for position, loss in enumerate(self.losses or []):
+            if loss in JUDGED_BY:
+                continue
+            if list(boundings) != ["none"]:
+                yield ("losses", position), f"is {loss!r}, which cannot be bounded: boundings should be [none]"
+            for variant, changes in self.variants.items():
+                if changes.judged_by is None:
+                    yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"

@@ -1,0 +1,43 @@
+"""The sections of the bounded half: the model and the budget of a data set."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rankbound_study.config.sections.base import Allowed, Positive, Protocol, Rate, Section, Widths
+
+
+class MatrixFactorization(Section):
+    """A vector for each topic and each item."""
+
+    name: Literal["matrix-factorization"] = Field(description="Name of the model")
+    factors: Positive = Field(description="Length of a topic's or item's vector")
+
+
+class Network(Section):
+    """A network of the items' features."""
+
+    name: Literal["mlp"] = Field(description="Name of the model")
+    hidden: Widths = Field(description="Width of each hidden layer")
+
+
+class TrainerSettings(Section):
+    """The settings of every trainer that a comparison, a method or a variant changes."""
+
+    optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
+        None, description="Adam, or plain stochastic gradient descent"
+    )
+    learning_rate: Rate | None = Field(None, description="Learning rate of the optimiser")
+    epochs: Positive | None = Field(None, description="Number of epochs, of which the validation part selects one")
+    batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
+
+
+class Training(Section):
+    """The model of a data set and its budget, the same for all losses and boundings."""
+
+    model: Annotated[MatrixFactorization | Network, Field(discriminator="name")] = Field(
+        description="The model to train"
+    )
+    learning_rate: dict[Protocol, Rate] = Field(min_length=1, description="Adam's learning rate, by protocol")
+    epochs: Positive = Field(description="Number of epochs, of which the protocol selects one")
+    batch_size: Positive = Field(description="Lists in a batch")
