@@ -1,6 +1,6 @@
 """Runs of the honest protocol in which differences between boundings are planted: every list's score is known."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,6 @@ import pytest
 
 from rankbound_study.claims.cells import METRICS, MOVIELENS, MQ2008
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import Decider
 from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
 
@@ -151,18 +150,17 @@ def study(*plants, of: Study = BOUNDED, **changes) -> Study:  # type: ignore[no-
     return replace(of, plant=both(*plants), **changes)
 
 
-Cases = Mapping[Decider, Mapping[str, Sequence[Study]]]
+def blurred(**by: float):  # type: ignore[no-untyped-def]
+    """A plant: noise in nRBP at each persistence, of that size."""
+
+    def plant(lists: Lists) -> np.ndarray:
+        size = by.get(lists.metric.removeprefix("nRBP(p=0.").removesuffix(")").join(("p", "")), 0.0)
+        return lists.random.normal(0, 1, 1000)[lists.topic] * size
+
+    return plant
+
+
 Made = Callable[[Study], Evidence]
-
-
-def listed(cases: Cases) -> list[tuple[Decider, str, Study]]:
-    """Every function with every verdict that it should come to, and a study in which it should."""
-    return [(decider, expected, one) for decider, of in cases.items() for expected, some in of.items() for one in some]
-
-
-def named(value: object) -> str:
-    """Of a parameter, in the test's name."""
-    return getattr(value, "__name__", value if isinstance(value, str) else "study")
 
 
 @pytest.fixture(scope="module")

@@ -11,28 +11,27 @@ import rankbound as rb
 from rankbound_study.claims import bounded_ends
 from rankbound_study.claims.bounded_ends import Ends
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.verdict import CONFIRMED, REFUTED, Verdict
+from rankbound_study.claims.registry import verdict_on
+from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
-
-Decider = Callable[[Evidence], Verdict]
 
 
 @pytest.mark.parametrize(
     ("decider", "verdict"),
     [
-        (bounded_ends.min_max_bounding_gives_zero_to_one, REFUTED),
-        (bounded_ends.expectation_bounding_fixes_the_ends_of_nrbp_alone, CONFIRMED),
-        (bounded_ends.a_higher_ratio_reaches_higher_losses, REFUTED),
-        (bounded_ends.expectation_max_losses_end_at_minus_one, CONFIRMED),
+        ("T06", REFUTED),
+        ("T12", CONFIRMED),
+        ("T13", REFUTED),
+        ("T15", CONFIRMED),
     ],
 )
-def test_they_are_decided(decider: Decider, verdict: str) -> None:
-    assert decider(EVIDENCE).verdict == verdict
+def test_they_are_decided(decider: str, verdict: str) -> None:
+    assert verdict_on(decider, EVIDENCE).verdict == verdict
 
 
 def test_only_smooth_ndcg_leaves_the_range() -> None:
-    verdict = bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE)
+    verdict = verdict_on("T06", EVIDENCE)
     assert "hard ranks, 0 of" in verdict.reason
     assert "0 with AP, 0 with nRBP" in verdict.reason
     assert verdict.value < -0.36
@@ -54,13 +53,13 @@ class InRange:
 
 def test_values_in_range_confirm_and_one_order_outside_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rb, "SmoothLoss", InRange)
-    assert bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("T06", EVIDENCE).verdict == CONFIRMED
 
     def of_orders(metric: str) -> Any:
         return np.array([0.0, 1.0, 1.01 if metric == "AP" else 0.5])
 
     monkeypatch.setattr(bounded_ends, "_of_all_orders", of_orders)
-    assert bounded_ends.min_max_bounding_gives_zero_to_one(EVIDENCE).verdict == REFUTED
+    assert verdict_on("T06", EVIDENCE).verdict == REFUTED
 
 
 def planted(lower: dict[str, Any], upper: dict[str, Any]) -> Callable[..., Ends]:
@@ -106,11 +105,11 @@ def test_planted_ends_decide(
 ) -> None:
     monkeypatch.setattr(bounded_ends, "ends", planted(lower, upper))
     function = {
-        "expectation": bounded_ends.expectation_bounding_fixes_the_ends_of_nrbp_alone,
-        "ratio": bounded_ends.a_higher_ratio_reaches_higher_losses,
-        "max": bounded_ends.expectation_max_losses_end_at_minus_one,
+        "expectation": "T12",
+        "ratio": "T13",
+        "max": "T15",
     }[decider]
-    assert function(EVIDENCE).verdict == verdict
+    assert verdict_on(function, EVIDENCE).verdict == verdict
 
 
 @pytest.mark.parametrize("metric", ["nDCG", "AP", "nRBP"])

@@ -7,6 +7,7 @@ import pytest
 import rankbound as rb
 from rankbound_study.claims import definitions
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
@@ -24,7 +25,7 @@ def trained() -> tuple[float, dict[str, float]]:
 
 
 def test_murphys_definitions_hold_and_his_table_does_not() -> None:
-    verdict = definitions.murphys_metrics_are_as_defined(EVIDENCE)
+    verdict = verdict_on("M01", EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "8 numbers are misprinted (1.887, 0.772, 8.09, 0.9306)" in verdict.reason
     assert "8.693" in verdict.reason
@@ -36,16 +37,16 @@ def test_murphys_definitions_hold_and_his_table_does_not() -> None:
 )
 def test_every_metric_of_murphy_counts(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     replaced(old, new, monkeypatch)
-    assert definitions.murphys_metrics_are_as_defined(EVIDENCE).verdict == REFUTED
+    assert verdict_on("M01", EVIDENCE).verdict == REFUTED
 
 
 def test_a_public_evaluator_that_disagrees_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "_agreeing_with_scikit_learn", lambda orders: (1, 2))
-    assert definitions.murphys_metrics_are_as_defined(EVIDENCE).verdict == REFUTED
+    assert verdict_on("M01", EVIDENCE).verdict == REFUTED
 
 
 def test_the_kendall_statistic_holds() -> None:
-    verdict = definitions.the_kendall_statistic_compares_pairs(EVIDENCE)
+    verdict = verdict_on("M02", EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "1 for equal and 0 for reversed" in verdict.reason
 
@@ -55,31 +56,31 @@ def test_the_kendall_statistic_holds() -> None:
 )
 def test_both_weights_of_kendall_count(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     replaced(old, new, monkeypatch)
-    assert definitions.the_kendall_statistic_compares_pairs(EVIDENCE).verdict == REFUTED
+    assert verdict_on("M02", EVIDENCE).verdict == REFUTED
 
 
 def test_the_wiki_page_holds() -> None:
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("W01", EVIDENCE).verdict == CONFIRMED
 
 
 def test_planted_trainings_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "_trained", trained)
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("W01", EVIDENCE).verdict == CONFIRMED
     monkeypatch.setattr(definitions, "_trained", lambda: (0.5, {**trained()[1], "listwise": 0.5}))
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == REFUTED
+    assert verdict_on("W01", EVIDENCE).verdict == REFUTED
 
 
 @pytest.mark.parametrize(("old", "new"), [("RR", "RR@1"), ("CG@5", "CG@4"), ("nDCG(gain=linear)", "nDCG")])
 def test_every_metric_of_the_wiki_counts(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "_trained", trained)
     replaced(old, new, monkeypatch)
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == REFUTED
+    assert verdict_on("W01", EVIDENCE).verdict == REFUTED
 
 
 def test_another_hinge_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(definitions, "_trained", trained)
     monkeypatch.setattr(rb, "loss", lambda text: loss("hinge(margin=2)" if text == "hinge" else text))
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == REFUTED
+    assert verdict_on("W01", EVIDENCE).verdict == REFUTED
 
 
 def test_a_family_that_does_not_train_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,4 +89,4 @@ def test_a_family_that_does_not_train_refutes(monkeypatch: pytest.MonkeyPatch) -
             return -loss("ListMLE")(*arguments)
 
     monkeypatch.setattr(rb, "loss", lambda text: Backwards() if text == "ListMLE" else loss(text))
-    assert definitions.the_wiki_pages_metrics_and_families(EVIDENCE).verdict == REFUTED
+    assert verdict_on("W01", EVIDENCE).verdict == REFUTED

@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rankbound_study.claims.capacity import more_factors_rank_better_and_keep_the_order, the_width_hardly_matters
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.optimiser import sgd_often_ranks_better_and_keeps_the_order
-from rankbound_study.claims.vanishing import the_gradient_vanishes_at_the_start
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
@@ -104,9 +102,7 @@ def epoch(
 class TestFactors:
     def decided(self, folder: Path, small: Level, large: Level, **options: Any) -> str:
         varied = [*rows(MOVIELENS, small, "factors-f16", **options), *rows(MOVIELENS, large, "factors-f64", **options)]
-        return more_factors_rank_better_and_keep_the_order(
-            evidence(folder, list(rows(MOVIELENS, usual)), varied)
-        ).verdict
+        return verdict_on("T20", evidence(folder, list(rows(MOVIELENS, usual)), varied)).verdict
 
     def test_a_trend_without_another_order_confirms(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, raised(-0.05), raised(0.05)) == CONFIRMED
@@ -126,16 +122,14 @@ class TestFactors:
 
     def decided_without(self, folder: Path) -> str:
         varied = list(rows(MOVIELENS, usual, "rates-low"))
-        return more_factors_rank_better_and_keep_the_order(
-            evidence(folder, list(rows(MOVIELENS, usual)), varied)
-        ).verdict
+        return verdict_on("T20", evidence(folder, list(rows(MOVIELENS, usual)), varied)).verdict
 
 
 class TestWidths:
     def decided(self, folder: Path, narrow: Level, wide: Level) -> str:
         only = {"bounds": ("none",)}
         varied = [*rows(MQ2008, narrow, "widths-w6", **only), *rows(MQ2008, wide, "widths-w92", **only)]  # type: ignore[arg-type]
-        return the_width_hardly_matters(evidence(folder, list(rows(MQ2008, usual)), varied)).verdict
+        return verdict_on("T21", evidence(folder, list(rows(MQ2008, usual)), varied)).verdict
 
     def test_equal_scores_confirm(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, usual, raised(0.001)) == CONFIRMED
@@ -162,7 +156,7 @@ class TestDescent:
                     for loss in LOSSES
                     for bounding in BOUNDS
                 ]
-        return sgd_often_ranks_better_and_keeps_the_order(evidence(folder, own, varied, more=more)).verdict
+        return verdict_on("T22", evidence(folder, own, varied, more=more)).verdict
 
     def test_better_everywhere_in_the_same_order_confirms(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, raised(0.03)) == CONFIRMED
@@ -198,7 +192,7 @@ class TestVanishing:
             epoch(MOVIELENS, "", "nDCG", bounding, 0.5, norm)
             for bounding, norm in (("none", 2.0), ("distribution", 0.5))
         ]
-        found = the_gradient_vanishes_at_the_start(evidence(folder, list(rows(MOVIELENS, study)), varied, epochs))
+        found = verdict_on("T27", evidence(folder, list(rows(MOVIELENS, study)), varied, epochs))
         return found.verdict, found.reason
 
     def test_a_drop_that_goes_with_every_remedy_confirms(self, tmp_path: Path) -> None:

@@ -9,16 +9,9 @@ from planted_methods import Planted
 from synthetic_comparisons import SIDE
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.face_ages import (
-    Trend,
-    best_regression_explains_28_percent,
-    wrongly_ordered_pairs_are_close_in_age,
-)
-from rankbound_study.claims.face_weights import (
-    energy_inside,
-    face_mask,
-    pairs_teach_logistic_regression_more_and_clearer,
-)
+from rankbound_study.claims.face_ages import Trend
+from rankbound_study.claims.face_weights import energy_inside, face_mask
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.results.neural_pairs import read_pairs, with_readings
 
@@ -41,7 +34,7 @@ def test_variance_explained(tmp_path: Path, shares: tuple[float, float], noise: 
     ages = planted.true_ages().astype(float)
     scores = [explaining(ages, share, noise) for share in shares]
     planted.ages(dict(zip(("Reg-NN", "Reg-l2"), scores, strict=True)) | {"RankNet": ages})
-    found = best_regression_explains_28_percent(planted.evidence())
+    found = verdict_on("N13", planted.evidence())
     assert found.verdict == verdict
     assert found.n == 60
     assert found.low < found.value < found.high
@@ -55,7 +48,7 @@ def test_a_certain_28_percent_is_confirmed(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         "rankbound_study.claims.face_ages.explained", lambda pairs: {"Reg-l2": (0.27, 0.24, 0.31, 2000)}
     )
-    found = best_regression_explains_28_percent(planted.evidence())
+    found = verdict_on("N13", planted.evidence())
     assert (found.verdict, found.n) == ("confirmed", 2000)
 
 
@@ -68,7 +61,7 @@ def scored(tmp_path: Path, scores: np.ndarray) -> Evidence:
 def test_close_pairs_are_the_wrong_ones(tmp_path: Path) -> None:
     ages = Planted(tmp_path).true_ages().astype(float)
     noisy = ages + np.random.default_rng(0).normal(0, 15, len(ages))
-    found = wrongly_ordered_pairs_are_close_in_age(scored(tmp_path / "rising", noisy))
+    found = verdict_on("N14", scored(tmp_path / "rising", noisy))
     assert found.verdict == "confirmed"
     assert found.low > 0
     assert found.value == pytest.approx(0.1, abs=0.08)
@@ -79,14 +72,14 @@ def test_far_pairs_are_the_wrong_ones(tmp_path: Path) -> None:
     """Of scores that are the wrong way round."""
     ages = Planted(tmp_path).true_ages().astype(float)
     noisy = ages + np.random.default_rng(0).normal(0, 15, len(ages))
-    found = wrongly_ordered_pairs_are_close_in_age(scored(tmp_path / "falling", -noisy))
+    found = verdict_on("N14", scored(tmp_path / "falling", -noisy))
     assert found.verdict == "refuted"
     assert found.high < 0
 
 
 def test_random_scores_say_nothing_of_gaps(tmp_path: Path) -> None:
     random = np.random.default_rng(3).random(60)
-    assert wrongly_ordered_pairs_are_close_in_age(scored(tmp_path, random)).verdict == "inconclusive"
+    assert verdict_on("N14", scored(tmp_path, random)).verdict == "inconclusive"
 
 
 def test_the_slope_is_that_of_least_squares_and_knows_shared_faces(tmp_path: Path) -> None:
@@ -118,9 +111,9 @@ def test_one_gap_has_no_trend(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path, without: str) -> None:
     evidence = scored(tmp_path, np.arange(60.0))
     less = dataclasses.replace(evidence, **{without: None if without == "images" else ()})
-    for decide in (best_regression_explains_28_percent, wrongly_ordered_pairs_are_close_in_age):
+    for decide in ("N13", "N14"):
         with pytest.raises(MissingEvidence, match=without):
-            decide(less)
+            verdict_on(decide, less)
 
 
 # Weights
@@ -168,7 +161,7 @@ def test_pairs_against_labels(
     planted.true_ages()
     for name, share in zip(names, inside, strict=True):
         planted.linear(name, coefficients(share))
-    found = pairs_teach_logistic_regression_more_and_clearer(planted.evidence())
+    found = verdict_on("N11", planted.evidence())
     assert found.verdict == verdict
     assert f"{inside[0]:.1%} of the squares" in found.reason
     assert "49.5% of the pixels" in found.reason
@@ -176,6 +169,6 @@ def test_pairs_against_labels(
 
 def test_without_weights_a_gain_is_not_enough(tmp_path: Path) -> None:
     planted = Planted(tmp_path).pairs({"Rank-LR": 0.8, "Class-LR": 0.6})
-    found = pairs_teach_logistic_regression_more_and_clearer(planted.evidence())
+    found = verdict_on("N11", planted.evidence())
     assert found.verdict == "inconclusive"
     assert "no weights" in found.reason

@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 from planted_methods import PAIRS, Planted
 
-from rankbound_study.claims.face_features import (
-    networks_lead_on_pixels_and_hardly_on_features,
-    pretrained_features_improve_every_method_a_little,
-)
-from rankbound_study.claims.faces import (
-    convolution_ranks_raw_images_best,
-    convolution_wins_where_faces_are_not_centred,
-    ranking_beats_regression_beats_classification,
-)
 from rankbound_study.claims.methods import read_methods
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import MissingEvidence
 
 
@@ -31,7 +23,7 @@ from rankbound_study.claims.verdict import MissingEvidence
 def test_families(tmp_path: Path, shares: tuple[float, ...], own: float, verdict: str) -> None:
     """Neighbours that are alike refute the order; a difference within chance leaves it open."""
     planted = Planted(tmp_path).pairs(dict(zip(("Rank-LR", "Reg-l2", "Class-RF"), shares, strict=True)), own=own)
-    found = ranking_beats_regression_beats_classification(planted.evidence())
+    found = verdict_on("N07", planted.evidence())
     assert found.verdict == verdict
     assert found.n == PAIRS
     assert found.low < found.value < found.high
@@ -41,17 +33,15 @@ def test_the_validation_part_picks_the_best_of_a_family(tmp_path: Path) -> None:
     shares = {"Rank-LR": 0.75, "RankNet": 0.6, "Reg-l2": 0.65, "Class-RF": 0.55}
     validation = {**shares, "RankNet": 0.9}
     by_luck = Planted(tmp_path / "a").pairs(shares).evidence()
-    assert ranking_beats_regression_beats_classification(by_luck).verdict == "confirmed"
-    found = ranking_beats_regression_beats_classification(
-        Planted(tmp_path / "b").pairs(shares, validation=validation).evidence()
-    )
+    assert verdict_on("N07", by_luck).verdict == "confirmed"
+    found = verdict_on("N07", Planted(tmp_path / "b").pairs(shares, validation=validation).evidence())
     assert found.verdict == "refuted"
     assert "RankNet 0." in found.reason
 
 
 def test_a_family_that_did_not_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(MissingEvidence, match="no validation scores"):
-        ranking_beats_regression_beats_classification(Planted(tmp_path).pairs({"Rank-LR": 0.7}).evidence())
+        verdict_on("N07", Planted(tmp_path).pairs({"Rank-LR": 0.7}).evidence())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +49,7 @@ def test_a_family_that_did_not_run_is_named(tmp_path: Path) -> None:
 )
 def test_convolution(tmp_path: Path, shares: tuple[float, float], verdict: str) -> None:
     planted = Planted(tmp_path).pairs(dict(zip(("RankCNN", "RankNet"), shares, strict=True)))
-    assert convolution_ranks_raw_images_best(planted.evidence()).verdict == verdict
+    assert verdict_on("N09", planted.evidence()).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -75,17 +65,17 @@ def test_moved_faces(tmp_path: Path, moved: tuple[float, float], centred: tuple[
     """A lead that was as large on centred faces does not come from moving them."""
     planted = Planted(tmp_path).pairs(dict(zip(("RankCNN", "RankNet"), centred, strict=True)))
     planted.pairs(dict(zip(("RankCNN-shifted", "RankNet-shifted"), moved, strict=True)), shift=0.2)
-    found = convolution_wins_where_faces_are_not_centred(planted.evidence())
+    found = verdict_on("N12", planted.evidence())
     assert (found.verdict, found.n) == (verdict, PAIRS)
 
 
 def test_moved_faces_take_both_comparisons(tmp_path: Path) -> None:
     plain = {"RankCNN": 0.7, "RankNet": 0.6}
     with pytest.raises(MissingEvidence, match="no methods on moved pictures"):
-        convolution_wins_where_faces_are_not_centred(Planted(tmp_path / "a").pairs(plain).evidence())
+        verdict_on("N12", Planted(tmp_path / "a").pairs(plain).evidence())
     moved = {f"{name}-shifted": share for name, share in plain.items()}
     with pytest.raises(MissingEvidence, match="faces as they are"):
-        convolution_wins_where_faces_are_not_centred(Planted(tmp_path / "b").pairs(moved, shift=0.2).evidence())
+        verdict_on("N12", Planted(tmp_path / "b").pairs(moved, shift=0.2).evidence())
 
 
 def test_methods_that_see_something_else_stand_apart(tmp_path: Path) -> None:
@@ -115,7 +105,7 @@ FAMILIES = ("RankNet", "Rank-LR", "Reg-NN", "Reg-l2", "Class-NN", "Class-LR")
 )
 def test_networks_lead_on_pixels(tmp_path: Path, shares: tuple[float, ...], verdict: str) -> None:
     planted = Planted(tmp_path).pairs(dict(zip(FAMILIES, shares, strict=True)))
-    found = networks_lead_on_pixels_and_hardly_on_features(planted.evidence())
+    found = verdict_on("N10", planted.evidence())
     assert found.verdict == verdict
     assert "weights are not available" in found.reason
 
@@ -124,7 +114,7 @@ def test_a_lead_on_features_refutes_hardly(tmp_path: Path) -> None:
     shares = {"RankNet": 0.8, "Rank-LR": 0.6}
     for name, features, verdict in (("a", shares, "refuted"), ("b", dict.fromkeys(shares, 0.7), "confirmed")):
         planted = Planted(tmp_path / name).pairs(shares).pairs(features, "aaf-vgg16")
-        assert networks_lead_on_pixels_and_hardly_on_features(planted.evidence()).verdict == verdict
+        assert verdict_on("N10", planted.evidence()).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -144,12 +134,12 @@ def test_features_of_vgg16(tmp_path: Path, gains: tuple[float, float], own: floa
     planted.pairs(
         {"RankNet": 0.6 + gains[0], "Reg-l2": 0.6 + gains[1], "Class-NN": 0.9}, "synthetic-aaf-vgg16", own=own
     )
-    found = pretrained_features_improve_every_method_a_little(planted.evidence())
+    found = verdict_on("N08", planted.evidence())
     assert found.verdict == verdict
     assert "Of 2 methods" in found.reason
 
 
 def test_without_vgg16_it_is_said(tmp_path: Path) -> None:
-    found = pretrained_features_improve_every_method_a_little(Planted(tmp_path).pairs({"RankNet": 0.6}).evidence())
+    found = verdict_on("N08", Planted(tmp_path).pairs({"RankNet": 0.6}).evidence())
     assert found.verdict == "not testable here"
     assert "VGG16" in found.reason

@@ -10,15 +10,16 @@ import rankbound as rb
 from rankbound_study.claims import linear_ndcg
 from rankbound_study.claims.by_hand import linear_dcg
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
 
 
 def test_all_three_hold() -> None:
-    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == CONFIRMED
-    assert linear_ndcg.the_ideal_dcg_of_two_ratings_has_a_formula(EVIDENCE).verdict == CONFIRMED
-    theorems = linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE)
+    assert verdict_on("L01", EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("L03", EVIDENCE).verdict == CONFIRMED
+    theorems = verdict_on("L02", EVIDENCE)
     assert theorems.verdict == CONFIRMED
     assert theorems.n == 6678
     assert "200 once half" in theorems.reason
@@ -26,7 +27,7 @@ def test_all_three_hold() -> None:
 
 def test_exchanges_that_cost_too_little_refute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_ndcg, "linear_dcg", lambda order: linear_dcg(order) / 2)
-    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == REFUTED
+    assert verdict_on("L01", EVIDENCE).verdict == REFUTED
 
 
 def test_orders_that_take_more_exchanges_refute(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +37,7 @@ def test_orders_that_take_more_exchanges_refute(monkeypatch: pytest.MonkeyPatch)
         return [after for after in exchanges(order) if linear_dcg(order) - linear_dcg(after) == 1]
 
     monkeypatch.setattr(linear_ndcg, "_exchanges", of_neighbours)
-    assert linear_ndcg.few_exchanges_lead_to_any_order(EVIDENCE).verdict == REFUTED
+    assert verdict_on("L01", EVIDENCE).verdict == REFUTED
 
 
 def test_the_fewest_exchanges_of_four_items() -> None:
@@ -57,13 +58,13 @@ def unweighted(order: Sequence[int]) -> int:
 
 def test_pairs_without_their_weight_refute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear_ndcg, "wrong_pairs", unweighted)
-    assert linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE).verdict == REFUTED
+    assert verdict_on("L02", EVIDENCE).verdict == REFUTED
 
 
 def test_another_error_of_the_library_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     normalised = rb.metric("PairError(norm=max)")
     monkeypatch.setattr(rb, "metric", lambda text: normalised)
-    assert linear_ndcg.the_error_counts_wrong_pairs(EVIDENCE).verdict == REFUTED
+    assert verdict_on("L02", EVIDENCE).verdict == REFUTED
 
 
 def test_two_tied_items_have_half_an_error() -> None:
@@ -76,4 +77,4 @@ def test_another_largest_value_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
         return np.asarray(m * (n - m))
 
     monkeypatch.setattr(rb, "maximum", without_the_pairs_of_the_better)
-    assert linear_ndcg.the_ideal_dcg_of_two_ratings_has_a_formula(EVIDENCE).verdict == REFUTED
+    assert verdict_on("L03", EVIDENCE).verdict == REFUTED

@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 from planted_methods import Planted
 
-from rankbound_study.claims.networks import (
-    direct_ranker_and_ranknet_perform_alike,
-    networks_pay_with_many_features_alone,
-)
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import MissingEvidence
 
 NAMES = ("DirectRanker", "RankNet")
@@ -31,7 +28,7 @@ def test_alike_on_both(
     """A difference that is not found is no likeness; one beyond the margin on either data set refutes it."""
     planted = Planted(tmp_path).queries(dict(zip(NAMES, queries, strict=True)), noise=noise)
     planted.pairs(dict(zip(NAMES, faces, strict=True)), own=own)
-    found = direct_ranker_and_ranknet_perform_alike(planted.evidence())
+    found = verdict_on("N03", planted.evidence())
     assert found.verdict == verdict
     assert found.n == 1600
     assert "MQ2008" in found.reason
@@ -40,10 +37,10 @@ def test_alike_on_both(
 
 def test_one_data_set_is_enough_and_none_is_named(tmp_path: Path) -> None:
     planted = Planted(tmp_path / "one").queries(dict.fromkeys(NAMES, 0.6), noise=0.01).pairs({"RankNet": 0.7})
-    found = direct_ranker_and_ranknet_perform_alike(planted.evidence())
+    found = verdict_on("N03", planted.evidence())
     assert (found.verdict, found.n) == ("confirmed", 100)
     with pytest.raises(MissingEvidence, match="no runs of both DirectRanker and RankNet"):
-        direct_ranker_and_ranknet_perform_alike(Planted(tmp_path / "none").queries({"RankNet": 0.6}).evidence())
+        verdict_on("N03", Planted(tmp_path / "none").queries({"RankNet": 0.6}).evidence())
 
 
 def by_features(planted: Planted, leads: tuple[float, ...], noise: float = 0.01) -> Planted:
@@ -66,7 +63,7 @@ def by_features(planted: Planted, leads: tuple[float, ...], noise: float = 0.01)
     ],
 )
 def test_the_lead_by_number_of_features(tmp_path: Path, leads: tuple[float, ...], noise: float, verdict: str) -> None:
-    found = networks_pay_with_many_features_alone(by_features(Planted(tmp_path), leads, noise).evidence())
+    found = verdict_on("N15", by_features(Planted(tmp_path), leads, noise).evidence())
     assert found.verdict == verdict
     assert "with 5 to" in found.reason
     assert "with 46" in found.reason
@@ -74,4 +71,4 @@ def test_the_lead_by_number_of_features(tmp_path: Path, leads: tuple[float, ...]
 
 def test_without_counts_it_is_not_run(tmp_path: Path) -> None:
     with pytest.raises(MissingEvidence, match="feature_counts"):
-        networks_pay_with_many_features_alone(Planted(tmp_path).queries({"RankNet": 0.5}).evidence())
+        verdict_on("N15", Planted(tmp_path).queries({"RankNet": 0.5}).evidence())

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from test_claims_experiments import FOLDS, MOVIELENS, MQ2008, SEEDS, evidence, key, of_list, rows, usual
 
-from rankbound_study.claims import warp as warp_claims
-from rankbound_study.claims.crossed import verdicts_change_between_training_and_test
+from rankbound_study.claims import other_losses
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.one_relevant import softmax_ranks_one_relevant_item_no_worse
+from rankbound_study.claims.other_losses import FIRST, SPREAD
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.claims.warp import FIRST, SPREAD, weights_on_k_places_serve_precision_at_k
 
 TOPICS = 16
 BOUNDS = ("none", "min-max", "expectation", "expectation-max", "distribution")
@@ -63,7 +62,7 @@ class TestCrossed:
     def decided(self, folder: Path, own: Gain, trained_higher: Gain, noise: float = 0.004) -> Verdict:
         runs = [*bounded(MOVIELENS, own, noise=noise), *bounded(MQ2008, own, noise=noise)]
         varied = bounded(MOVIELENS, trained_higher, "ratios-at2", ("none", "distribution"), noise)
-        return verdicts_change_between_training_and_test(evidence(folder, runs, list(varied)))
+        return verdict_on("T49", evidence(folder, runs, list(varied)))
 
     def test_verdicts_that_turn_on_both_sides_confirm(self, tmp_path: Path) -> None:
         found = self.decided(tmp_path, on_own_metric(0.05, -0.05), everywhere(-0.05))
@@ -89,10 +88,10 @@ class TestCrossed:
 
         runs = [*bounded(MOVIELENS, everywhere(0.05)), *bounded(MQ2008, everywhere(0.05))]
         varied = [shorter(row) for row in bounded(MOVIELENS, everywhere(0.05), "ratios-at2", ("none", "distribution"))]
-        assert verdicts_change_between_training_and_test(evidence(tmp_path, runs, varied)).verdict == REFUTED
+        assert verdict_on("T49", evidence(tmp_path, runs, varied)).verdict == REFUTED
         none_left = [{**row, "n": row["n"] - 1} for row in varied if int(row["topic"]) % 2 == 0]
         with pytest.raises(MissingEvidence, match="lost negatives"):
-            verdicts_change_between_training_and_test(evidence(tmp_path, runs, none_left))
+            verdict_on("T49", evidence(tmp_path, runs, none_left))
 
     def test_noise_leaves_it_open(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, everywhere(0.01), nothing, noise=0.3).verdict == INCONCLUSIVE
@@ -101,7 +100,7 @@ class TestCrossed:
         runs = [*bounded(MOVIELENS, nothing), *bounded(MQ2008, nothing)]
         made = evidence(tmp_path, runs, list(rows(MOVIELENS, usual, "rates-low")))
         with pytest.raises(MissingEvidence, match="ratios"):
-            verdicts_change_between_training_and_test(made)
+            verdict_on("T49", made)
 
 
 def epochs_of(varied: list[dict[str, Any]], best: dict[str, str]) -> list[dict[str, Any]]:
@@ -138,7 +137,7 @@ class TestOneRelevant:
             )
         ]
         made = evidence(folder, few(MOVIELENS), varied, more=epochs_of(varied, best or {}))
-        return softmax_ranks_one_relevant_item_no_worse(made)
+        return verdict_on("M04", made)
 
     def test_a_softmax_that_ranks_better_or_alike_confirms(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, lambda loss, _: 0.6).verdict == CONFIRMED
@@ -186,7 +185,7 @@ class TestWarp:
         [(0.05, 0.0, CONFIRMED), (-0.05, 0.0, REFUTED), (0.0, 0.0, REFUTED), (0.02, 0.5, INCONCLUSIVE)],
     )
     def test_what_is_planted_is_found(self, tmp_path: Path, gain: float, noise: float, expected: str) -> None:
-        found = weights_on_k_places_serve_precision_at_k(self.made(tmp_path, gain, noise))
+        found = verdict_on("M03", self.made(tmp_path, gain, noise))
         assert found.verdict == expected
         assert "In 426 of 426 short lists" in found.reason
 
@@ -194,13 +193,13 @@ class TestWarp:
         varied = list(rows(MQ2008, lambda *_: 0.6, "warp-p10", losses=(FIRST, SPREAD), bounds=("none",)))
         short = evidence(tmp_path, few(MQ2008), [{**row, "n": 10} for row in varied])
         with pytest.raises(MissingEvidence, match="longer than 10"):
-            weights_on_k_places_serve_precision_at_k(short)
+            verdict_on("M03", short)
 
     def test_a_penalty_that_is_no_error_of_the_top_refutes(self, tmp_path: Path, monkeypatch: Any) -> None:
-        monkeypatch.setattr(warp_claims, "warp_rank", lambda scores, true: int((scores > scores[true]).sum()))
-        assert weights_on_k_places_serve_precision_at_k(self.made(tmp_path, 0.05)).verdict == REFUTED
+        monkeypatch.setattr(other_losses, "warp_rank", lambda scores, true: int((scores > scores[true]).sum()))
+        assert verdict_on("M03", self.made(tmp_path, 0.05)).verdict == REFUTED
 
     def test_without_the_experiment_it_is_said_to_be_missing(self, tmp_path: Path) -> None:
         other = evidence(tmp_path, few(MQ2008), list(rows(MQ2008, usual, "widths-w6")))
         with pytest.raises(MissingEvidence, match="warp"):
-            weights_on_k_places_serve_precision_at_k(other)
+            verdict_on("M03", other)

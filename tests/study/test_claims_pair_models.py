@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rankbound_study.claims import pair_models
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 EVIDENCE = Evidence("thesis")
@@ -18,7 +19,7 @@ differences = pair_models._of_differences
 
 
 def test_direct_ranker_has_a_counter_example() -> None:
-    verdict = pair_models.direct_ranker_can_only_be_ranknet(EVIDENCE)
+    verdict = verdict_on("N04", EVIDENCE)
     assert verdict.verdict == REFUTED
     assert verdict.value == 2
     assert "200,000 of 200,000" in verdict.reason
@@ -44,14 +45,14 @@ def test_what_is_no_counter_example_shows_nothing(
 
 
 def test_networks_of_the_joined_pair_have_cycles() -> None:
-    verdict = pair_models.a_network_of_the_joined_pair_is_not_transitive(EVIDENCE)
+    verdict = verdict_on("N05", EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "50 of 50 differences" in verdict.reason
 
 
 def test_joined_pairs_without_cycles_refute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_models, "_of_joined_pairs", pair_models._of_differences)
-    assert pair_models.a_network_of_the_joined_pair_is_not_transitive(EVIDENCE).verdict == REFUTED
+    assert verdict_on("N05", EVIDENCE).verdict == REFUTED
 
 
 def unsure(generator: torch.Generator) -> Tensor:
@@ -74,7 +75,7 @@ def test_all_three_properties_count(
 ) -> None:
     monkeypatch.setattr(pair_models, "NETWORKS", 5)
     monkeypatch.setattr(pair_models, "_of_differences", of_differences)
-    assert pair_models.a_network_of_the_joined_pair_is_not_transitive(EVIDENCE).verdict == REFUTED
+    assert verdict_on("N05", EVIDENCE).verdict == REFUTED
 
 
 def test_cycles_and_transitivity_of_three_items() -> None:
@@ -93,11 +94,11 @@ def test_cycles_and_transitivity_of_three_items() -> None:
 
 
 def test_mirror_images_say_nothing_new() -> None:
-    verdict = pair_models.the_mirror_image_says_nothing_new(EVIDENCE)
+    verdict = verdict_on("N16", EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "first item in 0" in verdict.reason
 
 
 def test_a_link_that_favours_the_first_refutes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pair_models, "LINKS", {"RankNet": lambda difference: torch.sigmoid(difference + 0.01)})
-    assert pair_models.the_mirror_image_says_nothing_new(EVIDENCE).verdict == REFUTED
+    assert verdict_on("N16", EVIDENCE).verdict == REFUTED

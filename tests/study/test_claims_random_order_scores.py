@@ -9,13 +9,14 @@ from brute_force import METRICS, binary_orders
 import rankbound as rb
 from rankbound_study.claims import random_order_scores
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, REFUTED
 
 EVIDENCE = Evidence("thesis")
 
 
 def test_the_distribution_bound_only_nears_zero_and_one() -> None:
-    verdict = random_order_scores.the_distribution_bound_runs_from_zero_to_one(EVIDENCE)
+    verdict = verdict_on("T17", EVIDENCE)
     assert verdict.verdict == REFUTED
     assert verdict.value == pytest.approx(0.3096014615)
     # 1 / C(9, 4) of the longest list with most orders.
@@ -43,7 +44,7 @@ def test_ends_at_zero_and_one_confirm_unless_the_map_is_straight(
 ) -> None:
     monkeypatch.setattr(rb, "score_distribution", lambda metric, n, p: Curve(middle))
     monkeypatch.setattr(random_order_scores, "_steps_at_extremes", lambda of_orders: (0.0, 1.0))
-    assert random_order_scores.the_distribution_bound_runs_from_zero_to_one(EVIDENCE).verdict == verdict
+    assert verdict_on("T17", EVIDENCE).verdict == verdict
 
 
 def test_distances_are_those_that_are_known() -> None:
@@ -58,7 +59,7 @@ def test_distances_are_those_that_are_known() -> None:
 
 def test_the_gain_of_the_thesis_is_close_where_gain_one_is_poor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_order_scores, "DRAWN_LISTS", ((8, 4), (12, 4)))
-    verdict = random_order_scores.a_gain_that_follows_the_scores_gives_a_close_curve(EVIDENCE)
+    verdict = verdict_on("T18", EVIDENCE)
     assert verdict.verdict == CONFIRMED
     assert "for 4 of 6 metrics and lists" in verdict.reason
     assert "; 0 of them nRBP" in verdict.reason
@@ -71,21 +72,21 @@ def test_planted_distances_decide(first: float, last: float, verdict: str, monke
     lists = [rb.score_distribution("nRBP", n=n, p=p) for n, p in ((8, 4), (15, 5))]
     monkeypatch.setattr(random_order_scores, "_distributions", lambda metric: lists)
     monkeypatch.setattr(random_order_scores, "_excesses", lambda of: [first, 0.3, 0.2, 0.1, last])
-    assert random_order_scores.a_gain_that_follows_the_scores_gives_a_close_curve(EVIDENCE).verdict == verdict
+    assert verdict_on("T18", EVIDENCE).verdict == verdict
 
 
 def test_distributions_need_no_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert random_order_scores.only_simulation_yields_the_distributions(EVIDENCE).verdict == REFUTED
+    assert verdict_on("T19", EVIDENCE).verdict == REFUTED
     exact = rb.score_distribution
     monkeypatch.setattr(
         rb, "score_distribution", lambda metric, n, p: exact(metric, n=n, p=p, method="sampled", samples=1000)
     )
-    assert random_order_scores.only_simulation_yields_the_distributions(EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("T19", EVIDENCE).verdict == CONFIRMED
 
 
 def test_long_lists_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_order_scores, "_distance_from_counts", lambda *of: 2e-4)
-    assert random_order_scores.only_simulation_yields_the_distributions(EVIDENCE).verdict == CONFIRMED
+    assert verdict_on("T19", EVIDENCE).verdict == CONFIRMED
 
 
 @pytest.mark.parametrize("metric", ["nDCG", "nRBP"])

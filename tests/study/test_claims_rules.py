@@ -9,7 +9,7 @@ import pytest
 from rankbound.compare.estimates import Estimate
 from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, pair
 from rankbound_study.claims.resampled import resampled_means, shares_above_zero
-from rankbound_study.claims.rules import Family, all_alike, by_interval, together
+from rankbound_study.claims.rules import Family, by_interval, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.vocabulary import BOUNDED as BOUNDINGS
 from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
@@ -23,22 +23,26 @@ def difference(mean: float, error: float = 0.01, margin: float = math.nan) -> Co
     return Contrast(Estimate(mean, error, 100.0), margin, 101)
 
 
+def of_all(*differences: Contrast) -> Family[int]:
+    return Family.of(dict(enumerate(differences)))
+
+
 class TestFamilies:
     up, down, open_, alike = difference(0.1), difference(-0.1), difference(0.01), difference(0.0, margin=0.1)
 
     def test_every_difference_has_its_place(self) -> None:
         family = Family.of({"up": self.up, "down": self.down, "open": self.open_, "alike": self.alike})
         assert (family.higher, family.lower, family.alike) == (["up"], ["down"], ["alike"])
-        assert family.extremes == ("down", "up")
-        assert family.worst_p == family.p_values["alike"] == 1
+        assert (family.least(), family.most()) == ("down", "up")
+        assert family.worst_p() == family.p_values["alike"] == 1
 
     def test_one_against_refutes_and_one_open_leaves_open(self) -> None:
-        assert Family.of({1: self.up, 2: self.up}).all_higher() == CONFIRMED
-        assert Family.of({1: self.up, 2: self.open_}).all_higher() == INCONCLUSIVE
+        assert of_all(self.up, self.up).all_higher() == CONFIRMED
+        assert of_all(self.up, self.open_).all_higher() == INCONCLUSIVE
         for against in (self.down, self.alike):
-            assert Family.of({1: self.up, 2: against}).all_higher() == REFUTED
-        assert Family.of({1: self.down, 2: self.down}).all_lower() == CONFIRMED
-        assert Family.of({1: self.down, 2: self.up}).all_lower() == REFUTED
+            assert of_all(self.up, against).all_higher() == REFUTED
+        assert of_all(self.down, self.down).all_lower() == CONFIRMED
+        assert of_all(self.down, self.up).all_lower() == REFUTED
 
     def test_holm_counts_the_tests(self) -> None:
         alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
@@ -46,10 +50,10 @@ class TestFamilies:
         assert not Family.of(among_many).higher
 
     def test_alike_takes_a_margin(self) -> None:
-        assert all_alike([self.alike]) == CONFIRMED
-        assert all_alike([self.alike, difference(0.0)]) == INCONCLUSIVE
-        assert all_alike([self.alike, difference(-0.3, margin=0.1)]) == REFUTED
-        assert all_alike([self.alike, difference(0.3, margin=0.1)]) == REFUTED
+        assert of_all(self.alike).all_alike() == CONFIRMED
+        assert of_all(self.alike, difference(0.0)).all_alike() == INCONCLUSIVE
+        assert of_all(self.alike, difference(-0.3, margin=0.1)).all_alike() == REFUTED
+        assert of_all(self.alike, difference(0.3, margin=0.1)).all_alike() == REFUTED
 
     def test_parts_and_intervals(self) -> None:
         assert together(CONFIRMED, CONFIRMED) == CONFIRMED
@@ -76,7 +80,7 @@ class TestResamples:
         every = cells(evidence, ["AP"])
         pairs = {cell: pair(evidence, cell) for cell in every}
         whole, half = shares_above_zero(pairs, every, every[: len(BOUNDINGS)])
-        assert (whole.value, whole.low, whole.high) == (0.5, 0.5, 0.5)
+        assert whole.measured == (0.5, 0.5, 0.5)
         assert (half.count, half.n, half.low) == (4, 4, 1.0)
 
 

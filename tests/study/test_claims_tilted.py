@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from test_claims_experiments import MOVIELENS, MQ2008, SEEDS, evidence, raised, rows, usual
 
-from rankbound_study.claims.tilted import a_distribution_of_good_orders_helps
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 
 TILTED = "distribution(tilt=4)"
@@ -27,7 +27,7 @@ def decided(
         for cell, change in changes.items()
         for row in rows(cell, usual, bounds=("distribution",), seeds=seeds)
     ]
-    return a_distribution_of_good_orders_helps(evidence(folder, own, varied))
+    return verdict_on("T48", evidence(folder, own, varied))
 
 
 def _scores(row: dict[str, Any], change: float, noise: float) -> dict[str, float]:
@@ -85,11 +85,9 @@ def test_other_boundings_of_the_experiment_are_no_evidence(tmp_path: Path) -> No
     own = list(rows(MOVIELENS, usual))
     varied = list(rows(MOVIELENS, raised(0.1), "tilts-t4", bounds=("distribution(gain=sd)",)))
     with pytest.raises(MissingEvidence, match="tilts"):
-        a_distribution_of_good_orders_helps(evidence(tmp_path, own, varied))
+        verdict_on("T48", evidence(tmp_path, own, varied))
 
 
 def test_without_the_experiment_it_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(MissingEvidence, match="tilts"):
-        a_distribution_of_good_orders_helps(
-            evidence(tmp_path, list(rows(MOVIELENS, usual)), list(rows(MOVIELENS, usual, "rates-low")))
-        )
+        verdict_on("T48", evidence(tmp_path, list(rows(MOVIELENS, usual)), list(rows(MOVIELENS, usual, "rates-low"))))

@@ -97,7 +97,7 @@ def min_max_bounding_gives_zero_to_one(evidence: Evidence) -> Verdict:
         statistic="lowest bounded value, smooth ranks",
         value=lowest,
         n=len(hard) + len(METRICS) * lists,
-        shown_in=("figure_3_1",),
+        shown_in="figure_3_1",
     )
 
 
@@ -143,7 +143,7 @@ def expectation_bounding_fixes_the_ends_of_nrbp_alone(evidence: Evidence) -> Ver
         statistic="range of the upper end of the nRBP loss",
         value=float(np.ptp(found["nRBP"].upper)),
         n=len(n),
-        shown_in=("figure_3_3",),
+        shown_in="figure_3_3",
     )
 
 
@@ -172,7 +172,7 @@ def a_higher_ratio_reaches_higher_losses(evidence: Evidence) -> Verdict:
         statistic="share of cases in which it grows",
         value=float(every.mean()),
         n=len(every),
-        shown_in=("figure_3_3",),
+        shown_in="figure_3_3",
     )
 
 
@@ -198,5 +198,5 @@ def expectation_max_losses_end_at_minus_one(evidence: Evidence) -> Verdict:
         statistic="range of the upper end of the nDCG loss",
         value=float(np.ptp(found["nDCG"].upper)),
         n=len(n),
-        shown_in=("figure_3_4",),
+        shown_in="figure_3_4",
     )

@@ -19,10 +19,11 @@ from rankbound.compare.estimates import Estimate, over_trainings, over_units
 from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.margins import MARGIN, noise_margin
-from rankbound.compare.scores import Floats, per_unit
+from rankbound.compare.scores import Floats, Mask, per_unit
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.vocabulary import BOUNDED, HONEST, JUDGED_BY, LOSSES, UNBOUNDED
+from rankbound_study.results.number_texts import signed
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
@@ -77,6 +78,24 @@ class Contrast:
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the difference."""
         return self.estimate.interval(CONFIDENCE)
+
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """The mean and its interval: `value`, `low` and `high` of a verdict."""
+        return self.mean, *self.interval
+
+    def __str__(self) -> str:
+        return signed(self.mean)
+
+    @property
+    def range(self) -> str:
+        """The interval as text: `+0.0001 to +0.0042`."""
+        return " to ".join(map(signed, self.interval))
+
+    @property
+    def points(self) -> str:
+        """The mean difference of two shares, in percentage points."""
+        return f"{100 * self.mean:+.2f}"
 
     @property
     def is_alike(self) -> bool:
@@ -138,25 +157,41 @@ def cells(
     ]
 
 
-def contrasts(evidence: Evidence, of: Iterable[Cell], protocol: str = HONEST) -> dict[Cell, Contrast]:
+def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
+    """Pair the scores of every cell with those of the unbounded loss."""
+    return {cell: pair(evidence, cell) for cell in of}
+
+
+def contrasts(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Contrast]:
     """Return every cell's difference from the unbounded loss."""
-    return {cell: contrast(pair(evidence, cell, protocol=protocol)) for cell in of}
+    return {cell: contrast(one) for cell, one in pairs(evidence, of).items()}
 
 
-def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED, protocol: str = HONEST) -> Pair:
+def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
     """Pair the scores of a cell with those of another bounding of its loss.
 
     Raises:
         MissingEvidence: one of them did not run, or there are too few topics for a test.
     """
-    found = scores(evidence, cell.metric, cell.loss, cell.column, protocol)
+    found = scores(evidence, cell.metric, cell.loss, cell.column)
     for bounding in (cell.bounding, other):
-        if bounding not in found.systems:
-            raise MissingEvidence(f"no {protocol} runs of {cell.loss} with bounding {bounding} on {cell.column}")
+        place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")
     both = found.pair(cell.bounding, other)
-    if len(both.units) < 2:
-        raise MissingEvidence(f"{cell.column} has {len(both.units)} topics with a score of {cell}; a test takes two")
+    enough(len(both.units), f"of {cell.column} with a score of {cell}")
     return both
+
+
+def place(found: PairedScores, system: str, what: str) -> int:
+    """Return a system's place among the scores; MissingEvidence, which names it in full, if it did not run."""
+    if system not in found.systems:
+        raise MissingEvidence(f"no honest runs of {what}")
+    return list(found.systems).index(system)
+
+
+def enough(count: int, what: str) -> None:
+    """Raise MissingEvidence for fewer than two topics."""
+    if count < 2:
+        raise MissingEvidence(f"{count} topics {what}; a test takes two")
 
 
 def contrast(of: Pair) -> Contrast:
@@ -173,6 +208,12 @@ def estimate(differences: Floats) -> Estimate:
     return over_trainings(differences) or over_units(per_unit(differences))
 
 
+def kept_units(of: Pair, kept: Mask) -> Pair:
+    """Keep some topics of a pair."""
+    names = [name for name, one in zip(of.units, kept, strict=True) if one]
+    return Pair(of.a[kept], of.b[kept], names, of.gaps)
+
+
 def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
     """Apply a function to every defined score of both."""
     a, b = (np.where(np.isfinite(values), change(values), np.nan) for values in (of.a, of.b))
@@ -180,24 +221,31 @@ def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
 
 
 @lru_cache(maxsize=512)
-def scores(evidence: Evidence, metric: str, loss: str, column: Column, protocol: str = HONEST) -> PairedScores:
+def scores(evidence: Evidence, metric: str, loss: str, column: Column) -> PairedScores:
     """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
-    return scores_of_runs(_rows(evidence, loss, column, protocol), metric, by=("bounding",))
+    return scores_of_runs(_rows(evidence, loss, column), metric, by=("bounding",))
+
+
+def values(evidence: Evidence, metric: str, loss: str, column: Column, bounding: str = UNBOUNDED) -> Floats:
+    """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
+    found = scores(evidence, metric, loss, column)
+    own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
+    return own
 
 
 @lru_cache(maxsize=64)
 def control_scores(evidence: Evidence, metric: str, column: Column) -> PairedScores:
     """Return the scores of the untrained models, by name; without such models there are no systems."""
-    rows = _rows(evidence, "none", column, HONEST)
+    rows = _rows(evidence, "none", column)
     if rows.is_empty():
         return PairedScores([], [], np.empty((0, 0, 1, 1)))
     return scores_of_runs(rows, metric, by=("model",))
 
 
 @lru_cache(maxsize=64)
-def _rows(evidence: Evidence, loss: str, column: Column, protocol: str) -> pl.DataFrame:
-    rows = evidence.cell(column.dataset, column.nsr, protocol=protocol).filter(pl.col("loss") == loss)
+def _rows(evidence: Evidence, loss: str, column: Column) -> pl.DataFrame:
+    rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss") == loss)
     found = rows.select(*KEY, *METRICS).collect()
     if found.is_empty() and loss != "none":
-        raise MissingEvidence(f"no {protocol} runs of {loss} on {column}")
+        raise MissingEvidence(f"no honest runs of {loss} on {column}")
     return found

@@ -28,6 +28,11 @@ class Correlation:
         low, high = self._transformed(0.0).interval(CONFIDENCE)
         return math.tanh(low), math.tanh(high)
 
+    @property
+    def measured(self) -> tuple[float, float, float]:
+        """The correlation and its interval: `value`, `low` and `high` of a verdict."""
+        return self.value, *self.interval
+
     def p_value(self) -> float:
         """Return the two-sided p-value of no correlation."""
         return self._transformed(0.0).p_value()

@@ -1,6 +1,6 @@
-"""Claims about tests that differ from training: another ratio of negatives, another metric."""
+"""The claim about tests that differ from training: another ratio of negatives, another metric."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,17 +8,13 @@ import polars as pl
 
 from rankbound.compare import Pair
 from rankbound.compare.effects import LEVEL
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.randomisation import holm
 from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import Key, together
-from rankbound_study.claims.varied import Training, column_of, trainings, usual_beside
+from rankbound_study.claims.rules import Key, adjusted, among, together
+from rankbound_study.claims.varied import Training, column_of, pair_in, trainings, usual_beside
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.claims.words import numbered, span
-from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 EXPERIMENT = "ratios"
@@ -60,25 +56,23 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
     turned_by_metric = [key for key, one in by_metric.items() if OPEN not in one and not one.are_the_same]
     opposite = [key for key in turned_by_metric if set(by_metric[key]) == {HIGHER, LOWER}]
     named = [
-        f"{loss} with {bounding} bounding {signed(ratios.own[loss, bounding].mean)} becomes "
-        f"{signed(ratios.other[loss, bounding].mean)}"
-        for loss, bounding in turned_by_ratio or by_ratio
+        f"{key[0]} with {key[1]} bounding {ratios.own[key]} becomes {ratios.other[key]}"
+        for key in turned_by_ratio or by_ratio
     ]
     shown = [f"{cell}: {by_metric[cell].own} on its own, {by_metric[cell].other} on {cell.metric}" for cell in opposite]
     return Verdict(
         together(
-            _some_change(len(turned_by_ratio), list(by_ratio.values())),
-            _some_change(len(turned_by_metric), list(by_metric.values())),
+            _some_change(len(turned_by_ratio), by_ratio.values()),
+            _some_change(len(turned_by_metric), by_metric.values()),
         ),
-        f"On {ratios.column}, {numbered(len(turned_by_ratio), len(by_ratio))} verdicts on bounded minus unbounded "
-        f"losses change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} instead "
-        f"of that of the test ({span(named)}); {numbered(len(turned_by_metric), len(by_metric))} verdicts differ "
-        f"between the optimised metric and another one, {len(opposite)} of them with opposite signs"
-        f"{f' ({span(shown)})' if shown else ''}.",
-        statistic="share of verdicts that differ on another metric",
-        value=len(turned_by_metric) / len(by_metric),
+        f"On {ratios.column}, {len(turned_by_ratio)} of {len(by_ratio)} verdicts on bounded minus unbounded losses "
+        f"change significantly, on the same lists, when models are trained at ratio {ratios.trained_at} instead of "
+        f"that of the test{among(named)}; {len(turned_by_metric)} of {len(by_metric)} verdicts differ between the "
+        f"optimised metric and another one, {len(opposite)} of them with opposite signs{among(shown)}.",
+        "share of verdicts that differ on another metric",
+        len(turned_by_metric) / len(by_metric),
         n=len(by_ratio) + len(by_metric),
-        shown_in=("table_5_1",),
+        shown_in="table_5_1",
     )
 
 
@@ -108,10 +102,8 @@ def _on_the_same_lists(rows: pl.DataFrame, usual: pl.DataFrame) -> tuple[pl.Data
 
 def _pair(rows: pl.DataFrame, training: Training) -> Pair:
     loss, bounding = training
-    found = scores_of_runs(rows.filter(pl.col("loss") == loss), judge(loss), by=("bounding",))
-    if not {bounding, UNBOUNDED} <= set(found.systems):
-        raise MissingEvidence(f"{loss} was not trained both with bounding {bounding} and without, at both ratios")
-    return found.pair(bounding, UNBOUNDED)
+    of_loss = rows.filter(pl.col("loss") == loss)
+    return pair_in(of_loss, judge(loss), "bounding", (bounding, UNBOUNDED), f"as bounding of {loss}, at both ratios")
 
 
 def _change(own: Pair, other: Pair) -> Contrast:
@@ -124,13 +116,8 @@ def _read_twice(ratios: _Ratios) -> tuple[dict[Training, _Readings], list[Traini
     """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
     states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
     readings = {key: _Readings(states["own", key], states["other", key]) for key in ratios.own}
-    changes = holm([one.estimate.p_value() for one in ratios.change.values()])
-    turned = [
-        key
-        for key, p_value in zip(ratios.change, changes, strict=True)
-        if p_value <= LEVEL and readings[key].own != readings[key].other
-    ]
-    return readings, turned
+    changes = adjusted({key: one.estimate.p_value() for key, one in ratios.change.items()})
+    return readings, [key for key, (own, other) in readings.items() if changes[key] <= LEVEL and own != other]
 
 
 def _on_other_metrics(evidence: Evidence) -> dict[Cell, _Readings]:
@@ -144,15 +131,15 @@ def _on_other_metrics(evidence: Evidence) -> dict[Cell, _Readings]:
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
-    differ = holm([one.estimate.p_value() for one in found.values()])
-    alike = holm([one.p_alike for one in found.values()])
+    differ = adjusted({key: one.estimate.p_value() for key, one in found.items()})
+    alike = adjusted({key: one.p_alike for key, one in found.items()})
     return {
-        key: ALIKE if same <= LEVEL else OPEN if p_value > LEVEL else HIGHER if one.mean > 0 else LOWER
-        for (key, one), p_value, same in zip(found.items(), differ, alike, strict=True)
+        key: ALIKE if alike[key] <= LEVEL else OPEN if differ[key] > LEVEL else HIGHER if one.mean > 0 else LOWER
+        for key, one in found.items()
     }
 
 
-def _some_change(count: int, readings: Sequence[_Readings]) -> str:
+def _some_change(count: int, readings: Collection[_Readings]) -> str:
     """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
     if count:
         return CONFIRMED

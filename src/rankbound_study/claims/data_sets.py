@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,7 @@ from scipy import stats
 import rankbound as rb
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.estimates import Estimate
-from rankbound.compare.randomisation import holm
-from rankbound.compare.scores import Floats
+from rankbound.compare.scores import Floats, per_unit
 from rankbound_study.claims.cells import (
     MOVIELENS,
     MQ2008,
@@ -22,72 +22,43 @@ from rankbound_study.claims.cells import (
     columns,
     contrast,
     control_scores,
+    enough,
     estimate,
     judge,
     pair,
-    scores,
+    values,
 )
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.claims.words import numbered
 from rankbound_study.results.validation import best_of, validation_scores
-from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
-
-SYSTEMS = (UNBOUNDED, *BOUNDED)
+from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 
 
 @decides("T25")
 def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdict:
     """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
     ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
-    places = [(loss, bounding, column) for loss in LOSSES for bounding in SYSTEMS for column in ratios]
-    raw = Family.of({key: _gap(evidence, *key, queries, above_random=False) for key in places})
-    above_random = Family.of({key: _gap(evidence, *key, queries, above_random=True) for key in places})
+    places = list(product(LOSSES, BOUNDINGS, ratios))
+    raw, above_random = (
+        Family.of({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
+    )
     remains = len(above_random.lower)
     by_share = REFUTED if remains > len(places) / 2 else INCONCLUSIVE if remains else CONFIRMED
-    mean_raw, mean_above = float(np.mean(raw.means)), float(np.mean(above_random.means))
-    lowest = above_random.extremes[1]
-    low, high = above_random.contrasts[lowest].interval
+    smallest = above_random.contrasts[above_random.most()]
     return Verdict(
         together(raw.all_lower(), by_share),
-        f"MQ2008 scores lower for {numbered(len(raw.lower), len(places))} losses, boundings and ratios, by "
-        f"{-mean_raw:.3f} on average; on a scale where a random order of the same list counts 0 and the best one 1, "
-        f"which removes the effect of the share of relevant items, it is still lower for {remains}, by "
-        f"{-mean_above:.3f} on average"
+        f"MQ2008 scores lower for {len(raw.lower)} of {len(places)} losses, boundings and ratios, by "
+        f"{-float(np.mean(raw.means)):.3f} on average; on a scale where a random order of the same list counts 0 and "
+        "the best one 1, which removes the effect of the share of relevant items, it is still lower for "
+        f"{remains}, by {-float(np.mean(above_random.means)):.3f} on average"
         f"{_random_orders(evidence, [*ratios, queries])}.",
-        statistic="MQ2008 minus MovieLens with a random order as 0, smallest gap",
-        value=above_random.contrasts[lowest].mean,
-        low=low,
-        high=high,
-        p_value=raw.worst_p,
-        n=len(places),
-        shown_in=("table_5_1",),
-    )
-
-
-@decides("T47")
-def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
-    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP."""
-    best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
-    shared = {
-        loss: [name for name in SYSTEMS if all(name in found for found in by_column.values())]
-        for loss, by_column in best.items()
-    }
-    texts = [
-        f"{loss}: "
-        + "; ".join(f"{column}: {', '.join(found)}" for column, found in by_column.items())
-        + f" (on all: {', '.join(shared[loss]) or 'no bounding'})"
-        for loss, by_column in best.items()
-    ]
-    return Verdict(
-        together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        f"Boundings that the best one by validation does not beat significantly are, for {'; for '.join(texts)}.",
-        statistic="boundings among the best on all data sets, fewest of nDCG and AP",
-        value=min(len(names) for names in shared.values()),
-        n=sum(len(by_column) for by_column in best.values()),
-        shown_in=("table_5_1",),
+        "MQ2008 minus MovieLens with a random order as 0, smallest gap",
+        *smallest.measured,
+        raw.worst_p(),
+        len(places),
+        "table_5_1",
     )
 
 
@@ -95,35 +66,30 @@ def _gap(
     evidence: Evidence, loss: str, bounding: str, column: Column, queries: Column, *, above_random: bool
 ) -> Contrast:
     """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
-    there, here = (_mean(evidence, loss, bounding, one, above_random) for one in (queries, column))
-    squares = [one.standard_error**2 for one in (there, here)]
+    both = [_mean(evidence, loss, bounding, one, above_random) for one in (queries, column)]
+    squares = [one.standard_error**2 for one in both]
     variance = sum(squares)
-    terms = [square**2 / one.degrees_of_freedom for square, one in zip(squares, (there, here), strict=True)]
+    terms = [square**2 / one.degrees_of_freedom for square, one in zip(squares, both, strict=True)]
     freedom = variance**2 / sum(terms) if variance else 1.0
-    return Contrast(Estimate(there.mean - here.mean, math.sqrt(variance), freedom), math.nan, 2)
+    return Contrast(Estimate(both[0].mean - both[1].mean, math.sqrt(variance), freedom), math.nan, 2)
 
 
 @lru_cache(maxsize=256)
 def _mean(evidence: Evidence, loss: str, bounding: str, column: Column, above_random: bool) -> Estimate:
-    found = scores(evidence, judge(loss), loss, column)
-    if bounding not in found.systems:
-        raise MissingEvidence(f"no runs of {loss} with bounding {bounding} on {column}")
-    place = list(found.systems).index(bounding)
-    values = found.values[place]
+    found = values(evidence, judge(loss), loss, column, bounding)
     if above_random:
-        expected = _expected(evidence, loss, column)[place]
+        expected = _expected(evidence, loss, bounding, column)
         with np.errstate(invalid="ignore", divide="ignore"):
-            values = np.where(expected < 1, (values - expected) / (1 - expected), np.nan)
-    values = values[np.isfinite(values).any((1, 2))]
-    if len(values) < 2:
-        raise MissingEvidence(f"{column} has {len(values)} topics with a score; a test takes two")
-    return estimate(values)
+            found = np.where(expected < 1, (found - expected) / (1 - expected), np.nan)
+    found = found[np.isfinite(found).any((1, 2))]
+    enough(len(found), f"of {column} with a score")
+    return estimate(found)
 
 
-@lru_cache(maxsize=32)
-def _expected(evidence: Evidence, loss: str, column: Column) -> Floats:
+@lru_cache(maxsize=64)
+def _expected(evidence: Evidence, loss: str, bounding: str, column: Column) -> Floats:
     """Return the metric's mean over all orders of every list; NaN where a list has no relevant item."""
-    n, p = (scores(evidence, name, loss, column).values for name in ("n", "p"))
+    n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p) & (p > 0)
     sizes, place = np.unique(np.stack([n[known], p[known]]).astype(np.int64), axis=1, return_inverse=True)
     expected = np.full(n.shape, np.nan)
@@ -141,37 +107,49 @@ def _random_orders(evidence: Evidence, of: Sequence[Column]) -> str:
     return f"; random orders have an nDCG of {', '.join(means)}"
 
 
+@decides("T47")
+def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
+    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP."""
+    best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
+    shared = {
+        loss: [name for name in BOUNDINGS if all(name in found for found in by_column.values())]
+        for loss, by_column in best.items()
+    }
+    texts = [
+        f"{loss}: "
+        + "; ".join(f"{column}: {', '.join(found)}" for column, found in by_column.items())
+        + f" (on all: {', '.join(shared[loss]) or 'no bounding'})"
+        for loss, by_column in best.items()
+    ]
+    return Verdict(
+        together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
+        f"Boundings that the best one by validation does not beat significantly are, for {'; for '.join(texts)}.",
+        "boundings among the best on all data sets, fewest of nDCG and AP",
+        min(len(names) for names in shared.values()),
+        n=sum(len(by_column) for by_column in best.values()),
+        shown_in="table_5_1",
+    )
+
+
 def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
     """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
-    found = scores(evidence, judge(loss), loss, column)
-    if missing := [name for name in SYSTEMS if name not in found.systems]:
-        raise MissingEvidence(f"no runs of {loss} with bounding {missing[0]} on {column}")
-    matrix = found.matrix[:, [list(found.systems).index(name) for name in SYSTEMS]]
+    means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in BOUNDINGS]
+    matrix = np.stack(means, 1)
     matrix = matrix[np.isfinite(matrix).all(1)]
-    if len(matrix) < 2:
-        raise MissingEvidence(f"{column} has {len(matrix)} topics with a score; a test takes two")
+    enough(len(matrix), f"of {column} with a score")
     if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
-        return list(SYSTEMS)
-    best = _picked(evidence, loss, column)
-    others = [name for name in SYSTEMS if name != best]
-    leads = [contrast(pair(evidence, Cell(loss, name, column, judge(loss)), best)) for name in others]
-    p_values = holm([one.estimate.p_value() for one in leads])
-    beaten = {
-        name for name, one, p_value in zip(others, leads, p_values, strict=True) if p_value <= LEVEL and one.mean < 0
-    }
-    return [name for name in SYSTEMS if name not in beaten]
-
-
-def _picked(evidence: Evidence, loss: str, column: Column) -> str:
+        return list(BOUNDINGS)
     of_loss = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
-    best = best_of(SYSTEMS, validation_scores(of_loss, judge(loss), "bounding"))
+    best = best_of(BOUNDINGS, validation_scores(of_loss, judge(loss), "bounding"))
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
-    return best
+    others = [Cell(loss, name, column, judge(loss)) for name in BOUNDINGS if name != best]
+    beaten = Family.of({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
+    return [name for name in BOUNDINGS if name not in beaten]
 
 
 def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:
     if not shared:
         return CONFIRMED
     same = all(set(one) == set(shared) for one in best)
-    return REFUTED if same and len(shared) < len(SYSTEMS) else INCONCLUSIVE
+    return REFUTED if same and len(shared) < len(BOUNDINGS) else INCONCLUSIVE

@@ -96,7 +96,7 @@ def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
         statistic="share of cases that agree",
         value=(same + public) / (cases + of_public),
         n=cases + of_public,
-        shown_in=("table_murphy_9_3",),
+        shown_in="table_murphy_9_3",
     )
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound.compare.frames import scores_of_runs
-from rankbound.compare.scores import PairedScores
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.config.experiments import VARIANT
@@ -72,25 +70,6 @@ class Evidence:
             )
         return rows
 
-    def boundings(
-        self,
-        metric: str,
-        loss: str,
-        dataset: str,
-        nsr: int | None = None,
-        *,
-        protocol: str = HONEST,
-        selection: str = "",
-    ) -> PairedScores:
-        """Return scores of all boundings of a loss, by topic, fold and seed; systems are named by their bounding."""
-        rows = self.cell(dataset, nsr, protocol=protocol, selection=selection).filter(pl.col("loss") == loss)
-        return scores_of_runs(_collected(rows, metric), metric, by=("bounding",))
-
-    def controls(self, metric: str, dataset: str, nsr: int | None = None, *, protocol: str = HONEST) -> PairedScores:
-        """Return scores of the untrained models: random, popularity, oracle."""
-        rows = self.cell(dataset, nsr, protocol=protocol).filter(pl.col("loss") == "none")
-        return scores_of_runs(_collected(rows, metric), metric, by=("model",))
-
     def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
         """Scan the epochs of the study's own honest trainings on a data set."""
         chosen = self._is_on(dataset, nsr) & (pl.col("study") == self.study) & (pl.col("protocol") == HONEST)
@@ -100,21 +79,21 @@ class Evidence:
         """Scan the rows of every variant of an experiment on a data set, by the variant's name (`f16`).
 
         The same models under the study's own settings are in `cell`.
+
+        Raises:
+            MissingEvidence: the experiment did not run there.
         """
-        picked = {
-            name: rows.filter(pl.col("selection") == SELECTIONS[HONEST])
-            for name, rows in self._variants(self.experiments, experiment, dataset, nsr).items()
-        }
-        if not picked:
+        found = self.variants(experiment, dataset, nsr)
+        if not found:
             raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
-        return picked
+        return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
 
-    def varied_epochs(self, experiment: str, dataset: str, nsr: int | None = None) -> dict[str, pl.LazyFrame]:
-        """Scan the epochs of every variant of an experiment, by the variant's name."""
-        return self._variants(self.experiment_epochs, experiment, dataset, nsr)
-
-    def _variants(self, path: Path | None, experiment: str, dataset: str, nsr: int | None) -> dict[str, pl.LazyFrame]:
+    def variants(
+        self, experiment: str, dataset: str, nsr: int | None = None, *, of_epochs: bool = False
+    ) -> dict[str, pl.LazyFrame]:
+        """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run."""
         start = f"{self.study}{VARIANT}{experiment}-"
+        path = self.experiment_epochs if of_epochs else self.experiments
         rows = self._scan(path, "experiments").filter(pl.col("study").str.starts_with(start), self._is_on(dataset, nsr))
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
@@ -153,8 +132,3 @@ class Evidence:
         if path is None:
             raise MissingEvidence(f"no {what}: no file of them was given")
         return scan_runs(path)
-
-
-def _collected(rows: pl.LazyFrame, metric: str) -> pl.DataFrame:
-    names = rows.collect_schema().names()
-    return rows.select(*(name for name in KEY if name in names), metric).collect()

@@ -32,7 +32,7 @@ MOST = 200
 FALLS_FROM = 5
 """Number of relevant items from which the expected nDCG loss falls, according to the thesis."""
 
-SHOWN = ("figure_3_2",)
+SHOWN = "figure_3_2"
 
 
 @decides("T05")
@@ -92,7 +92,7 @@ def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
         statistic="share of cases that agree",
         value=right / cases,
         n=cases,
-        shown_in=("table_3_1", "table_3_2", "table_3_3"),
+        shown_in="table_3_1 table_3_2 table_3_3",
     )
 
 

@@ -41,7 +41,7 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
         low=low,
         high=high,
         n=faces,
-        shown_in=("table_neural_2",),
+        shown_in="table_neural_2",
     )
 
 
@@ -68,7 +68,7 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Verdict:
         high=high,
         p_value=p_value,
         n=sum(trend.counts),
-        shown_in=("figure_neural_gaps",),
+        shown_in="figure_neural_gaps",
     )
 
 

@@ -49,7 +49,7 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
         f"Of {len(found)} methods {better} order significantly more pairs of {features.title} correctly than by "
         f"pixels, and {worse} fewer or as many, {over(found, 'pairs')}: {gained}.",
         statistic="pair accuracy, features minus pixels",
-        shown_in=("table_neural_2", "table_neural_3"),
+        shown_in="table_neural_2 table_neural_3",
         **deciding(found),
     )
 
@@ -76,7 +76,7 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdic
         verdict,
         f"{told}.",
         statistic="pair accuracy by pixels, network minus other model",
-        shown_in=("table_neural_2",),
+        shown_in="table_neural_2",
         **deciding(of_pixels),
     )
 

@@ -33,7 +33,7 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Verd
         f"On the same pairs of {methods.title} the difference in accuracy is {gain}, where a lot is read as {A_LOT} or "
         f"more; {_energy_text(evidence, *shares)}.",
         statistic=f"pair accuracy, {ON_PAIRS} minus {ON_LABELS}",
-        shown_in=("table_neural_2", "figure_neural_3"),
+        shown_in="table_neural_2 figure_neural_3",
         **deciding([gain]),
     )
 

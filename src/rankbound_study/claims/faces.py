@@ -28,7 +28,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import MissingEvidence, Verdict
 from rankbound_study.results.number_texts import score
 
-SHOWN = ("table_neural_2",)
+SHOWN = "table_neural_2"
 CLAIMED_ORDER = (RANK, REGRESSION, CLASSIFICATION)
 CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
 SHIFTED = "-shifted"

@@ -46,7 +46,7 @@ def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
         statistic="lowest score of a worst order",
         value=float(every.min()),
         n=len(every),
-        shown_in=("figure_1_1",),
+        shown_in="figure_1_1",
     )
 
 
@@ -68,7 +68,7 @@ def the_floor_of_ndcg_depends_on_the_size_more(evidence: Evidence) -> Verdict:
         statistic="smallest range of floors, nDCG minus AP",
         value=float((ndcg - ap).min()),
         n=len(TENTHS),
-        shown_in=("figure_1_1",),
+        shown_in="figure_1_1",
     )
 
 
@@ -89,7 +89,7 @@ def low_lists_that_outscore_higher_ones(evidence: Evidence) -> Verdict:
         statistic="nDCG, bottom minus second",
         value=bottom - second,
         n=2,
-        shown_in=("table_1_1",),
+        shown_in="table_1_1",
     )
 
 
@@ -120,5 +120,5 @@ def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
         statistic="share of cases that agree",
         value=right / cases,
         n=cases,
-        shown_in=("table_2_2", "table_2_4"),
+        shown_in="table_2_2 table_2_4",
     )

@@ -39,7 +39,7 @@ def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
         statistic="share of orders reached",
         value=reached / orders,
         n=orders,
-        shown_in=("figure_linear_2",),
+        shown_in="figure_linear_2",
     )
 
 
@@ -83,7 +83,7 @@ def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
         statistic="share of lists",
         value=min(pairs, sums, library) / len(orders),
         n=len(orders),
-        shown_in=("figure_linear_2", "figure_linear_3"),
+        shown_in="figure_linear_2 figure_linear_3",
     )
 
 
@@ -137,5 +137,5 @@ def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
         statistic="share of lists",
         value=formula / len(TWO_RATINGS),
         n=len(TWO_RATINGS),
-        shown_in=("figure_linear_2",),
+        shown_in="figure_linear_2",
     )

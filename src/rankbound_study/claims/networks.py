@@ -44,7 +44,7 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
         high=widest.high,
         p_value=widest.margin.p_alike if widest.margin else float("nan"),
         n=sum(one.n_units for _, one in found),
-        shown_in=("table_neural_1", "table_neural_2"),
+        shown_in="table_neural_1 table_neural_2",
     )
 
 
@@ -64,7 +64,7 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
         low=least.trend["low"],
         high=least.trend["high"],
         p_value=least.adjusted[-1],
-        shown_in=("table_neural_features", "figure_neural_features"),
+        shown_in="table_neural_features figure_neural_features",
         n=len(least.rows),
     )
 

@@ -72,7 +72,7 @@ def verdict_on_second_network(
         statistic="independent directions of the slope",
         value=directions,
         n=TRIPLES,
-        shown_in=("figure_neural_links",),
+        shown_in="figure_neural_links",
     )
 
 

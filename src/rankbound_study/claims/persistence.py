@@ -7,19 +7,14 @@ from itertools import product
 import numpy as np
 from scipy import stats
 
-from rankbound.compare.effects import LEVEL
 from rankbound.compare.estimates import Estimate
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.randomisation import holm
 from rankbound.compare.scores import Floats, per_unit
-from rankbound_study.claims.cells import Cell, Column, cells, columns, contrasts, scores
+from rankbound_study.claims.cells import Column, Contrast, cells, columns, contrasts, scores, values
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.claims.words import numbered
-from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 
 REPORTED = "nRBP(p=0.95)"
 """The persistence that the thesis reports."""
@@ -35,10 +30,10 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
     every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
     family = Family.of(contrasts(evidence, every))
-    signs = {
-        place: tuple(_sign(family, Cell("nRBP", place[0], place[1], metric)) for metric in PERSISTENCES)
-        for place in dict.fromkeys((cell.bounding, cell.column) for cell in every)
-    }
+    signs: dict[tuple[str, Column], list[int]] = {}
+    for cell in every:
+        sign = (cell in family.higher) - (cell in family.lower)
+        signs.setdefault((cell.bounding, cell.column), []).append(sign)
     contrary = sum({-1, 1} <= set(found) for found in signs.values())
     significant = [found for found in signs.values() if any(found)]
     same = sum(len(set(found)) == 1 for found in significant)
@@ -47,19 +42,30 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
         for cell in every
         if cell.metric != REPORTED
     ]
-    taus = [_tau_of_orders(evidence, column, metric) for column in columns(evidence) for metric in OTHERS]
+    taus = [_tau_of_orders(evidence, column, metric) for column, metric in product(columns(evidence), OTHERS)]
     tau = float(np.nanmean(taus)) if np.isfinite(taus).any() else float("nan")
     settled = bool(significant) and same == len(significant) and tau > AGREEMENT
     return Verdict(
         REFUTED if contrary else CONFIRMED if settled else INCONCLUSIVE,
         f"Of {len(signs)} boundings and data sets {len(significant)} differ significantly from the unbounded loss at "
         f"p = 0.8, 0.9 or 0.95: {same} of them at all three with the same sign, {contrary} with opposite signs; signs "
-        f"agree with those at 0.95 in {numbered(sum(agree), len(agree))}, and the orders of the boundings have a mean "
-        f"tau of {tau:.2f}.",
-        statistic="Kendall's tau between the orders of the boundings, mean",
-        value=tau,
+        f"agree with those at 0.95 in {sum(agree)} of {len(agree)}, and the orders of the boundings have a mean tau of "
+        f"{tau:.2f}.",
+        "Kendall's tau between the orders of the boundings, mean",
+        tau,
         n=len(taus),
     )
+
+
+def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
+    """Return the tau between the boundings' orders by mean at two persistences; NaN if all means are equal at one."""
+    means = [
+        [float(np.nanmean(per_unit(values(evidence, which, "nRBP", column, name)))) for name in BOUNDINGS]
+        for which in (REPORTED, metric)
+    ]
+    if any(np.ptp(one) == 0 for one in means):
+        return float("nan")
+    return float(stats.kendalltau(*means).statistic)
 
 
 @decides("T34")
@@ -67,47 +73,27 @@ def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
     """Decide by whether the tau with nDCG and AP, over the topics of all runs, is highest at p = 0.95."""
     taus = {column: _agreements(evidence, column) for column in columns(evidence)}
     leads = {
-        (column, metric, other): found[metric, REPORTED].lead(found[metric, other])
-        for column, found in taus.items()
-        for metric, other in product(AGREES_WITH, OTHERS)
+        (column, metric, other): taus[column][metric, REPORTED].lead(taus[column][metric, other])
+        for column, metric, other in product(taus, AGREES_WITH, OTHERS)
     }
-    p_values = dict(zip(leads, holm([lead.p_value() for lead in leads.values()]), strict=True))
-    ahead = [key for key, lead in leads.items() if lead.mean > 0 and p_values[key] <= LEVEL]
-    behind = [key for key, lead in leads.items() if lead.mean < 0 and p_values[key] <= LEVEL]
-    least = min(leads, key=lambda key: leads[key].mean)
-    low, high = leads[least].interval(CONFIDENCE)
+    # Without a margin none can be alike, so it takes a significant difference to confirm or to refute.
+    family = Family.of({key: Contrast(lead, math.nan, 0) for key, lead in leads.items()})
+    least = family.least()
     means = {
         other: float(np.mean([found[metric, other].value for found in taus.values() for metric in AGREES_WITH]))
         for other in PERSISTENCES
     }
     texts = ", ".join(f"{value:.3f} for {metric}" for metric, value in means.items())
     return Verdict(
-        REFUTED if behind else CONFIRMED if len(ahead) == len(leads) else INCONCLUSIVE,
+        family.all_higher(),
         f"The mean tau with nDCG and AP is {texts}; p = 0.95 agrees significantly better than another persistence in "
-        f"{numbered(len(ahead), len(leads))} comparisons and worse in {len(behind)}; its smallest lead is "
-        f"{signed(leads[least].mean)} ({least[2]}, against {least[1]} on {least[0]}).",
-        statistic="Kendall's tau with another metric, p = 0.95 minus another p, smallest",
-        value=leads[least].mean,
-        low=low,
-        high=high,
-        p_value=max(p_values.values()),
-        n=len(leads),
+        f"{len(family.higher)} of {len(leads)} comparisons and worse in {len(family.lower)}; its smallest lead is "
+        f"{family.contrasts[least]} ({least[2]}, against {least[1]} on {least[0]}).",
+        "Kendall's tau with another metric, p = 0.95 minus another p, smallest",
+        *family.contrasts[least].measured,
+        family.worst_p(),
+        len(leads),
     )
-
-
-def _sign(family: Family[Cell], cell: Cell) -> int:
-    return (cell in family.higher) - (cell in family.lower)
-
-
-def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
-    """Return the tau between the boundings' orders by mean at two persistences; NaN if all means are equal at one."""
-    means = [
-        [float(np.nanmean(found.matrix[:, list(found.systems).index(name)])) for name in (UNBOUNDED, *BOUNDED)]
-        for found in (scores(evidence, which, "nRBP", column) for which in (REPORTED, metric))
-    ]
-    if any(np.ptp(one) == 0 for one in means):
-        return float("nan")
-    return float(stats.kendalltau(*means).statistic)
 
 
 def _agreements(evidence: Evidence, column: Column) -> dict[tuple[str, str], "_Tau"]:

@@ -56,7 +56,7 @@ def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
         statistic="highest lower end, smooth",
         value=float(smooth[:, 0].max()),
         n=len(known),
-        shown_in=("figure_3_7",),
+        shown_in="figure_3_7",
     )
 
 
@@ -90,7 +90,7 @@ def a_gain_that_follows_the_scores_gives_a_close_curve(evidence: Evidence) -> Ve
         statistic="largest distance with the gain of equation 3.13",
         value=float(followed.max()),
         n=len(found),
-        shown_in=("figure_3_5", "figure_3_6"),
+        shown_in="figure_3_5 figure_3_6",
     )
 
 
@@ -126,7 +126,7 @@ def only_simulation_yields_the_distributions(evidence: Evidence) -> Verdict:
         statistic="share of short lists with equal distributions",
         value=sum(shares) / len(shares),
         n=len(shares) + 2,
-        shown_in=("figure_3_5", "figure_3_6"),
+        shown_in="figure_3_5 figure_3_6",
     )
 
 

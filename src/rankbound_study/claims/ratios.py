@@ -1,8 +1,8 @@
 """Claims about the effect of a growing ratio of negatives to relevant items on MovieLens."""
 
 import math
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
 
 import numpy as np
 from scipy import stats
@@ -11,7 +11,6 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.draws import draws
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.estimates import Estimate
-from rankbound.compare.randomisation import holm
 from rankbound.compare.scores import Floats
 from rankbound_study.claims.cells import (
     MOVIELENS,
@@ -20,124 +19,25 @@ from rankbound_study.claims.cells import (
     Contrast,
     columns,
     control_scores,
+    enough,
     estimate,
     judge,
     pair,
+    place,
     scores,
+    values,
 )
+from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import RESAMPLES
-from rankbound_study.claims.rules import Family
+from rankbound_study.claims.rules import Family, adjusted
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
-from rankbound_study.claims.words import numbered
 from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES
 
 _LEAST_FOR_PAGE = 3
 """Fewest columns that scipy's test accepts; for two, Page's test is the sign test."""
-
-
-@decides("T24")
-def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
-    """Decide by Page's trend test over the ratios, for every loss and bounding."""
-    ratios = several_ratios(evidence)
-    rows = {
-        (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
-        for loss in LOSSES
-        for bounding in (UNBOUNDED, *BOUNDED)
-    }
-    falls, rises = (
-        dict(zip(rows, holm([_trend(sign * row) for row in rows.values()]), strict=True)) for sign in (-1, 1)
-    )
-    falling = [key for key in rows if falls[key] <= LEVEL]
-    rising = [key for key in rows if rises[key] <= LEVEL]
-    changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
-    return Verdict(
-        REFUTED if rising else CONFIRMED if len(falling) == len(rows) else INCONCLUSIVE,
-        f"{numbered(len(falling), len(rows))} losses and boundings score significantly lower as the ratio grows, by "
-        f"{min(-one for one in changes):.3f} to {max(-one for one in changes):.3f} from ratio {ratios[0].nsr} to "
-        f"{ratios[-1].nsr}{_fall_of_random_orders(evidence, ratios)}.",
-        statistic="change of the mean score from the lowest to the highest ratio, mean over rows",
-        value=float(np.mean(changes)),
-        p_value=max(falls.values()),
-        n=len(rows),
-        shown_in=("table_5_1",),
-    )
-
-
-@decides("T39")
-def benefit_of_distribution_bounding_shrinks(evidence: Evidence) -> Verdict:
-    """Decide by whether the slope of its difference on the ratio is below zero for AP and nRBP."""
-    ratios = several_ratios(evidence)
-    pairs = {
-        loss: [pair(evidence, Cell(loss, "distribution", column, judge(loss))) for column in ratios] for loss in LOSSES
-    }
-    slopes = {loss: slope_over_ratios(differences, ratios) for loss, differences in pairs.items()}
-    family = Family.of({loss: slopes[loss] for loss in ("AP", "nRBP")})
-    _, steepest = family.extremes
-    low, high = slopes[steepest].interval
-    texts = []
-    for loss in LOSSES:
-        means = [one.differences.mean() for one in pairs[loss]]
-        interval = slopes[loss].interval
-        texts.append(
-            f"{loss}: {', '.join(signed(float(one)) for one in means)}, slope {signed(slopes[loss].mean)} "
-            f"({signed(interval[0])} to {signed(interval[1])})"
-        )
-    return Verdict(
-        family.all_lower(),
-        f"Differences from the unbounded loss at ratios {', '.join(str(column.nsr) for column in ratios)} and their "
-        f"slope with its 95 % interval: {'; '.join(texts)}; the benefit shrinks where the slope is below zero.",
-        statistic="slope of the mean difference on the ratio, largest of AP and nRBP",
-        value=slopes[steepest].mean,
-        low=low,
-        high=high,
-        p_value=family.worst_p,
-        n=slopes[steepest].n,
-        shown_in=("table_5_1",),
-    )
-
-
-@decides("T42")
-def scatter_grows_with_the_ratio(evidence: Evidence) -> Verdict:
-    """Decide by whether the variance over lists of bounded minus unbounded grows with the ratio in every cell."""
-    ratios = several_ratios(evidence)
-    growth = {
-        (loss, bounding): _growth_of_variance(
-            on_same_users([pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in ratios]), ratios
-        )
-        for loss in LOSSES
-        for bounding in BOUNDED
-    }
-    family = Family.of(growth)
-    least, most = family.extremes
-    control = {loss: _growth_between_seeds(evidence, loss, ratios) for loss in LOSSES}
-    texts = ", ".join(f"{np.exp(one):.2f} ({loss})" for loss, one in control.items() if np.isfinite(one))
-    low, high = growth[least].interval
-    return Verdict(
-        REFUTED if family.lower else CONFIRMED if len(family.higher) == len(growth) else INCONCLUSIVE,
-        f"{numbered(len(family.higher), len(growth))} variances of the difference grow significantly with the ratio "
-        f"and {len(family.lower)} shrink significantly; one step of the ratio multiplies them by "
-        f"{np.exp(growth[least].mean):.2f} to "
-        f"{np.exp(growth[most].mean):.2f}"
-        f"{f', those between two seeds of the unbounded loss by {texts}' if texts else ''}.",
-        statistic="slope of the log variance of the difference on the ratio, smallest",
-        value=growth[least].mean,
-        low=low,
-        high=high,
-        p_value=family.worst_p,
-        n=len(growth),
-        shown_in=("figure_5_5", "figure_5_6", "figure_5_7"),
-    )
-
-
-def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> Contrast:
-    """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
-    weights = _slope_weights(ratios)
-    aligned = on_same_users(differences)
-    slopes: Floats = np.tensordot(weights, aligned, 1)
-    return Contrast(estimate(slopes), float("nan"), len(slopes))
 
 
 def several_ratios(evidence: Evidence) -> Sequence[Column]:
@@ -148,16 +48,44 @@ def several_ratios(evidence: Evidence) -> Sequence[Column]:
     return found
 
 
+@decides("T24")
+def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
+    """Decide by Page's trend test over the ratios, for every loss and bounding."""
+    ratios = several_ratios(evidence)
+    rows = {
+        (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
+        for loss, bounding in product(LOSSES, BOUNDINGS)
+    }
+    falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
+    falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
+    changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
+    return Verdict(
+        REFUTED if rising else CONFIRMED if falling == len(rows) else INCONCLUSIVE,
+        f"{falling} of {len(rows)} losses and boundings score significantly lower as the ratio grows, by "
+        f"{-max(changes):.3f} to {-min(changes):.3f} from ratio {ratios[0].nsr} to {ratios[-1].nsr}"
+        f"{_fall_of_random_orders(evidence, ratios)}.",
+        "change of the mean score from the lowest to the highest ratio, mean over rows",
+        float(np.mean(changes)),
+        p_value=max(falls.values()),
+        n=len(rows),
+        shown_in="table_5_1",
+    )
+
+
 def _by_ratio(of_ratios: Sequence[PairedScores], system: str) -> Floats:
     """Return the scores of the users that have one at every ratio, `(n_users, n_ratios)`."""
-    if any(system not in one.systems for one in of_ratios):
-        raise MissingEvidence(f"no runs with {system} at every ratio")
-    units = sorted(set.intersection(*(set(one.units) for one in of_ratios)))
-    found = np.stack([_of_units(one.matrix[:, list(one.systems).index(system)], one.units, units) for one in of_ratios])
+    matrices = [one.matrix[:, place(one, system, f"{system} at every ratio")] for one in of_ratios]
+    found = _of_same_units(matrices, [one.units for one in of_ratios])
     known: Floats = found.T[np.isfinite(found).all(0)]
-    if len(known) < 2:
-        raise MissingEvidence(f"{len(known)} users have a score at every ratio; a test takes two")
+    enough(len(known), "with a score at every ratio")
     return known
+
+
+def _of_same_units(values: Sequence[Floats], names: Sequence[Sequence[str]]) -> Floats:
+    """Stack values by unit, of the units that all have."""
+    units = sorted(set.intersection(*map(set, names)))
+    places = [{name: place for place, name in enumerate(own)} for own in names]
+    return np.stack([one[[at[name] for name in units]] for one, at in zip(values, places, strict=True)])
 
 
 def _trend(rows: Floats) -> float:
@@ -166,11 +94,9 @@ def _trend(rows: Floats) -> float:
         return float(stats.page_trend_test(rows, method="asymptotic").pvalue)
     changes = rows[:, -1] - rows[:, 0]
     changes = changes[changes != 0]
-    return (
-        float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
-        if len(changes)
-        else 1.0
-    )
+    if not len(changes):
+        return 1.0
+    return float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
 
 
 def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[Column]) -> str:
@@ -183,6 +109,21 @@ def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[Column]) -> str:
     return f"; the lists themselves get harder: random orders fall by {', '.join(texts)}" if texts else ""
 
 
+def on_same_users(differences: Sequence[Pair]) -> Floats:
+    """Return differences `(n_ratios, n_users, n_folds, n_seeds)` of the users with lists at every ratio."""
+    if len({one.a.shape[1:] for one in differences}) > 1:
+        raise MissingEvidence("folds or seeds differ between ratios")
+    found = _of_same_units([one.a - one.b for one in differences], [one.units for one in differences])
+    enough(found.shape[1], "with a score at every ratio")
+    return found
+
+
+def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> Contrast:
+    """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
+    slopes: Floats = np.tensordot(_slope_weights(ratios), on_same_users(differences), 1)
+    return Contrast(estimate(slopes), float("nan"), len(slopes))
+
+
 def _slope_weights(ratios: Sequence[Column]) -> Floats:
     """Return the weights of the least-squares slope on the ratio."""
     steps = np.array([float(column.nsr or 0) for column in ratios])
@@ -191,20 +132,30 @@ def _slope_weights(ratios: Sequence[Column]) -> Floats:
     return weights
 
 
-def on_same_users(differences: Sequence[Pair]) -> Floats:
-    """Return differences `(n_ratios, n_users, n_folds, n_seeds)` of the users with lists at every ratio."""
-    units = sorted(set.intersection(*(set(one.units) for one in differences)))
-    if len(units) < 2:
-        raise MissingEvidence(f"{len(units)} users have a score at every ratio; a test takes two")
-    if len({one.a.shape[1:] for one in differences}) > 1:
-        raise MissingEvidence("folds or seeds differ between ratios")
-    return np.stack([_of_units(one.a - one.b, one.units, units) for one in differences])
+def _slopes(evidence: Evidence, losses: Sequence[str]) -> dict[str, Contrast]:
+    """Return the slope of distribution bounding minus unbounded on the ratio, by loss."""
+    ratios = several_ratios(evidence)
+    return {loss: slope_over_ratios(_pairs(evidence, loss, "distribution"), ratios) for loss in losses}
 
 
-def _of_units(values: Floats, names: Sequence[str], wanted: Sequence[str]) -> Floats:
-    places = {name: place for place, name in enumerate(names)}
-    found: Floats = values[[places[name] for name in wanted]]
-    return found
+def _pairs(evidence: Evidence, loss: str, bounding: str) -> list[Pair]:
+    return [pair(evidence, Cell(loss, bounding, column, judge(loss))) for column in several_ratios(evidence)]
+
+
+def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
+    texts = []
+    for loss, slope in _slopes(evidence, LOSSES).items():
+        means = [float(one.differences.mean()) for one in _pairs(evidence, loss, "distribution")]
+        texts.append(f"{loss}: {', '.join(map(signed, means))}, slope {slope} ({slope.range})")
+    return {"ratios": ", ".join(str(column.nsr) for column in several_ratios(evidence)), "slopes": "; ".join(texts)}
+
+
+def _growths(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
+    ratios = several_ratios(evidence)
+    return {
+        (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
+        for loss, bounding in product(LOSSES, BOUNDED)
+    }
 
 
 def _growth_of_variance(aligned: Floats, ratios: Sequence[Column]) -> Contrast:
@@ -221,17 +172,53 @@ def _growth_of_variance(aligned: Floats, ratios: Sequence[Column]) -> Contrast:
     return Contrast(Estimate(float(slopes[0]), float(slopes[1:].std(ddof=1)), math.inf), math.nan, n_users)
 
 
-def _growth_between_seeds(evidence: Evidence, loss: str, ratios: Sequence[Column]) -> float:
+def _growth_between_seeds(evidence: Evidence, loss: str) -> float:
     """Return the same slope for two seeds of the unbounded loss; NaN for one seed."""
-    of_ratios = [scores(evidence, judge(loss), loss, column) for column in ratios]
-    values = [one.values[list(one.systems).index(UNBOUNDED)] for one in of_ratios]
-    units = sorted(set.intersection(*(set(one.units) for one in of_ratios)))
-    between = [
-        np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1)
-        for one in values
-        if one.shape[-1] > 1
-    ]
-    if len(between) < len(ratios):
+    ratios = several_ratios(evidence)
+    of_ratios = [values(evidence, judge(loss), loss, column) for column in ratios]
+    if min(one.shape[-1] for one in of_ratios) < 2:
         return math.nan
-    aligned = np.stack([_of_units(one, of.units, units) for one, of in zip(between, of_ratios, strict=True)])
-    return _growth_of_variance(aligned, ratios).mean
+    between = [
+        np.stack([one[..., i] - one[..., j] for i, j in combinations(range(one.shape[-1]), 2)], -1) for one in of_ratios
+    ]
+    names = [scores(evidence, judge(loss), loss, column).units for column in ratios]
+    return _growth_of_variance(_of_same_units(between, names), ratios).mean
+
+
+def _factors(evidence: Evidence, family: Family[tuple[str, str]]) -> Mapping[str, object]:
+    """Return the factors of the variance with one step of the ratio: smallest, largest, and between seeds."""
+    control = {loss: _growth_between_seeds(evidence, loss) for loss in LOSSES}
+    texts = ", ".join(f"{np.exp(one):.2f} ({loss})" for loss, one in control.items() if np.isfinite(one))
+    least, most = (np.exp(family.contrasts[key].mean) for key in (family.least(), family.most()))
+    between = f", those between two seeds of the unbounded loss by {texts}" if texts else ""
+    return {"factors": f"{least:.2f} to {most:.2f}{between}"}
+
+
+def _none_lower(family: Family[tuple[str, str]]) -> str:
+    """Return the verdict that all are above zero, which alike ones do not refute."""
+    return REFUTED if family.lower else CONFIRMED if len(family.higher) == len(family) else INCONCLUSIVE
+
+
+DECLARED = {
+    "T39": Differences(
+        lambda evidence: _slopes(evidence, ("AP", "nRBP")),
+        Family.all_lower,
+        "Differences from the unbounded loss at ratios {ratios} and their slope with its 95 % interval: {slopes}; the "
+        "benefit shrinks where the slope is below zero.",
+        "slope of the mean difference on the ratio, largest of AP and nRBP",
+        Family.most,
+        of_topics=True,
+        facts=_by_loss,
+        shown_in="table_5_1",
+    ),
+    "T42": Differences(
+        _growths,
+        _none_lower,
+        "{higher} of {count} variances of the difference grow significantly with the ratio and {lower} shrink "
+        "significantly; one step of the ratio multiplies them by {factors}.",
+        "slope of the log variance of the difference on the ratio, smallest",
+        Family.least,
+        facts=_factors,
+        shown_in="figure_5_5 figure_5_6 figure_5_7",
+    ),
+}

@@ -1,7 +1,8 @@
-"""The claims, and the functions that decide them; a function is known by lying in a module of this package."""
+"""The claims, and what decides each: a declaration or a function, known by lying in a module of this package."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pkgutil import iter_modules
@@ -39,30 +40,35 @@ def decides(claim: str) -> Callable[[Decider], Decider]:
 
     def register(decider: Decider) -> Decider:
         if claim in _DECIDERS:
-            raise ValueError(f"two functions decide {claim}: {_DECIDERS[claim].__name__} and {decider.__name__}")
+            raise ValueError(f"{claim} is decided twice: by {_DECIDERS[claim]} and by {decider}")
         _DECIDERS[claim] = decider
         return decider
 
     return register
 
 
-def deciders() -> dict[str, Decider]:
-    """Import all modules of this package and return the function of every claim that has one."""
+@cache
+def deciders() -> Mapping[str, Decider]:
+    """Import all modules of this package; return the function of every claim, or its declaration (`DECLARED`)."""
     package = __name__.rpartition(".")[0]
-    for module in iter_modules(import_module(package).__path__):
-        import_module(f"{package}.{module.name}")
-    return dict(_DECIDERS)
+    for found in iter_modules(import_module(package).__path__):
+        for claim, declared in getattr(import_module(f"{package}.{found.name}"), "DECLARED", {}).items():
+            decides(claim)(declared)
+    return _DECIDERS
 
 
 def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
     """Yield every claim with its verdict."""
-    known = deciders()
     for claim in claims():
         try:
-            yield claim, known.get(claim.id, _undecided)(evidence)
+            yield claim, verdict_on(claim.id, evidence)
         except MissingEvidence as missing:
             yield claim, Verdict(NOT_RUN, str(missing))
 
 
-def _undecided(evidence: Evidence) -> Verdict:
-    raise MissingEvidence("no function decides this claim")
+def verdict_on(claim: str, evidence: Evidence) -> Verdict:
+    """Decide one claim; MissingEvidence if the results cannot decide it."""
+    decider = deciders().get(claim)
+    if decider is None:
+        raise MissingEvidence("no function decides this claim")
+    return decider(evidence)

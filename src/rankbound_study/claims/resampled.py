@@ -10,6 +10,7 @@ from rankbound.compare.draws import draws
 from rankbound.compare.intervals import percentiles
 from rankbound.compare.scores import Floats, any_over, mean_of_known
 from rankbound_study.claims.cells import Cell
+from rankbound_study.claims.rules import HALF, by_interval
 
 RESAMPLES = 1999
 
@@ -24,13 +25,22 @@ class Share:
     high: float
 
     @property
-    def value(self) -> float:
-        """The share."""
-        return self.count / self.n
+    def measured(self) -> tuple[float, float, float]:
+        """The share and its interval: `value`, `low` and `high` of a verdict."""
+        return self.count / self.n, self.low, self.high
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that most cells have a positive difference."""
+        return by_interval(self.low, self.high, HALF)
+
+    @property
+    def interval(self) -> str:
+        """The interval as text."""
+        return f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
 
     def __str__(self) -> str:
-        interval = f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
-        return f"{self.count} of {self.n} (95 % interval over topics and trainings: {interval})"
+        return f"{self.count} of {self.n} (95 % interval over topics and trainings: {self.interval})"
 
 
 def shares_above_zero(pairs: Mapping[Cell, Pair], *groups: Sequence[Cell]) -> list[Share]:

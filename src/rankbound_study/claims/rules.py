@@ -1,6 +1,6 @@
-"""Rules that turn many tests into one verdict: families of differences, corrected by Holm."""
+"""Rules that turn many tests into one verdict: families of differences, corrected by Holm, and their words."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -10,6 +10,9 @@ from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 Key = TypeVar("Key", bound=Hashable)
+
+HALF = 0.5
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -32,47 +35,88 @@ class Family(Generic[Key]):
     @classmethod
     def of(cls, contrasts: Mapping[Key, Contrast]) -> "Family[Key]":
         """Test all differences."""
-        keys = list(contrasts)
-        p_values = dict(zip(keys, holm([contrasts[key].estimate.p_value() for key in keys]), strict=True))
-        p_alike = dict(zip(keys, holm([contrasts[key].p_alike for key in keys]), strict=True))
-        differ = [key for key in keys if p_values[key] <= LEVEL]
+        p_values = adjusted({key: one.estimate.p_value() for key, one in contrasts.items()})
+        p_alike = adjusted({key: one.p_alike for key, one in contrasts.items()})
+        differ = [key for key in contrasts if p_values[key] <= LEVEL]
         return cls(
             contrasts,
             higher=[key for key in differ if contrasts[key].mean > 0],
             lower=[key for key in differ if contrasts[key].mean < 0],
-            alike=[key for key in keys if key not in differ and p_alike[key] <= LEVEL],
+            alike=[key for key in contrasts if key not in differ and p_alike[key] <= LEVEL],
             p_values=p_values,
         )
+
+    def __len__(self) -> int:
+        return len(self.contrasts)
 
     @property
     def means(self) -> list[float]:
         """The mean differences."""
         return [one.mean for one in self.contrasts.values()]
 
-    @property
-    def extremes(self) -> tuple[Key, Key]:
-        """The keys of the smallest and the largest difference."""
-        order = sorted(self.contrasts, key=lambda key: self.contrasts[key].mean)
-        return order[0], order[-1]
+    def least(self) -> Key:
+        """Return the key of the smallest difference."""
+        return min(self.contrasts, key=lambda key: self.contrasts[key].mean)
 
-    @property
-    def worst_p(self) -> float:
-        """The largest p-value, which decides a claim that all of them differ."""
+    def most(self) -> Key:
+        """Return the key of the largest difference."""
+        return sorted(self.contrasts, key=lambda key: self.contrasts[key].mean)[-1]
+
+    def widest(self) -> Key:
+        """Return the key of the largest difference of either sign."""
+        return max(self.contrasts, key=lambda key: abs(self.contrasts[key].mean))
+
+    def worst_p(self, key: Key | None = None) -> float:
+        """Return the largest p-value, which decides a claim that all of them differ."""
         return max(self.p_values.values())
+
+    def own_p(self, key: Key) -> float:
+        """Return the p-value of one difference."""
+        return self.p_values[key]
+
+    def alike_p(self, key: Key) -> float:
+        """Return the p-value that decides a claim that all of them are alike."""
+        return max(one.p_alike for one in self.contrasts.values())
 
     def all_higher(self) -> str:
         """Return the verdict that all are above zero: refuted by one that is below, or alike."""
-        return _every(self, self.higher, [*self.lower, *self.alike])
-
-    def tend_higher(self) -> str:
-        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
-        if self.lower or len(self.alike) == len(self.contrasts):
-            return REFUTED
-        return CONFIRMED if len(self.higher) == len(self.contrasts) else INCONCLUSIVE
+        return self._every(self.higher, [*self.lower, *self.alike])
 
     def all_lower(self) -> str:
         """Return the verdict that all are below zero: refuted by one that is above, or alike."""
-        return _every(self, self.lower, [*self.higher, *self.alike])
+        return self._every(self.lower, [*self.higher, *self.alike])
+
+    def tend_higher(self) -> str:
+        """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
+        return self._every(self.higher, self.lower or (len(self.alike) == len(self) and self.alike))
+
+    def all_alike(self) -> str:
+        """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
+        if any(one.is_beyond(len(self)) for one in self.contrasts.values()):
+            return REFUTED
+        return CONFIRMED if all(one.is_alike for one in self.contrasts.values()) else INCONCLUSIVE
+
+    def _every(self, wanted: Sequence[Key], against: object) -> str:
+        return REFUTED if against else CONFIRMED if len(wanted) == len(self) else INCONCLUSIVE
+
+    def facts(self) -> dict[str, object]:
+        """Return what a sentence about the differences can name."""
+        keys = {"least": self.least(), "most": self.most(), "widest": self.widest()}
+        return {
+            "count": len(self),
+            "positive": sum(mean > 0 for mean in self.means),
+            **{name: len(getattr(self, name)) for name in ("higher", "lower", "alike")},
+            "within": sum(one.is_alike for one in self.contrasts.values()),
+            "at_higher": among(sorted(set(map(str, self.higher)))),
+            "at_against": among([*map(str, self.lower), *map(str, self.alike)]),
+            **{name: self.contrasts[key] for name, key in keys.items()},
+            **{f"at_{name}": key for name, key in keys.items()},
+        }
+
+
+def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return Holm's adjusted p-values, by the same keys."""
+    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
 
 
 def together(*verdicts: str) -> str:
@@ -87,14 +131,20 @@ def by_interval(low: float, high: float, limit: float) -> str:
     return CONFIRMED if low > limit else REFUTED if high < limit else INCONCLUSIVE
 
 
-def all_alike(contrasts: Sequence[Contrast]) -> str:
-    """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
-    if any(one.is_beyond(len(contrasts)) for one in contrasts):
-        return REFUTED
-    return CONFIRMED if all(one.is_alike for one in contrasts) else INCONCLUSIVE
+def by_p(p_value: float, p_against: float) -> str:
+    """Return refuted if the test against the claim is significant, confirmed if the one for it is."""
+    return REFUTED if p_against <= LEVEL else CONFIRMED if p_value <= LEVEL else INCONCLUSIVE
 
 
-def _every(family: Family[Key], wanted: Sequence[Key], against: Sequence[Key]) -> str:
-    if against:
-        return REFUTED
-    return CONFIRMED if len(wanted) == len(family.contrasts) else INCONCLUSIVE
+def no_noise(contrasts: Iterable[Contrast]) -> str:
+    """Explain a missing noise margin; empty if all contrasts have one."""
+    if all(one.margin > 0 for one in contrasts):
+        return ""
+    return "Not decided: with one seed, or scores that no seed changes, the noise margin between trainings is unknown."
+
+
+def among(names: Sequence[str]) -> str:
+    """Join the first names in brackets, and count the rest: ` (a; b; c; and 2 more)`; empty without names."""
+    more = len(names) - _SHOWN
+    rest = f"; and {more} more" if more > 0 else ""
+    return f" ({'; '.join(names[:_SHOWN])}{rest})" if names else ""

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 import polars as pl
 
-from rankbound.compare.frames import SYSTEM, scores_of_frame
-from rankbound.compare.scores import PairedScores
-from rankbound_study.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, judge
+from rankbound.compare import Pair
+from rankbound.compare.frames import SYSTEM, scores_of_frame, scores_of_runs
+from rankbound_study.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, enough, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.results.validation import best_of, validation_scores
@@ -47,19 +47,24 @@ def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.D
     return usual
 
 
-def column_of(evidence: Evidence, experiment: str) -> Column:
-    """Return the first column of MovieLens that has runs of an experiment.
+def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[Column]:
+    """Return the columns of a data set on which an experiment ran."""
+    found = []
+    try:
+        for column in columns(evidence, dataset):
+            if evidence.variants(experiment, column.dataset, column.nsr):
+                found.append(column)
+    except MissingEvidence:
+        pass
+    return found
 
-    Raises:
-        MissingEvidence: there is no such column.
-    """
-    for column in columns(evidence, MOVIELENS):
-        try:
-            evidence.varied(experiment, column.dataset, column.nsr)
-        except MissingEvidence:
-            continue
-        return column
-    raise MissingEvidence(f"the experiment {experiment} did not run on MovieLens: see experiments in config.yaml")
+
+def column_of(evidence: Evidence, experiment: str) -> Column:
+    """Return the first column of MovieLens that has runs of an experiment; MissingEvidence if none has."""
+    found = columns_of(evidence, experiment, MOVIELENS)
+    if not found:
+        raise MissingEvidence(f"the experiment {experiment} did not run on MovieLens: see experiments in config.yaml")
+    return found[0]
 
 
 def trainings(rows: pl.DataFrame) -> list[Training]:
@@ -67,11 +72,35 @@ def trainings(rows: pl.DataFrame) -> list[Training]:
     return sorted(rows.select("loss", "bounding").unique().rows())
 
 
-def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, metric: str = "") -> Contrast:
-    """Return a loss and bounding in one variant minus the same in another, on the metric that judges the loss."""
-    return contrast(
-        _scores({"a": (rows, training), "b": (other, training)}, metric or judge(training[0])).pair("a", "b")
-    )
+def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training = ("", "")) -> Contrast:
+    """Return a loss and bounding in some rows minus the same (or `against`) in others, on the loss' own metric."""
+    metric = judge(training[0])
+    parts = [
+        frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
+            pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", metric
+        )
+        for name, frame, (loss, bounding) in (
+            ("a", rows, training),
+            ("b", other, against if any(against) else training),
+        )
+    ]
+    if any(part.is_empty() for part in parts):
+        raise MissingEvidence(f"no runs of {' with bounding '.join(training)} in an experiment and beside it")
+    return contrast(scores_of_frame(pl.concat(parts), metric).pair("a", "b"))
+
+
+def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], where: str) -> Pair:
+    """Pair the scores of two systems, which a column of the rows names.
+
+    Raises:
+        MissingEvidence: one of them did not run, or there are too few topics for a test.
+    """
+    for name in systems:
+        if name not in rows[by]:
+            raise MissingEvidence(f"no honest runs of {name} {where}")
+    both = scores_of_runs(rows, metric, by=(by,)).pair(*systems)
+    enough(len(both.units), where)
+    return both
 
 
 def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -85,7 +114,7 @@ def picked_by_validation(evidence: Evidence, experiment: str, column: Column, me
     `metric` picks it; by default the metric that judges the loss.
     """
     scores: dict[Training, dict[str, float]] = {}
-    for name, epochs in evidence.varied_epochs(experiment, column.dataset, column.nsr).items():
+    for name, epochs in evidence.variants(experiment, column.dataset, column.nsr, of_epochs=True).items():
         for loss in epochs.select("loss").unique().sort("loss").collect()["loss"]:
             of_loss = epochs.filter(pl.col("loss") == loss)
             for bounding, score in validation_scores(of_loss, metric or judge(loss), "bounding").items():
@@ -101,13 +130,3 @@ def picked_rows(rows: Mapping[str, pl.DataFrame], picked: Mapping[Training, str]
             for (loss, bounding), name in picked.items()
         ]
     )
-
-
-def _scores(systems: dict[str, tuple[pl.DataFrame, Training]], metric: str) -> PairedScores:
-    parts = [
-        rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).with_columns(pl.lit(name).alias(SYSTEM))
-        for name, (rows, (loss, bounding)) in systems.items()
-    ]
-    if any(part.is_empty() for part in parts):
-        raise MissingEvidence(f"no runs of {systems['a'][1]} beside {systems['b'][1]}")
-    return scores_of_frame(pl.concat(parts), metric)

@@ -28,7 +28,7 @@ class Verdict:
         value, low, high: the statistic and its 95 % interval; NaN where undefined.
         p_value: the corrected p-value of the deciding test; NaN if a count or an interval decides.
         n: the number of units (topics, pairs, cases).
-        shown_in: names of the tables and figures that show it.
+        shown_in: names of the tables and figures that show it, separated by spaces.
     """
 
     verdict: str
@@ -39,7 +39,7 @@ class Verdict:
     high: float = math.nan
     p_value: float = math.nan
     n: int = 0
-    shown_in: tuple[str, ...] = ()
+    shown_in: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -49,3 +49,8 @@ class Verdict:
 def holds(condition: bool) -> str:
     """Return the verdict on a claim that every case decides: confirmed or refuted."""
     return CONFIRMED if condition else REFUTED
+
+
+def counted(right: int, cases: int, reason: str, statistic: str, shown_in: str = "", *, also: bool = True) -> Verdict:
+    """Return the verdict on a claim about many cases: confirmed if it is right in all, and `also` holds."""
+    return Verdict(holds(right == cases and also), reason, statistic, value=right / cases, n=cases, shown_in=shown_in)

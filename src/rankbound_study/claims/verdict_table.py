@@ -35,7 +35,7 @@ SOURCES = {
 
 def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
     """Return a table with a row per claim, in their order; undefined numbers are null."""
-    rows = [{**asdict(claim), **asdict(verdict), "shown_in": " ".join(verdict.shown_in)} for claim, verdict in decided]
+    rows = [{**asdict(claim), **asdict(verdict)} for claim, verdict in decided]
     numbers = pl.col("value", "low", "high", "p_value")
     return pl.DataFrame(rows, schema_overrides=COLUMNS).select(*COLUMNS).with_columns(numbers.fill_nan(None))
 

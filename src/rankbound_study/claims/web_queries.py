@@ -30,7 +30,7 @@ WEB10K = "mslr-web10k-label2"
 
 NO_ARCHIVE = "The archive of MSLR-WEB10K is not available here"
 
-SHOWN = ("table_neural_1",)
+SHOWN = "table_neural_1"
 
 RANDOM = "random"
 

@@ -1,0 +1,73 @@
+"""Claims that are declared: the differences that decide them, the rule, and a sentence for the reason."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from rankbound_study.claims.cells import Cell, Column, Contrast, cells, columns, contrasts
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.rules import Family, Key, no_noise
+from rankbound_study.claims.verdict import INCONCLUSIVE, Verdict
+from rankbound_study.vocabulary import BOUNDED, LOSSES
+
+
+@dataclass(frozen=True)
+class Differences(Generic[Key]):
+    """A claim about differences, all of which are tested as one family.
+
+    Attributes:
+        of: finds the differences in a study's results.
+        rule: gives the verdict on the family.
+        reason: a sentence; names in braces are `Family.facts`, and those of `facts`.
+        statistic: the meaning of the deciding difference, with the same names.
+        deciding: picks that difference.
+        p_value: the p-value that decides.
+        of_topics: the verdict's number of units is that of topics instead of differences.
+        takes_noise: without a noise margin, nothing is decided.
+        facts: further facts that the sentence names.
+        shown_in: names of the tables and figures that show it.
+    """
+
+    of: Callable[[Evidence], Mapping[Key, Contrast]]
+    rule: Callable[[Family[Key]], str]
+    reason: str
+    statistic: str
+    deciding: Callable[[Family[Key]], Key]
+    p_value: Callable[[Family[Key], Key], float] = Family.worst_p
+    of_topics: bool = False
+    takes_noise: bool = False
+    facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
+    shown_in: str = ""
+
+    def __call__(self, evidence: Evidence) -> Verdict:
+        """Decide the claim."""
+        family = Family.of(self.of(evidence))
+        if self.takes_noise and (missing := no_noise(family.contrasts.values())):
+            return Verdict(INCONCLUSIVE, missing, n=len(family))
+        key = self.deciding(family)
+        decisive = family.contrasts[key]
+        facts = {**family.facts(), "at_deciding": key, **self.facts(evidence, family)}
+        return Verdict(
+            self.rule(family),
+            self.reason.format_map(facts),
+            self.statistic.format_map(facts),
+            *decisive.measured,
+            self.p_value(family, key),
+            decisive.n if self.of_topics else len(family),
+            self.shown_in,
+        )
+
+
+def of_cells(
+    losses: Iterable[str] = LOSSES,
+    boundings: Iterable[str] = BOUNDED,
+    datasets: Iterable[str] = (),
+    metrics: Iterable[str] = (),
+) -> Callable[[Evidence], Mapping[Cell, Contrast]]:
+    """Return a function that finds bounded minus unbounded in these cells; by default the 48 of Table 5.1."""
+
+    def find(evidence: Evidence) -> Mapping[Cell, Contrast]:
+        where: tuple[Column, ...] = columns(evidence, *datasets)
+        return contrasts(evidence, cells(evidence, losses, boundings, where, metrics))
+
+    return find

@@ -1,0 +1,373 @@
+"""Claims about the main runs, each decided on runs in which it is planted as true, as false, and as neither."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import rankbound as rb
+from rankbound_study.claims.registry import verdict_on
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from tests.study.planted_cells import (
+    BOUNDED,
+    NOISY,
+    ONE_SEED,
+    Lists,
+    Made,
+    Study,
+    blurred,
+    evidence_of,
+    of_bounded,
+    study,
+)
+
+pytest.importorskip("scipy", reason="claims are decided by statistics")
+
+__all__ = ["evidence_of"]
+
+DECIDED = (CONFIRMED, REFUTED, INCONCLUSIVE)
+NEED_SCORES_THAT_VARY = ("T34", "T40", "T42", "T43", "T44")
+
+AP_FALLS = of_bounded(-0.03, of="AP", bounding="distribution", nsr=3, metric="AP")
+UNSURE = replace(ONE_SEED, noise=0.1)
+
+
+def place(lists: Lists) -> int:
+    """The k of nDCG@k, 0 of other metrics."""
+    return int(lists.metric.removeprefix("nDCG@")) if lists.metric.startswith("nDCG@") else 0
+
+
+def first_places(change: float, *, of: str, bounding: str = "", nsr: int | None = -1, start: int = 1):  # type: ignore[no-untyped-def]
+    bounded = of_bounded(change, of=of, bounding=bounding, nsr=nsr)
+    return lambda lists: bounded(lists) * (place(lists) >= start)
+
+
+def slope(on_movielens: float, on_mq2008: float):  # type: ignore[no-untyped-def]
+    return lambda lists: place(lists) * (on_movielens if lists.nsr else on_mq2008)
+
+
+MANY = replace(BOUNDED, topics=300)
+
+
+def stretched(by: float):  # type: ignore[no-untyped-def]
+    """A plant: expectation-max bounding of nDCG moves scores away from their middle."""
+    bounded = of_bounded(by, of="nDCG", bounding="expectation-max")
+    return lambda lists: bounded(lists) * (lists.base - 0.6)
+
+
+def lifted(share: tuple[float, float, float], by: float = 0.1, *, cost: float = 0.0):  # type: ignore[no-untyped-def]
+    """A plant: distribution bounding of AP moves such shares of the lowest tenth, by ratio, and lowers high scores."""
+    bounded = of_bounded(1.0, of="AP", bounding="distribution")
+
+    def plant(lists: Lists) -> np.ndarray:
+        chosen = lists.topic % 100 < 100 * share[(lists.nsr or 1) - 1]
+        low, high = np.quantile(lists.base, [0.1, 0.9])
+        if by < 0:
+            return bounded(lists) * chosen * by
+        return bounded(lists) * (chosen * (lists.base <= low) * by - cost * (lists.base >= high))
+
+    return plant
+
+
+def low_lists(change: float, **of):  # type: ignore[no-untyped-def]
+    bounded = of_bounded(change, **of)
+    return lambda lists: bounded(lists) * (lists.base <= np.quantile(lists.base, 0.3))
+
+
+def falling(lists: Lists) -> float:
+    return -0.05 * (lists.nsr or 0)
+
+
+def scattered(lists: Lists, size: float) -> np.ndarray:
+    return lists.random.normal(0, size, len(lists.topic)) * (lists.bounding != "none")
+
+
+def unrelated(lists: Lists) -> np.ndarray:
+    """A plant: distribution bounding scores lists as if they were other ones."""
+    return (lists.random.permutation(lists.base) - lists.base) * (lists.bounding == "distribution")
+
+
+def by_relevant(slope: float, at_fewest: float = 0.0, **of):  # type: ignore[no-untyped-def]
+    bounded = of_bounded(1.0, **of)
+    return lambda lists: bounded(lists) * (at_fewest + slope * (lists.p - 5))
+
+
+NDCG_AND_AP = Study(losses=("nDCG", "AP"), controls=False)
+OF_MANY = replace(NDCG_AND_AP, topics=1200, folds=1, seeds=1)
+
+ORDERED = [of_bounded(0.02 * step, of="nRBP", bounding=name) for step, name in enumerate(["min-max", "expectation"], 1)]
+CONTRARY = of_bounded(-0.1, of="nRBP", bounding="expectation", nsr=2, metric="nRBP(p=0.8)")
+
+
+def above_random(level: float):  # type: ignore[no-untyped-def]
+    """A plant: scores as far above a random order, on the way to the best one; MQ2008 by `level` lower."""
+
+    def plant(lists: Lists) -> np.ndarray:
+        if lists.metric not in ("nDCG", "AP", "nRBP(p=0.95)"):
+            return np.zeros(len(lists.n))
+        expected = rb.expectation(lists.metric, lists.n, lists.p)
+        reached = lists.base - level * (lists.nsr is None)
+        return expected + (1 - expected) * reached - lists.base
+
+    return plant
+
+
+CASES = {
+    "T07": {
+        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="AP", bounding="expectation"))],
+        REFUTED: [study(of_bounded(sign * 0.1, of="AP", bounding="min-max", nsr=2)) for sign in (-1, 1)],
+        INCONCLUSIVE: [ONE_SEED, NOISY],
+    },
+    "T14": {
+        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="nRBP", bounding="distribution"))],
+        REFUTED: [study(of_bounded(0.1, of="nRBP", bounding="expectation", nsr=None))],
+        INCONCLUSIVE: [ONE_SEED, NOISY],
+    },
+    "T16": {
+        CONFIRMED: [replace(BOUNDED, relevant=lambda topic: 0 * topic + 9)],
+        REFUTED: [
+            BOUNDED,
+            study(of_bounded(0.1, of="AP", bounding="expectation", nsr=None), relevant=lambda topic: 0 * topic + 9),
+        ],
+        INCONCLUSIVE: [replace(ONE_SEED, relevant=lambda topic: 0 * topic + 9)],
+    },
+    "T23": {
+        CONFIRMED: [BOUNDED, study(of_bounded(0.2)), study(of_bounded(-0.2, of="nDCG", bounding="distribution"))],
+        REFUTED: [study(of_bounded(-0.2))],
+        INCONCLUSIVE: [ONE_SEED, study(of_bounded(-0.2, nsr=1), of_bounded(-0.2, nsr=2))],
+    },
+    "T24": {
+        CONFIRMED: [study(falling), study(falling, ratios=(1, 3))],
+        REFUTED: [study(lambda lists: falling(lists) * (-1) ** (lists.bounding == "min-max"))],
+        INCONCLUSIVE: [study(lambda lists: falling(lists) * (lists.loss != "AP"), of=NOISY)],
+    },
+    "T25": {
+        CONFIRMED: [study(above_random(0.0), topics=100, negatives=12)],
+        REFUTED: [study(above_random(0.3), topics=100, negatives=12)],
+        INCONCLUSIVE: [Study(topics=8, spread=0.3)],
+    },
+    "T26": {
+        CONFIRMED: [study(*(of_bounded(-0.08, of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)))],
+        REFUTED: [
+            BOUNDED,
+            study(of_bounded(-0.08, of="nDCG", bounding="distribution")),
+            study(*(of_bounded(-0.08, of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2))),
+        ],
+        INCONCLUSIVE: [
+            study(*(of_bounded(-0.08, of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)), of=ONE_SEED)
+        ],
+    },
+    "T28": {
+        CONFIRMED: [BOUNDED, study(of_bounded(-0.2, of="nDCG")), study(of_bounded(0.2, of="AP"))],
+        REFUTED: [study(of_bounded(0.1, of="nDCG", bounding="min-max", nsr=None, metric="nDCG@7"))],
+        INCONCLUSIVE: [ONE_SEED],
+    },
+    "T29": {
+        CONFIRMED: [study(first_places(0.03, of="AP", bounding="distribution"), AP_FALLS)],
+        REFUTED: [
+            study(first_places(-0.03, of="AP", bounding="distribution"), AP_FALLS),
+            study(first_places(0.03, of="AP", bounding="distribution", nsr=2), AP_FALLS),
+            study(of_bounded(0.03, of="AP", bounding="distribution")),
+        ],
+        INCONCLUSIVE: [study(AP_FALLS, of=UNSURE)],
+    },
+    "T30": {
+        CONFIRMED: [study(of_bounded(0.03, of="AP", nsr=None), of_bounded(-0.06, bounding="min-max"))],
+        REFUTED: [study(of_bounded(-0.03, of="AP", nsr=None), of_bounded(0.06, bounding="min-max"))],
+        INCONCLUSIVE: [UNSURE],
+    },
+    "T31": {
+        CONFIRMED: [
+            study(of_bounded(0.03, of="nRBP")),
+            study(of_bounded(0.03, of="nRBP"), of_bounded(-0.1, of="nRBP", nsr=3, metric="nDCG@2")),
+        ],
+        REFUTED: [
+            study(of_bounded(0.03, of="nRBP"), of_bounded(-0.1, of="nRBP", nsr=2, metric="nDCG@2")),
+            BOUNDED,
+        ],
+        INCONCLUSIVE: [UNSURE],
+    },
+    "T32": {
+        CONFIRMED: [study(slope(-0.01, 0.01))],
+        REFUTED: [study(slope(-0.01, -0.01)), study(slope(0.01, 0.01))],
+        INCONCLUSIVE: [BOUNDED],
+    },
+    "T33": {
+        CONFIRMED: [study(*ORDERED)],
+        REFUTED: [study(*ORDERED, CONTRARY)],
+        INCONCLUSIVE: [BOUNDED, study(*ORDERED, of_bounded(0.03, of="nRBP", nsr=None, metric="nRBP(p=0.9)"))],
+    },
+    "T34": {
+        CONFIRMED: [study(blurred(p8=0.2, p9=0.1))],
+        REFUTED: [study(blurred(p95=0.2, p9=0.1))],
+        INCONCLUSIVE: [BOUNDED, study(blurred(p8=0.2))],
+    },
+    "T35": {
+        CONFIRMED: [study(stretched(0.5), of=MANY)],
+        REFUTED: [study(stretched(-0.5), of=MANY), BOUNDED],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
+    },
+    "T36": {
+        CONFIRMED: [study(lifted((0.9, 0.6, 0.3)), of=MANY)],
+        REFUTED: [
+            study(lifted((0.3, 0.6, 0.9)), of=MANY),
+            study(lifted((0.9, 0.6, 0.3), cost=0.3), of=MANY),
+            study(lifted((0.2, 0.2, 0.2), -0.5), of=MANY),
+        ],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.03), study(lifted((0.6, 0.6, 0.6)), of=MANY)],
+    },
+    "T37": {
+        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="AP", bounding="distribution"))],
+        REFUTED: [study(of_bounded(0.2, of="AP", bounding="min-max", nsr=None))],
+        INCONCLUSIVE: [ONE_SEED],
+    },
+    "T38": {
+        CONFIRMED: [study(low_lists(0.3, of="nRBP"), of=MANY)],
+        REFUTED: [study(low_lists(0.3, of="nRBP"), of_bounded(-0.5, of="nRBP", bounding="min-max", nsr=2)), BOUNDED],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
+    },
+    "T39": {
+        CONFIRMED: [study(lambda lists: falling(lists) * (lists.bounding == "distribution"))],
+        REFUTED: [
+            study(lambda lists: falling(lists) * (lists.bounding == "distribution") * (-1) ** (lists.loss == "AP"))
+        ],
+        INCONCLUSIVE: [NOISY],
+    },
+    "T40": {
+        CONFIRMED: [BOUNDED],
+        REFUTED: [study(unrelated)],
+        INCONCLUSIVE: [replace(BOUNDED, topics=12, noise=0.05)],
+    },
+    "T41": {
+        CONFIRMED: [study(low_lists(0.1, of="nRBP", bounding="min-max"))],
+        REFUTED: [study(low_lists(-0.1)), study(low_lists(-0.1, nsr=1), low_lists(0.2, nsr=2))],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
+    },
+    "T42": {
+        CONFIRMED: [study(lambda lists: scattered(lists, 0.02 * (lists.nsr or 1)))],
+        REFUTED: [study(lambda lists: scattered(lists, 0.02 * (4 - (lists.nsr or 1) if lists.loss == "AP" else 1)))],
+        INCONCLUSIVE: [replace(BOUNDED, noise=0.02)],
+    },
+    "T43": {
+        CONFIRMED: [OF_MANY],
+        REFUTED: [study(by_relevant(sign * 0.01, of="AP", bounding="min-max", nsr=2)) for sign in (-1, 1)],
+        INCONCLUSIVE: [NDCG_AND_AP, study(by_relevant(0.01, of="nRBP"))],
+    },
+    "T44": {
+        CONFIRMED: [study(by_relevant(0.01, of="nRBP"))],
+        REFUTED: [
+            study(by_relevant(-0.01, of="nRBP")),
+            study(by_relevant(0.01, -0.3, of="nRBP")),
+            study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", bounding="expectation", nsr=3)),
+        ],
+        INCONCLUSIVE: [BOUNDED, study(by_relevant(0.01, of="nRBP", nsr=2))],
+    },
+    "T45": {
+        CONFIRMED: [study(of_bounded(0.02, of="nRBP"))],
+        REFUTED: [
+            BOUNDED,
+            study(of_bounded(0.05, of="nRBP"), of_bounded(-0.1, of="nRBP", bounding="min-max", nsr=None)),
+        ],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.05), study(of_bounded(0.02, of="nRBP", nsr=2), of=ONE_SEED)],
+    },
+    "T46": {
+        CONFIRMED: [study(of_bounded(0.05), of_bounded(-0.1, bounding="distribution"))],
+        REFUTED: [study(of_bounded(-0.05), of_bounded(0.1, bounding="distribution"))],
+        INCONCLUSIVE: [study(of_bounded(-0.05), of_bounded(0.1, nsr=1), of_bounded(0.1, nsr=None))],
+    },
+    "T47": {
+        CONFIRMED: [
+            study(of_bounded(0.05, bounding="min-max", nsr=1), of_bounded(0.05, bounding="distribution", nsr=2))
+        ],
+        REFUTED: [study(of_bounded(0.05, bounding="min-max"))],
+        INCONCLUSIVE: [NOISY, study(of_bounded(0.05, bounding="min-max", nsr=1))],
+    },
+}
+"""Claim -> verdict -> studies in which that is planted."""
+
+PLANTED = [(claim, expected, one) for claim, of in CASES.items() for expected, some in of.items() for one in some]
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected", "planted"), PLANTED, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_plant_is_found(claim: str, expected: str, planted: Study, evidence_of: Made) -> None:
+    found = verdict_on(claim, evidence_of(planted))
+    assert found.verdict == expected, found.reason
+    assert found.n > 0
+    assert found.reason.endswith(".")
+
+
+@pytest.mark.parametrize("claim", CASES)
+class TestSmallStudies:
+    def test_a_demonstration_is_decided(self, claim: str, evidence_of: Made) -> None:
+        small = evidence_of(Study(topics=40, folds=2, seeds=1, ratios=(1, 3), controls=False))
+        assert verdict_on(claim, small).verdict in DECIDED
+
+    def test_a_single_topic_is_named(self, claim: str, evidence_of: Made) -> None:
+        with pytest.raises(MissingEvidence, match=r"test takes two|the same in all topics|over 1 topics"):
+            verdict_on(claim, evidence_of(Study(topics=1, folds=1)))
+
+    def test_constant_scores_are_decided_or_named(self, claim: str, evidence_of: Made) -> None:
+        same = evidence_of(Study(spread=0.0, noise=0.0, wobble=0.0))
+        if claim in NEED_SCORES_THAT_VARY:
+            with pytest.raises(MissingEvidence, match=r"hardly differ|the same in all"):
+                verdict_on(claim, same)
+        else:
+            assert verdict_on(claim, same).verdict in DECIDED
+
+    def test_a_loss_that_did_not_run_is_named(self, claim: str, evidence_of: Made) -> None:
+        with pytest.raises(MissingEvidence, match="no honest runs of"):
+            verdict_on(claim, evidence_of(Study(losses=())))
+
+    def test_a_bounding_that_did_not_run_is_named(self, claim: str, evidence_of: Made) -> None:
+        if claim == "T34":
+            pytest.skip("it is about metrics, whatever was trained")
+        with pytest.raises(MissingEvidence, match=r"bounding|min-max"):
+            verdict_on(claim, evidence_of(Study(boundings=("none",))))
+
+
+def test_numbers_are_those_that_were_planted(evidence_of: Made) -> None:
+    planted = study(of_bounded(0.02, of="nRBP"), of_bounded(0.03, of="nRBP", bounding="min-max", nsr=2))
+    evidence = evidence_of(planted)
+    found = verdict_on("T45", evidence)
+    assert found.value == pytest.approx(0.02, abs=0.001)
+    assert found.low < 0.02 < found.high
+    assert "rises in 16 of 16 cells, significantly in 16" in found.reason
+    assert "+0.05" in found.reason or "+0.0499" in found.reason
+    assert verdict_on("T46", evidence).value >= 16 / 48
+
+
+def test_slopes_are_those_that_were_planted(evidence_of: Made) -> None:
+    found = verdict_on("T32", evidence_of(study(slope(-0.01, 0.02))))
+    assert found.value == pytest.approx(0.03, abs=1e-3)
+    assert "for 45 of 45" in found.reason
+    assert "+0.0000, +0.0000, +0.0000, +0.0000 (oracle)" in found.reason
+
+
+def test_choosing_by_the_average_shows_no_regression_to_the_mean(evidence_of: Made) -> None:
+    found = verdict_on("T41", evidence_of(replace(MANY, noise=0.1)))
+    assert "under 0 of 12" in found.reason
+    assert "falls under 0" in found.reason
+
+
+def test_the_gap_that_remains_is_the_planted_one(evidence_of: Made) -> None:
+    found = verdict_on("T25", evidence_of(study(above_random(0.3), topics=100, negatives=12)))
+    assert found.value == pytest.approx(-0.3, abs=0.05)
+
+
+def test_the_best_bounding_is_picked_by_validation(evidence_of: Made, tmp_path: Path) -> None:
+    """On the test part all bounded losses score significantly higher than the one that validation prefers."""
+    evidence = evidence_of(study(of_bounded(0.05)))
+    by_test = verdict_on("T47", evidence)
+    assert evidence.epochs is not None
+    preferred = pl.when(pl.col("bounding") == "none").then(0.99)
+    epochs = pl.read_parquet(evidence.epochs).with_columns(
+        preferred.otherwise(pl.col(metric)).alias(metric) for metric in ("nDCG", "AP")
+    )
+    epochs.write_parquet(tmp_path / "epochs.parquet")
+    found = verdict_on("T47", replace(evidence, epochs=tmp_path / "epochs.parquet"))
+    assert "MQ2008: none, " in found.reason
+    assert "none, " not in by_test.reason
