@@ -14,7 +14,7 @@ from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.steps import Steps, one_of
 from rankbound_study.config.study import Study
-from rankbound_study.figures import figure_specs
+from rankbound_study.figures import figure_file, figure_specs
 
 min_version("9.14")  # path variables
 
@@ -36,6 +36,9 @@ except ConfigError as error:
 study = Study(config)
 codes = CodeDigests()
 steps = Steps(study, codes)
+figure_files = [
+    str(figure_file(Path("<results>"), name, suffix)) for name in config["figures"] for suffix in (".svg", ".pdf")
+]
 
 
 onstart:
@@ -90,7 +93,7 @@ localrules:
 rule all:
     input:
         study.table_files(),
-        study.figure_files(),
+        figure_files,
         study.experiment_tables(),
         "<results>/paper/rankbound.pdf",
         "<results>/paper/index.html",
@@ -125,7 +128,7 @@ rule runs:
 rule figures:
     input:
         study.table_files(),
-        study.figure_files(),
+        figure_files,
 
 
 rule paper:

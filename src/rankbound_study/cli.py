@@ -8,22 +8,30 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from pkgutil import iter_modules
 
-from rankbound.cli import build_parser, run
+from rankbound.cli import USAGE_ERROR, build_parser, run
 from rankbound_study import commands
 
 RECORDS_VARIABLE = "RANKBOUND_PROVENANCE"
 """Environment variable: the folder, inside the results folder, for step records (`rankbound_study.provenance`)."""
 
 
+GONE = {"dvc-stages": "nothing writes dvc.yaml any more: it lists folders, and is edited by hand: docs/dvc.md"}
+"""Former steps, and what to do instead."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `python -m rankbound_study ARGUMENTS`; the exit status is that of `rankbound.cli.run`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in GONE:
+        print(f"python -m rankbound_study {words[0]}: {GONE[words[0]]}", file=sys.stderr)
+        return USAGE_ERROR
     names = sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
     parser = build_parser(
         "python -m rankbound_study",
         "The steps of the study, from raw archives to the document. Snakemake runs them all: `snakemake --cores 2`.",
         {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in names},
     )
-    return run(parser, sys.argv[1:] if argv is None else argv, _recorded)
+    return run(parser, words, _recorded)
 
 
 def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:

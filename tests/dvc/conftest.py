@@ -105,7 +105,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def origin(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Project:
     """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
     project = Project.create(tmp_path_factory.mktemp("study") / "origin", STUDY)
-    project.run("rankbound_study", "dvc-stages")
+    project.version_what_is_made()
     git(project.folder, "init", "-q")
     repro(project)
     git(project.folder, "add", "-A")

@@ -47,7 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Pro
     if not Path(os.environ.get("RANKBOUND_MIRROR", ""), ARCHIVE).is_file():
         pytest.skip(f"no {ARCHIVE} here: RANKBOUND_MIRROR names the folder that holds it")
     project = Project.create(tmp_path_factory.mktemp("ratings") / "origin", RATINGS)
-    project.run("rankbound_study", "dvc-stages")
+    project.version_what_is_made()
     git(project.folder, "init", "-q")
     repro(project)
     git(project.folder, "add", "-A")

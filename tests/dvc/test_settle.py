@@ -31,15 +31,11 @@ def changed_rate(clone: Project) -> None:
     clone.configure({**STUDY, "temperature": 2.0})
 
 
-def another_table(clone: Project) -> None:
-    clone.configure({**STUDY, "tables": [*STUDY["tables"], "table_3_1"]})
-
-
-def unknown_table(clone: Project) -> None:
-    """A table that no stage names: DVC's lock file fits, and says nothing of it."""
+def unknown_tables(clone: Project) -> None:
+    """Tables that no stage names: DVC's lock file fits, and says nothing of them."""
     content = yaml.safe_load(clone.path("dvc.yaml").read_text("utf-8"))
     outs = content["stages"]["paper"]["outs"]
-    content["stages"]["paper"]["outs"] = [out for out in outs if "results/tables/table_2_2.csv" not in out]
+    content["stages"]["paper"]["outs"] = [out for out in outs if "results/tables" not in out]
     clone.path("dvc.yaml").write_text(yaml.safe_dump(content), "utf-8")
     _append(clone.path("results/tables/table_2_2.csv"))
 
@@ -47,8 +43,16 @@ def unknown_table(clone: Project) -> None:
 def forgotten_code(clone: Project) -> None:
     """Code that no stage depends on: DVC's lock file says nothing of it."""
     content = yaml.safe_load(clone.path("dvc.yaml").read_text("utf-8"))
-    content["stages"]["runs"]["deps"].remove("src/rankbound")
+    content["stages"]["runs"]["deps"].remove("src")
     clone.path("dvc.yaml").write_text(yaml.safe_dump(content), "utf-8")
+
+
+def changed_command(clone: Project) -> None:
+    _replace(clone.path("dvc.yaml"), "snakemake runs --cores all", "snakemake runs --cores 1")
+
+
+def broken_stages(clone: Project) -> None:
+    clone.path("dvc.yaml").write_text("stages: 3\n", "utf-8")
 
 
 def another_configuration(clone: Project) -> None:
@@ -89,18 +93,16 @@ def changed_table(clone: Project) -> None:
     ("change", "expected"),
     [
         (no_lock, ["has no dvc.lock"]),
-        (changed_code, ["src/rankbound is modified"]),
+        (changed_code, ["src is modified"]),
         (changed_rule, ["workflow is modified"]),
         (changed_rate, ["config.yaml is modified"]),
-        (
-            another_table,
-            ["results/tables/table_3_1.csv is made, but no stage names it", "python -m rankbound_study dvc-stages"],
-        ),
-        (unknown_table, ["results/tables/table_2_2.csv is made, but no stage names it"]),
-        (forgotten_code, ["the stage runs does not depend on src/rankbound"]),
+        (unknown_tables, ["results/tables/table_2_2.csv is made, but no stage names it", "docs/dvc.md"]),
+        (forgotten_code, ["the stage runs does not depend on src"]),
+        (changed_command, ["the command of the stage runs is modified"]),
+        (broken_stages, ["nothing was touched", "dvc.yaml"]),
         (another_configuration, ["profiles/default is modified"]),
-        (missing_runs, ["results/runs.parquet is deleted", "dvc pull"]),
-        (missing_data, ["data/lists is deleted"]),
+        (missing_runs, ["results/runs.parquet is missing", "dvc pull"]),
+        (missing_data, ["data/lists is missing"]),
         (flipped_byte, ["data/instances is modified", f"{INSTANCES} is modified"]),
         (added_run, ["results/runs is modified", "results/runs/stray.parquet is added"]),
         (changed_table, ["results/tables/table_5_1.csv is modified"]),
@@ -133,6 +135,12 @@ def test_a_package_from_elsewhere_must_have_the_same_bytes(pulled: Project, tmp_
 def test_outside_a_workflow_it_says_where_it_is(tmp_path: Path) -> None:
     project = Project(tmp_path)
     assert f"{tmp_path} has no dvc.lock" in project.run("rankbound_study", "settle", status=2)
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), "utf-8")
 
 
 def _append(path: Path) -> None:

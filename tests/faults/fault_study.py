@@ -114,7 +114,7 @@ CONFIG: dict[str, Any] = {
             "variants": {"t4": {"learning_rate": 0.003}},
         },
     },
-    "figures": ["figure_1_1", "figure_5_2", "figure_neural_3"],
+    "figures": ["figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates"],
     "tables": [
         *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "table_claims"),
         *("table_neural_1", "table_neural_2", "table_neural_features"),

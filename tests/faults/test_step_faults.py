@@ -41,7 +41,7 @@ RULES = (
         "face_table",
         "features_table",
     ),
-    *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "document"),
+    *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "figure_with_pictures", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
 WITHOUT_INPUTS = {

@@ -48,7 +48,7 @@ def synthetic_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(results: Path) -> str:
-    return render_html.render(document.build(results), results / "figures")
+    return render_html.render(document.build(results), results)
 
 
 class Page(HTMLParser):
@@ -122,8 +122,8 @@ def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
 def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
     for folder in ("a", "b"):
         content = document.build(results)
-        render_typst.write(content, results / "figures", tmp_path / folder / "rankbound.pdf")
-        render_html.write(content, results / "figures", tmp_path / folder / "index.html")
+        render_typst.write(content, results, tmp_path / folder / "rankbound.pdf")
+        render_html.write(content, results, tmp_path / folder / "index.html")
     for name in ("rankbound.pdf", "index.html"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     pdf = (tmp_path / "a" / "rankbound.pdf").read_bytes()
@@ -133,7 +133,7 @@ def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:
 
 def test_synthetic_data_are_labelled_and_never_compared(synthetic_results: Path, page: str) -> None:
     content = document.build(synthetic_results)
-    text = render_html.render(content, synthetic_results / "figures")
+    text = render_html.render(content, synthetic_results)
     assert content.synthetic
     assert 'role="note"' in text
     assert 'class="synthetic"' in text
@@ -171,13 +171,13 @@ def test_a_model_below_chance_or_above_the_oracle_is_reported(tmp_path: Path) ->
 def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> None:
     hostile = '<script>alert("x")</script> #panic("no") $x$ _y_'
     content = document.Document(hostile, hostile, False, (document.Section("findings", hostile, hostile),))
-    assert "<script>alert" not in render_html.render(content, results / "figures")
-    render_typst.write(content, results / "figures", tmp_path / "a.pdf")
+    assert "<script>alert" not in render_html.render(content, results)
+    render_typst.write(content, results, tmp_path / "a.pdf")
 
 
 def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(results: Path) -> None:
     section = document.Section("findings", "A", "See `rankbound <verb>`: 95 % of label ≥ 1.")
-    text = render_html.render(document.Document("t", "s", False, (section,)), results / "figures")
+    text = render_html.render(document.Document("t", "s", False, (section,)), results)
     assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
     assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text
 

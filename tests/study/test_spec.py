@@ -42,7 +42,7 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: dict
     ]
     assert len(study.runs) == 150
     assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
-    random_orders = [f"<results>/tables/distributions/{loss}.parquet" for loss in config["losses"]]
+    random_orders = [f"<results>/distributions/{loss}.parquet" for loss in config["losses"]]
     tilted_orders = [path.replace(".parquet", "-tilt4.parquet") for path in random_orders]
     assert study.distribution_files() == random_orders + tilted_orders
 
@@ -96,7 +96,7 @@ def test_only_what_a_job_needs_is_its_input(steps: Steps) -> None:
     assert steps.trained_from(judged) == {
         "instances": "<data>/instances/mq2008-label2.parquet",
         "lists": "<data>/lists/mq2008.parquet",
-        "distributions": "<results>/tables/distributions/AP.parquet",
+        "distributions": "<results>/distributions/AP.parquet",
     }
     files = SimpleNamespace(lists="data/lists/mq2008.parquet", distributions="a folder/AP.parquet")
     assert steps.train_flags(judged, files) == "--lists data/lists/mq2008.parquet --distributions 'a folder/AP.parquet'"
@@ -190,7 +190,7 @@ def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
     study = Study(config)
     assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
     assert "<data>/instances/movielens-nsr3.parquet" in study.bounded_files()
-    assert study.distribution_files() == ["<results>/tables/distributions/nDCG.parquet"]
+    assert study.distribution_files() == ["<results>/distributions/nDCG.parquet"]
 
 
 def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, Any]) -> None:
@@ -213,7 +213,7 @@ def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, An
 def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
     study, steps = Study(config), Steps(Study(config), CODES)
-    folder = "<results>/tables/distributions"
+    folder = "<results>/distributions"
     assert study.distribution_files() == [f"{folder}/AP.parquet", f"{folder}/AP-tilt4.parquet"]
     job = SimpleNamespace(
         protocol="honest@tilts-t4", instances="mq2008-label1", loss="AP", bounding="distribution(tilt=4)"

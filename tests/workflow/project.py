@@ -92,6 +92,24 @@ class Project:
         """Write config.yaml."""
         (self.folder / "config.yaml").write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
 
+    def version_what_is_made(self) -> None:
+        """Delete from dvc.yaml the outputs that this configuration does not make, as docs/dvc.md says."""
+        made = [Path(file) for file in self.outputs_of_all()]
+        content = yaml.safe_load(self.path("dvc.yaml").read_text("utf-8"))
+        outs = {path for stage in content["stages"].values() for out in stage["outs"] for path in out}
+        absent = {out for out in outs if not any(path.is_relative_to(out) for path in made)}
+        for name, stage in list(content["stages"].items()):
+            stage["deps"] = [path for path in stage["deps"] if path not in absent]
+            stage["outs"] = [out for out in stage["outs"] if absent.isdisjoint(out)]
+            if not stage["outs"]:
+                del content["stages"][name]
+        self.path("dvc.yaml").write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")
+
+    def outputs_of_all(self, **variables: str) -> list[str]:
+        """The files that the target `all` requires."""
+        table = self.run("snakemake", "--summary", "--cores", "1", "--quiet", "all", "--", "all", **variables)
+        return [line.split("\t")[0] for line in table.splitlines() if "\t" in line][1:]
+
     def path(self, name: str) -> Path:
         return self.folder / name
 

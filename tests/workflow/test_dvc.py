@@ -8,10 +8,10 @@ import pytest
 import yaml
 from project import ROOT, Project
 
-from rankbound.errors import DataError
-from rankbound_study.workflow.dvc_stages import stages_text
+from rankbound_study.cli import main
+from rankbound_study.figures import figure_specs
 
-FOLDERS = {"data": "data", "results": "results"}
+LICENSED = ("data/", "results/licensed", "results/paper")
 
 
 def stages(folder: Path) -> dict[str, Any]:
@@ -32,12 +32,20 @@ def git(folder: Path, *arguments: str) -> None:
 # The file
 
 
-def test_every_output_persists_and_licensed_rows_stay_apart() -> None:
-    for name, stage in stages(ROOT)["stages"].items():
+def test_every_output_persists_and_licensed_rows_and_pictures_stay_apart() -> None:
+    for stage in stages(ROOT)["stages"].values():
         for path, settings in outputs(stage).items():
             assert settings.get("persist") is True, path
-            assert (settings.get("remote") == "licensed") == (name in ("data", "pictures")), path
-            assert path.startswith("data/") == (name == "data"), path
+            assert (settings.get("remote") == "licensed") == path.startswith(LICENSED), path
+
+
+def test_every_stage_depends_on_the_code_and_on_what_stages_before_it_made() -> None:
+    made: set[str] = set()
+    for name, stage in stages(ROOT)["stages"].items():
+        deps = stage["deps"]
+        assert deps[:5] == ["Snakefile", "config.yaml", "profiles/default", "src", "workflow"], name
+        assert set(deps[5:]) <= made, name
+        made |= set(outputs(stage))
 
 
 def test_small_outputs_are_in_git_and_no_others() -> None:
@@ -51,53 +59,22 @@ def test_small_outputs_are_in_git_and_no_others() -> None:
     }
 
 
-def test_the_file_is_what_the_command_writes_for_the_configuration(tmp_path: Path) -> None:
+def test_each_file_of_the_study_is_in_one_output_and_pictures_in_a_licensed_one(tmp_path: Path) -> None:
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     project = Project.create(tmp_path / "project", config)
-    committed = project.path("dvc.yaml").read_text(encoding="utf-8")
     # No mirror: weights that lie in one would add a comparison, and its files.
-    project.run("rankbound_study", "dvc-stages", RANKBOUND_MIRROR="")
-    assert project.path("dvc.yaml").read_text(encoding="utf-8") == committed, (
-        "run `python -m rankbound_study dvc-stages`"
-    )
+    made = project.outputs_of_all(RANKBOUND_MIRROR="")
+    outs = [path for stage in stages(ROOT)["stages"].values() for path in outputs(stage)]
+    homes = {file: [out for out in outs if Path(file).is_relative_to(out)] for file in made}
+    assert {file: found for file, found in homes.items() if len(found) != 1} == {}
+    assert {out for (out,) in homes.values()} == set(outs), "an output is not made"
+    pictured = {name for name, spec in figure_specs().items() if spec.shows_pictures}
+    assert pictured == {Path(file).stem for file in made if file.startswith("results/licensed/")}
 
 
-def test_stages_hold_what_is_made_and_read_what_stages_before_them_made() -> None:
-    made = ["data/raw/a.zip", "data/images/a.parquet", "data/features/a-vgg16.parquet", "data/instances/a.parquet"]
-    made += ["results/runs/x/a/b.parquet", "results/runs.parquet", "results/tables/table_1.csv"]
-    content = yaml.safe_load(stages_text(made, FOLDERS))["stages"]
-    # No bounding reads distributions, so there is no stage for them.
-    assert {name: list(outputs(stage)) for name, stage in content.items()} == {
-        "data": ["data/raw", "data/images", "data/features", "data/instances"],
-        "runs": ["results/runs", "results/runs.parquet"],
-        "paper": ["results/tables/table_1.csv"],
-    }
-    assert {"data/instances", "data/images", "data/features"} < set(content["runs"]["deps"])
-    assert "snakemake data data/features/a-vgg16.parquet --cores all" in content["data"]["cmd"]
-    assert "metrics" not in content["paper"]
-
-
-def test_pictures_are_as_licensed_as_their_data_and_the_document_with_them() -> None:
-    plain = ["results/figures/figure_1_1.svg", "results/paper/index.html"]
-    assert list(outputs(yaml.safe_load(stages_text(plain, FOLDERS))["stages"]["paper"])) == [
-        "results/figures",
-        "results/paper",
-    ]
-    faces = [*plain, "results/figures/figure_neural_2.svg", "results/figures/figure_neural_duplicates.pdf"]
-    content = yaml.safe_load(stages_text(faces, FOLDERS))["stages"]
-    assert list(outputs(content["paper"])) == ["results/figures/figure_1_1.svg"]
-    assert list(outputs(content["pictures"])) == ["results/paper", *faces[2:]]
-
-
-def test_folders_are_those_of_the_configuration() -> None:
-    content = yaml.safe_load(stages_text(["in/instances/a.parquet", "out/mine/metrics.json"], {**FOLDERS, **OTHER}))
-    assert outputs(content["stages"]["data"]) == {"in/instances": {"persist": True, "remote": "licensed"}}
-    assert outputs(content["stages"]["paper"]) == {"out/mine/metrics.json": {"persist": True, "cache": False}}
-    with pytest.raises(DataError, match=r"elsewhere/a\.parquet, which is in a folder of neither in nor out/mine"):
-        stages_text(["elsewhere/a.parquet"], OTHER)
-
-
-OTHER = {"data": "in", "results": "out/mine"}
+def test_the_step_that_wrote_the_file_says_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dvc-stages", "--check"]) == 2
+    assert "edited by hand: docs/dvc.md" in capsys.readouterr().err
 
 
 # The programs
@@ -127,14 +104,14 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
     # A change that the lock file does not know: settling would bless files that it may have made stale.
     message = clone.run("rankbound_study", "settle", status=2)
     assert "nothing was touched" in message
-    assert "src/rankbound_study is modified" in message
+    assert "src is modified" in message
     assert clone.waiting() == waiting
 
 
 def _everything_made_is_an_output(project: Project) -> None:
     """No file under data/ or results/ that DVC would leave behind, but for what a run costs and left as records."""
     known = [path for stage in stages(project.folder)["stages"].values() for path in outputs(stage)]
-    made = [path.relative_to(project.folder) for top in FOLDERS for path in project.path(top).rglob("*")]
+    made = [path.relative_to(project.folder) for top in ("data", "results") for path in project.path(top).rglob("*")]
     left = [
         path for path in made if not any(path.is_relative_to(one) or Path(one).is_relative_to(path) for one in known)
     ]
@@ -144,7 +121,7 @@ def _everything_made_is_an_output(project: Project) -> None:
 def _recorded(finished: Project, folder: Path) -> Project:
     """A git repository with the finished project's files, recorded by `dvc commit` against a remote beside it."""
     project = finished.copy(folder)
-    project.run("rankbound_study", "dvc-stages")
+    project.version_what_is_made()
     git(folder, "init", "-q")
     project.run("dvc", "commit", "-f", "-q")
     git(folder, "add", "-A")

@@ -53,7 +53,7 @@ def asked(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> list[d
     for name in PROGRAMS:
         (folder / name).write_text(STAND_IN, encoding="utf-8")
         (folder / name).chmod(0o755)
-    runs, distributions = finished.path("results/runs"), finished.path("results/tables/distributions")
+    runs, distributions = finished.path("results/runs"), finished.path("results/distributions")
     targets = [str(path.relative_to(finished.folder)) for path in runs.rglob("none.parquet")]
     targets += [str(path.relative_to(finished.folder)) for path in distributions.glob("*.parquet")]
     assert len(targets) == 4 + 2

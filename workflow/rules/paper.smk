@@ -5,7 +5,7 @@ rule document:
     input:
         runs="<results>/runs.parquet",
         tables=study.table_files(),
-        figures=study.figure_files(),
+        figures=figure_files,
         provenance="<results>/provenance.json",
     output:
         pdf=report(

@@ -7,7 +7,7 @@ rule provenance:
         runs="<results>/runs.parquet",
         epochs="<results>/epochs.parquet",
         tables=study.table_files(),
-        figures=study.figure_files(),
+        figures=figure_files,
     output:
         "<results>/provenance.json",
     log:

@@ -366,7 +366,7 @@ rule figure_of_comparisons:
     benchmark:
         "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
-        figure=one_of(name for name in config["figures"] if FIGURES[name].needs),
+        figure=one_of(name for name in config["figures"] if FIGURES[name].needs and not FIGURES[name].shows_pictures),
     localrule: True
     threads: 1
     resources:
@@ -379,3 +379,17 @@ rule figure_of_comparisons:
     shell:
         "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
         " > {log:q} 2>&1"
+
+
+# Figures with pictures of a data set have its licence, so they stay apart.
+use rule figure_of_comparisons as figure_with_pictures with:
+    output:
+        svg=report(
+            "<results>/licensed/{figure}.svg",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels=figure_labels("methods of neural ranking"),
+        ),
+        pdf="<results>/licensed/{figure}.pdf",
+    wildcard_constraints:
+        figure=one_of(name for name in config["figures"] if FIGURES[name].shows_pictures),

@@ -5,7 +5,7 @@ rule distributions:
     input:
         instances=study.bounded_files(),
     output:
-        "<results>/tables/distributions/{loss}.parquet",
+        "<results>/distributions/{loss}.parquet",
     log:
         "<logs>/distributions/{loss}.log",
     benchmark:
@@ -27,7 +27,7 @@ use rule distributions as tilted_distributions with:
     input:
         instances=steps.tilted_from,
     output:
-        "<results>/tables/distributions/{loss}-tilt{tilt}.parquet",
+        "<results>/distributions/{loss}-tilt{tilt}.parquet",
     log:
         "<logs>/distributions/{loss}-tilt{tilt}.log",
     benchmark:

@@ -7,7 +7,7 @@ from typing import Any
 SUMMARY = "Tabulate a metric's distribution over random orders for every list size of the instances"
 EXAMPLES = """\
   python -m rankbound_study distributions nDCG --instances data/instances/mq2008-label2.parquet \\
-      --out results/tables/distributions/nDCG.parquet
+      --out results/distributions/nDCG.parquet
   python -m rankbound_study distributions AP --instances a.parquet b.parquet --out AP.parquet \\
       --options '{"method": "sampled", "seed": 1}'"""
 OPTIONS: dict[str, Any] = {"method": "exact", "samples": 300_000, "seed": 0, "tilt": 1.0}

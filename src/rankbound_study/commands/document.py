@@ -12,7 +12,7 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="holds tables/ and figures/")
+    parser.add_argument("--results", type=Path, metavar="DIR", required=True, help="a folder of results")
     parser.add_argument(
         "--provenance", type=Path, metavar="FILE", help="output of `python -m rankbound_study provenance`"
     )
@@ -25,6 +25,5 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.report import document, render_html, render_typst
 
     content = document.build(arguments.results, arguments.provenance)
-    figures = arguments.results / "figures"
-    render_html.write(content, figures, arguments.html)
-    render_typst.write(content, figures, arguments.out)
+    render_html.write(content, arguments.results, arguments.html)
+    render_typst.write(content, arguments.results, arguments.out)

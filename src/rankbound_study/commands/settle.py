@@ -17,14 +17,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Check and settle."""
-    from rankbound_study.provenance.manifest import restore_records
-    from rankbound_study.workflow.dvc_stages import folders_of
     from rankbound_study.workflow.settle import settle
 
     missing = settle(arguments.folder)
-    results = arguments.folder / folders_of(arguments.folder)["results"]
-    if (results / "provenance.json").exists():
-        restore_records(results)
     if missing:
         print(f"settled, except outputs with licensed pictures: `snakemake --cores 2` makes {', '.join(missing)}")
     else:

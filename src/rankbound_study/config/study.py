@@ -238,10 +238,6 @@ class Study:
         """Return the tables as CSV files."""
         return [f"<results>/tables/{name}.csv" for name in self.config["tables"]]
 
-    def figure_files(self) -> list[str]:
-        """Return the figures as SVG and PDF."""
-        return [f"<results>/figures/{name}.{suffix}" for name in self.config["figures"] for suffix in ("svg", "pdf")]
-
     # Lookups
 
     def kind_of(self, source: str) -> str:
@@ -338,4 +334,4 @@ def distributions_path(loss: str, bounding: str = "distribution") -> str:
     """Return the file of score distributions for a loss' metric, over random or (by the bounding) tilted orders."""
     _, parameters, _ = split_text(bounding, "bound")
     tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
-    return f"<results>/tables/distributions/{loss}{tilt}.parquet"
+    return f"<results>/distributions/{loss}{tilt}.parquet"

@@ -38,6 +38,12 @@ def title(name: str) -> str:
     return figure_specs()[name].title or name.replace("figure_", "Figure ").replace("_", ".")
 
 
+def figure_file(results: Path, name: str, suffix: str) -> Path:
+    """Return the path of a figure's file; figures with pictures of a data set have its licence, and lie apart."""
+    folder = "licensed" if figure_specs()[name].shows_pictures else "figures"
+    return results / folder / f"{name}{suffix}"
+
+
 def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> Any:
     """Draw a figure.
 

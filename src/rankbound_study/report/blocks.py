@@ -46,7 +46,7 @@ class TableBlock:
 
 @dataclass(frozen=True)
 class FigureBlock:
-    """A figure; `name` is that of its file in the figures folder, without suffix."""
+    """A figure; `name` is that of its file, without suffix."""
 
     name: str
     title: str

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.figures import figure_specs
+from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.report.blocks import Cell, Document, Section, TableBlock
 from rankbound_study.report.bounded_section import Bounded
@@ -22,7 +22,7 @@ from rankbound_study.results.made_files import reading
 
 
 def build(results: Path, provenance: Path | None = None) -> Document:
-    """Read DIR/tables and DIR/figures (and DIR/runs.parquet for the settings) into a document.
+    """Read the tables and figures in DIR (and DIR/runs.parquet for the settings) into a document.
 
     Args:
         results: DIR.
@@ -34,7 +34,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     """
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
-        check_recorded(results, manifest, ("tables", "figures"))
+        check_recorded(results, manifest, ("tables", "figures", "licensed"))
     bounded = Bounded.read(results / "tables")
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
@@ -49,9 +49,9 @@ def build(results: Path, provenance: Path | None = None) -> Document:
             _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),
-            *_figure_sections(results / "figures", synthetic=synthetic),
+            *_figure_sections(results, synthetic=synthetic),
             _worked_section(results / "tables"),
-            *neural.sections(results / "figures", claims),
+            *neural.sections(results, claims),
             provenance_section(results, bounded.table, manifest),
         ),
     )
@@ -64,7 +64,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None) -> Section:
         return methods_section(manifest.config)
 
 
-def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
+def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[Section]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
         "results": ("Figures of the results", ("figure_5_",)),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
@@ -72,7 +72,7 @@ def _figure_sections(folder: Path, *, synthetic: bool) -> Iterator[Section]:
     }
     for anchor, (title, prefixes) in groups.items():
         names = [name for name in figure_specs() if name.startswith(prefixes)]
-        missing = [name for name in names if not (folder / f"{name}.svg").exists()]
+        missing = [name for name in names if not figure_file(results, name, ".svg").exists()]
         blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
         text = f"Not drawn: {', '.join(missing)}." if missing else ""
         yield Section(anchor, title, text, blocks)

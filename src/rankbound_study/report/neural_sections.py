@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rankbound_study.figures import figure_specs
+from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.report import neural_feature_layout, neural_layout
 from rankbound_study.report.blocks import Section, TableBlock
 from rankbound_study.report.claims_section import Claims
@@ -37,8 +37,8 @@ class Neural:
         """Read the tables in a folder."""
         return cls(read_results(tables), FeatureResults.read(tables))
 
-    def sections(self, figures: Path, claims: Claims) -> Iterator[Section]:
-        """Yield the study's sections, with the figures in the folder; nothing if the study has no tables."""
+    def sections(self, folder: Path, claims: Claims) -> Iterator[Section]:
+        """Yield the study's sections, with the figures in a results folder; nothing if the study has no tables."""
         if not self.results:
             return
         synthetic = any(table.synthetic for table in self.results)
@@ -46,9 +46,8 @@ class Neural:
         tables = (*listed, *map(_table, self.results), *self._feature_tables())
         text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
         yield Section("neural", "Neural networks in ranking", text, tables, tuple(facts(self.results)))
-        names = [
-            name for name in figure_specs() if name.startswith("figure_neural_") and (figures / f"{name}.svg").exists()
-        ]
+        names = [name for name in figure_specs() if name.startswith("figure_neural_")]
+        names = [name for name in names if figure_file(folder, name, ".svg").exists()]
         drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
         yield Section("neural-figures", "Figures of neural ranking", "", drawn)
 

@@ -5,6 +5,7 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from rankbound_study.figures import figure_file
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
 from rankbound_study.report.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
 from rankbound_study.report.findings import Finding
@@ -20,12 +21,12 @@ _SCRIPTS = ("sorting.js", "tooltips.js")
 """Scripts of their own: a browser too old for the second one still sorts."""
 
 
-def write(document: Document, figures: Path, path: Path) -> None:
-    """Write the page; figures are read from `figures`/NAME.svg."""
-    write_text(path, render(document, figures))
+def write(document: Document, results: Path, path: Path) -> None:
+    """Write the page; figures are read from the results folder."""
+    write_text(path, render(document, results))
 
 
-def render(document: Document, figures: Path) -> str:
+def render(document: Document, results: Path) -> str:
     """Return the page; the same content gives the same bytes."""
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
@@ -36,7 +37,7 @@ def render(document: Document, figures: Path) -> str:
         synthetic=' class="synthetic"' if document.synthetic else "",
         banner=f'<p class="banner" role="note">{_SYNTHETIC}</p>' if document.synthetic else "",
         contents=contents,
-        sections="\n".join(_section(section, figures) for section in document.sections),
+        sections="\n".join(_section(section, results) for section in document.sections),
         style=_style(),
         scripts="".join(f"<script>\n{template(name)}</script>" for name in _SCRIPTS),
     )
@@ -58,9 +59,9 @@ def _text(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(typeset(text)))
 
 
-def _section(section: Section, figures: Path) -> str:
+def _section(section: Section, results: Path) -> str:
     text = f"<p>{_text(section.text)}</p>" if section.text else ""
-    blocks = "\n".join(_block(block, figures) for block in section.blocks)
+    blocks = "\n".join(_block(block, results) for block in section.blocks)
     columns = ' class="columns"' if section.columns > 1 else ""
     return f"""<section id="{section.anchor}" aria-labelledby="{section.anchor}-title">
 <h2 id="{section.anchor}-title">{escape(section.title)}</h2>
@@ -70,10 +71,10 @@ def _section(section: Section, figures: Path) -> str:
 </section>"""
 
 
-def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path) -> str:
+def _block(block: TableBlock | FigureBlock | Paragraph, results: Path) -> str:
     if isinstance(block, Paragraph):
         return f"<p><b>{escape(block.title)}.</b> {_text(block.text)}</p>"
-    return _table(block) if isinstance(block, TableBlock) else _figure(block, figures)
+    return _table(block) if isinstance(block, TableBlock) else _figure(block, results)
 
 
 def _findings(findings: tuple[Finding, ...]) -> str:
@@ -103,8 +104,8 @@ def _small_table(finding: Finding) -> str:
     return f'<div class="small" tabindex="0" role="group" aria-label="The numbers">{table}</div>'
 
 
-def _figure(block: FigureBlock, figures: Path) -> str:
-    path = figures / f"{block.name}.svg"
+def _figure(block: FigureBlock, results: Path) -> str:
+    path = figure_file(results, block.name, ".svg")
     with reading(path):
         drawing = inline_svg(path.read_text("utf-8"), block.name, f"{block.title}. {block.caption}")
     return f"""<figure id="{block.name.replace("_", "-")}">

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.io.atomic import atomic_path
+from rankbound_study.figures import figure_file
 from rankbound_study.report.blocks import Document, FigureBlock, Paragraph, TableBlock, typeset
 from rankbound_study.report.output import template
 from rankbound_study.results.made_files import reading
 
 
-def write(document: Document, figures: Path, path: Path) -> None:
-    """Write the PDF; figures are read from `figures`/NAME.pdf or, failing that, NAME.svg.
+def write(document: Document, results: Path, path: Path) -> None:
+    """Write the PDF; figures are read from the results folder, as PDF or, failing that, SVG.
 
     The file's date is the start of Unix time, so its bytes depend only on the content.
     """
@@ -22,15 +23,15 @@ def write(document: Document, figures: Path, path: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "main.typ").write_text(template("report.typ"), "utf-8")
-        content = json.dumps(_content(document, figures, folder), ensure_ascii=False)
+        content = json.dumps(_content(document, results, folder), ensure_ascii=False)
         (folder / "content.json").write_text(typeset(content), "utf-8")
-        with reading(figures):
+        with reading(results):
             compiled = typst.compile(folder / "main.typ", root=folder, ignore_system_fonts=True, timestamp=0)
     with atomic_path(path) as temporary:
         temporary.write_bytes(compiled)
 
 
-def _content(document: Document, figures: Path, folder: Path) -> dict[str, Any]:
+def _content(document: Document, results: Path, folder: Path) -> dict[str, Any]:
     return {
         "title": document.title,
         "subtitle": document.subtitle,
@@ -41,14 +42,14 @@ def _content(document: Document, figures: Path, folder: Path) -> dict[str, Any]:
                 "text": section.text,
                 "findings": [vars(each) for each in section.findings],
                 "columns": section.columns,
-                "blocks": [_block(block, figures, folder) for block in section.blocks],
+                "blocks": [_block(block, results, folder) for block in section.blocks],
             }
             for section in document.sections
         ],
     }
 
 
-def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path, folder: Path) -> dict[str, Any]:
+def _block(block: TableBlock | FigureBlock | Paragraph, results: Path, folder: Path) -> dict[str, Any]:
     if isinstance(block, Paragraph):
         return {"kind": "paragraph", "title": block.title, "text": block.text}
     if isinstance(block, TableBlock):
@@ -64,7 +65,7 @@ def _block(block: TableBlock | FigureBlock | Paragraph, figures: Path, folder: P
             "widths": _widths(block),
             "rows": [[vars(cell) for cell in row] for row in block.rows],
         }
-    source = next(path for suffix in (".pdf", ".svg") if (path := figures / f"{block.name}{suffix}").exists())
+    source = next(path for suffix in (".pdf", ".svg") if (path := figure_file(results, block.name, suffix)).exists())
     shutil.copyfile(source, folder / source.name)
     return {"kind": "figure", "title": block.title, "caption": block.caption, "file": source.name}
 

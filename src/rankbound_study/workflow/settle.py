@@ -4,7 +4,8 @@ A pull gives files arbitrary times and no record of how they were made, so Snake
 every file matches DVC's lock file, all are current by content, and Snakemake can record them as such.
 """
 
-import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,16 +13,17 @@ from typing import Any
 
 from rankbound.errors import DataError
 from rankbound_study.config.code_digests import LIBRARY, SOURCES, STUDY
-from rankbound_study.workflow.dvc_stages import WRITE, folders_of, misfits, outputs_of_workflow, pictures_of
-from rankbound_study.workflow.programs import SNAKEMAKE, run_program
+from rankbound_study.provenance.checksums import MANIFEST
+from rankbound_study.provenance.manifest import restore_records
 
 LOCK = "dvc.lock"
 SHOWN = 10
 """Number of differing files that are named; further ones are counted."""
 
-_NOT_IN_CACHE = " is not in cache"
-"""DVC's remark on files that were made here; it has not compared their content then."""
+_TAIL = 15
+"""Number of lines shown of what a failed snakemake printed."""
 
+_PAPER, _RAW, _LICENSED = "paper", "raw", "licensed"
 _RAW_REASON = "another archive with the same content is accepted only if snakemake made data/ from it"
 
 
@@ -36,21 +38,33 @@ def settle(folder: Path) -> list[str]:
         The missing outputs, for Snakemake to make.
 
     Raises:
-        DataError: a file or dependency differs from dvc.lock, there are outputs unknown to DVC, or one of the two
+        DataError: a file or dependency differs from dvc.lock, dvc.yaml does not name every output, or one of the two
             programs failed. In the first two cases nothing has been changed.
     """
+    from dvc.exceptions import DvcException  # type: ignore[import-untyped]
+    from dvc.repo import Repo  # type: ignore[import-untyped]
+
     if not (folder / LOCK).is_file():
         raise DataError(f"nothing was touched: {folder.resolve()} has no {LOCK}, so nothing was recorded: `dvc repro`")
     _refuse("the package that runs is not the one in this folder", _other_package(folder), "pip install -e .")
-    _refuse("dvc.yaml does not match config.yaml, so dvc cannot check every file", misfits(folder), WRITE)
-    missing = [path for path in pictures_of(folder) if not (folder / path).exists()]
-    _refuse(
-        f"these differ from {LOCK}, so steps may be out of date",
-        _differences(folder, missing),
-        "restore them with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`",
-    )
+    made = _outputs(folder)
+    # A fresh cache of checksums: DVC's own goes by size and time, and misses damage that preserves both.
+    with tempfile.TemporaryDirectory() as cache:
+        try:
+            with Repo(str(folder.resolve()), config={"core": {"site_cache_dir": cache}}) as repo:
+                stages = [stage for stage in repo.index.stages if stage.cmd]
+                _refuse("dvc cannot check every file", list(_unnamed(stages, made)), "mend dvc.yaml: docs/dvc.md")
+                missing = [out.def_path for out in repo.index.outs if _may_be_missing(out) and not out.exists]
+                differences = list(_differences(repo, stages, made, missing))
+        except DvcException as error:
+            raise DataError(f"nothing was touched: {error}") from error
+    remedy = "restore them with `dvc pull` or `dvc checkout`, or make them with `snakemake --cores 2`"
+    _refuse(f"these differ from {LOCK}, so steps may be out of date", differences, remedy)
     # --forceall: outputs that are current by time alone also get a record of their inputs' checksums and options.
-    run_program([*SNAKEMAKE, "--touch", "--forceall", "--", "all"], folder)
+    _snakemake(folder, "--touch", "--forceall")
+    for path in made:
+        if path.name == MANIFEST and (folder / path).is_file():
+            restore_records(folder / path.parent)
     return missing
 
 
@@ -63,8 +77,6 @@ def _refuse(what: str, problems: Sequence[str], remedy: str) -> None:
 def _other_package(folder: Path) -> list[str]:
     """Return files of the running packages that differ from the checkout, which DVC compares."""
     own = folder.resolve() / "src"
-    if own == SOURCES.resolve():
-        return []
     files = {
         file.relative_to(base)
         for base in (own, SOURCES)
@@ -72,82 +84,76 @@ def _other_package(folder: Path) -> list[str]:
         for file in (base / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    differing = [
-        name
-        for name in sorted(files)
-        if not ((own / name).is_file() and (SOURCES / name).is_file() and _same_bytes(own / name, SOURCES / name))
-    ]
+    differing = [name for name in sorted(files) if _content(own / name) != _content(SOURCES / name)]
     return [f"{SOURCES / name} is not {own / name}" for name in differing]
 
 
-def _same_bytes(first: Path, second: Path) -> bool:
-    return first.read_bytes() == second.read_bytes()
+def _content(file: Path) -> bytes | None:
+    return file.read_bytes() if file.is_file() else None
 
 
-def _differences(folder: Path, missing: Sequence[str]) -> list[str]:
-    """Return DVC's differences, one line each, with the files inside a changed folder, except those in `missing`."""
-    # A fresh cache of checksums: DVC's own goes by size and time, and misses damage that preserves both.
-    with tempfile.TemporaryDirectory() as cache:
-        fresh = {"DVC_SITE_CACHE_DIR": cache}
-        changes = _changes(_json(["dvc", "status", "--json"], folder, fresh))
-        differences = {path: line for path, line in changes if path not in missing}
-        for path in [path for path, line in differences.items() if line.endswith(_NOT_IN_CACHE)]:
-            line = differences.pop(path)
-            there = (folder / path).exists()
-            if not (there and _as_locked(folder, path, cache)):
-                differences[path] = f"{line.removesuffix(_NOT_IN_CACHE)} is {'modified' if there else 'missing'}"
-        raw = f"{folders_of(folder)['data']}/raw"
-        if not differences or (list(differences) == [raw] and _made_from(folder, raw)):
-            return []
-        inside = _json(["dvc", "data", "status", "--granular", "--json"], folder, fresh).get("uncommitted", {})
-    reported = {kind: _names(paths) for kind, paths in inside.items() if kind != "unknown"}
-    files = sorted((file, kind) for kind, names in reported.items() for file in names if not file.endswith("/"))
-    lines = []
-    for path, line in differences.items():
-        lines.append(line + (f": {_RAW_REASON}" if path == raw else ""))
-        lines += [f"  {file} is {kind}" for file, kind in files if file.startswith(f"{path}/")]
-    return lines
+def _outputs(folder: Path) -> dict[Path, bool]:
+    """Return every file that the target `all` requires, and whether Snakemake has a record of it as current."""
+    table = _snakemake(folder, "--summary")
+    names, *rows = (line.split("\t") for line in table.splitlines() if "\t" in line)
+    files = [dict(zip(names, row, strict=True)) for row in rows]
+    # A file without a record has no log either.
+    return {
+        Path(file["output_file"]): file["plan"] == "no update" and file["log-file(s)"] != "-"
+        for file in sorted(files, key=lambda file: file["output_file"])
+    }
 
 
-def _as_locked(folder: Path, path: str, cache: str) -> bool:
-    """Return whether an output matches the lock file; DVC's commands only report outputs that it has a copy of."""
-    from dvc.repo import Repo  # type: ignore[import-untyped]
-
-    with Repo(str(folder.resolve()), config={"core": {"site_cache_dir": cache}}) as repo:
-        (output,) = repo.find_outs_by_path(str(folder.resolve() / path))
-        return not output.changed_checksum()
-
-
-def _json(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    text = run_program(command, folder, environment)
-    try:
-        content: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise DataError(f"`{' '.join(command)}` printed no JSON in {folder.resolve()}") from error
-    return content
+def _snakemake(folder: Path, *arguments: str) -> str:
+    """Return the output of snakemake for the target `all`; DataError if it fails."""
+    # Not the user's own profile, which may name another configuration; the workflow's profile applies.
+    options = ["--profile", "none", "--cores", "1", "--quiet", "all", *arguments, "--", "all"]
+    command = [sys.executable, "-m", "snakemake", *options]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode:
+        tail = "\n".join((result.stdout + result.stderr).strip().splitlines()[-_TAIL:])
+        raise DataError(f"`snakemake {' '.join(options)}` failed with status {result.returncode}:\n{tail}")
+    return result.stdout
 
 
-def _changes(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the differences of `dvc status`: a path (or the stage, if a command changed), and a line about it."""
-    for stage, changes in status.items():
-        for change in changes:
-            if isinstance(change, str):
-                yield f"{stage}: {change}", f"stage {stage}: {change}"
-                continue
-            for kind, files in change.items():
-                yield from ((file, f"stage {stage}, {kind}: {file} is {what}") for file, what in files.items())
+def _unnamed(stages: Sequence[Any], made: Mapping[Path, bool]) -> Iterator[str]:
+    """Yield the outputs in no stage, and the code and settings that only some of the stages depend on."""
+    outs = {out.def_path for stage in stages for out in stage.outs}
+    for path in made:
+        if not any(path.is_relative_to(out) for out in outs):
+            yield f"{path} is made, but no stage names it"
+    code = {dependency.def_path for stage in stages for dependency in stage.deps} - outs
+    for stage in stages:
+        for path in sorted(code.difference(dependency.def_path for dependency in stage.deps)):
+            yield f"the stage {stage.addressing} does not depend on {path}"
 
 
-def _names(paths: Any) -> list[str]:
-    """Return the file names of one kind of difference; DVC gives a renamed file as its old and new name."""
-    return [str(path["new"] if isinstance(path, dict) else path) for path in paths] if isinstance(paths, list) else []
+def _may_be_missing(out: Any) -> bool:
+    return bool(out.stage.addressing == _PAPER and out.remote == _LICENSED)
 
 
-def _made_from(folder: Path, raw: str) -> bool:
+def _differences(repo: Any, stages: Sequence[Any], made: Mapping[Path, bool], missing: Sequence[str]) -> Iterator[str]:
+    """Yield what differs from the lock file, with the files inside a changed folder."""
+    yield from (f"the command of the stage {stage.addressing} is modified" for stage in stages if stage.changed_stage())
+    differing = {
+        item.def_path: "missing" if kind == "deleted" else kind
+        for stage in stages
+        for item in (*stage.deps, *stage.outs)
+        if item.def_path not in missing
+        for kind in item.workspace_status().values()
+    }
+    raw = next((path for path in differing if Path(path).name == _RAW), "")
+    if list(differing) == [raw] and _made_from(raw, made):
+        return
+    inside = repo.data_status(granular=True).get("uncommitted", {}) if differing else {}
+    for path, kind in differing.items():
+        yield f"{path} is {kind}" + (f": {_RAW_REASON}" if path == raw else "")
+        for inner, files in inside.items():
+            names = [file["new"] if isinstance(file, dict) else file for file in files] if inner != "unknown" else []
+            yield from (f"  {name} is {inner}" for name in sorted(names) if name.startswith(f"{path}/"))
+
+
+def _made_from(raw: str, made: Mapping[Path, bool]) -> bool:
     """Return whether Snakemake's records say that it made the derived data here, from these raw archives."""
-    outputs = {Path(path): current for path, current in outputs_of_workflow(folder).items()}
-    return all(
-        current
-        for path, current in outputs.items()
-        if path.is_relative_to(Path(raw).parent) and not path.is_relative_to(raw)
-    )
+    data = Path(raw).parent
+    return all(current for path, current in made.items() if path.is_relative_to(data) and not path.is_relative_to(raw))
