@@ -10,7 +10,7 @@ from synthetic_comparisons import SIDE
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.face_ages import Trend
-from rankbound_study.claims.face_weights import energy_inside, face_mask
+from rankbound_study.claims.faces import energy_inside, face_mask
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.results.neural_pairs import read_pairs, with_readings

@@ -104,7 +104,7 @@ def line(text: str) -> str:
         ("rankbound_study/provenance/records.py", {"document"}),
         ("rankbound/training/optimisers.py", set(JOBS)),
         ("rankbound_study/data/folds.py", {"split", "sample", "distributions", "controls", *JOBS}),
-        ("rankbound_study/claims/floors.py", {"claims"}),
+        ("rankbound_study/claims/extremes.py", {"claims"}),
         ("rankbound_study/report/render_html.py", {"document"}),
         ("rankbound_study/report/templates/page.css", {"document"}),
         ("rankbound_study/figures/gains.py", {"figure_3_5", "document"}),

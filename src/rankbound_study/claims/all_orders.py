@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,10 @@ SAME = 1e-9
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Value = Fraction | float | int
+OfOrders = Callable[[Sequence[Value]], Value]
+"""A value over the metric of all orders: `min`, `max` or `mean`."""
+Formula = Callable[[int, int], Any]
+"""A function of N and P."""
 
 _BY_HAND: dict[str, Callable[[Order], Value]] = {"nDCG": ndcg, "AP": average_precision, "nRBP": wrong_pairs}
 
@@ -53,20 +58,24 @@ def values(metric: str, n: int, p: int) -> tuple[Value, ...]:
     return tuple(_BY_HAND[metric](order) for order in binary_orders(n, p))
 
 
-def mean(metric: str, n: int, p: int) -> Value:
-    """Return the mean over all orders, an exact fraction except for nDCG."""
-    known = values(metric, n, p)
+def mean(known: Sequence[Value]) -> Value:
+    """Return the mean, an exact fraction except of floats."""
     return sum(known, Fraction()) / len(known)
+
+
+def right_for(formula: Formula, metric: str, of_orders: OfOrders) -> int:
+    """Count the short lists for which a formula gives the metric's `min`, `max` or `mean` over all orders."""
+    return agree((formula(n, p) for n, p in LISTS), (of_orders(values(metric, n, p)) for n, p in LISTS))
 
 
 def smallest(metric: str, n: Integers, p: Integers) -> Floats:
     """Return the smallest value over all orders of each list."""
-    return _by_orders(lambda *pair: min(values(metric, *pair)), rb.minimum(metric, n, p), n, p)
+    return _by_orders(min, metric, rb.minimum(metric, n, p), n, p)
 
 
 def expected(metric: str, n: Integers, p: Integers) -> Floats:
     """Return the mean value over all orders of each list."""
-    return _by_orders(lambda *pair: mean(metric, *pair), rb.expectation(metric, n, p), n, p)
+    return _by_orders(mean, metric, rb.expectation(metric, n, p), n, p)
 
 
 def expected_loss(metric: str, n: Integers, p: Integers) -> Floats:
@@ -98,9 +107,9 @@ def agree(found: Iterable[Value], expected: Iterable[Value]) -> int:
     return sum(abs(float(one) - float(other)) <= SAME * max(1.0, abs(float(other))) for one, other in pairs)
 
 
-def _by_orders(of_orders: Callable[[int, int], Value], formula: Floats, n: Integers, p: Integers) -> Floats:
+def _by_orders(of_orders: OfOrders, metric: str, formula: Floats, n: Integers, p: Integers) -> Floats:
     """Return the formula's values, with those of short lists replaced."""
     result = np.array(formula, dtype=np.float64)
     for index in np.flatnonzero(n <= SHORT):
-        result[index] = float(of_orders(int(n[index]), int(p[index])))
+        result[index] = float(of_orders(values(metric, int(n[index]), int(p[index]))))
     return result

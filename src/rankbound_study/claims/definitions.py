@@ -14,7 +14,7 @@ from rankbound_study.claims.all_orders import Value, agree, values_of_library
 from rankbound_study.claims.by_hand import Order
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import Verdict, holds
+from rankbound_study.claims.verdict import Verdict, counted
 from rankbound_study.claims.worked import GRADES, RELEVANCE, worked_table
 
 RANDOM_LISTS = 100
@@ -35,11 +35,13 @@ STEPS, RATE = 15, 0.2
 ByHand = Callable[[Order], Value]
 
 
-def _random_orders() -> list[Order]:
-    """Return lists of grades from rank 1 down, each with a relevant item; Murphy's examples come first."""
-    random = np.random.default_rng(0)
-    drawn = [tuple(random.integers(0, BEST_GRADE + 1, random.integers(2, LONGEST + 1)).tolist()) for _ in range(999)]
-    return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
+def _relative(dcg: ByHand) -> ByHand:
+    """Return a DCG relative to that of the ideal order."""
+    return lambda order: float(dcg(order)) / float(dcg(_ideal(order)))
+
+
+def _ideal(order: Order) -> Order:
+    return tuple(sorted(order, reverse=True))
 
 
 MURPHY: dict[str, ByHand] = {
@@ -50,23 +52,24 @@ MURPHY: dict[str, ByHand] = {
     f"DCG@{CUTOFF}": partial(by_hand.dcg, k=CUTOFF),
     f"DCG(gain=linear,discount=log2(r))@{CUTOFF}": partial(by_hand.dcg_from_rank_two, k=CUTOFF),
     "nDCG": by_hand.ndcg,
-    "nDCG(gain=linear,discount=log2(r))": lambda order: (
-        by_hand.dcg_from_rank_two(order) / by_hand.dcg_from_rank_two(_ideal(order))
-    ),
+    "nDCG(gain=linear,discount=log2(r))": _relative(by_hand.dcg_from_rank_two),
 }
 """Murphy's metrics: the library's name of each, and its definition."""
 
 WIKI: dict[str, ByHand] = {
     f"CG@{CUTOFF}": partial(by_hand.cumulative_gain, k=CUTOFF),
     "DCG(gain=linear)": by_hand.dcg_of_grades,
-    "nDCG(gain=linear)": lambda order: by_hand.dcg_of_grades(order) / by_hand.dcg_of_grades(_ideal(order)),
+    "nDCG(gain=linear)": _relative(by_hand.dcg_of_grades),
     "RR": by_hand.reciprocal_rank,
 }
 """The metrics of the wiki page, likewise."""
 
 
-def _ideal(order: Order) -> Order:
-    return tuple(sorted(order, reverse=True))
+def _random_orders() -> list[Order]:
+    """Return lists of grades from rank 1 down, each with a relevant item; Murphy's examples come first."""
+    random = np.random.default_rng(0)
+    drawn = [tuple(random.integers(0, BEST_GRADE + 1, random.integers(2, LONGEST + 1)).tolist()) for _ in range(999)]
+    return [tuple(GRADES), tuple(RELEVANCE), *[order for order in drawn if any(order)][:RANDOM_LISTS]]
 
 
 def _agreeing(metrics: dict[str, ByHand], orders: Sequence[Order]) -> int:
@@ -81,28 +84,24 @@ def murphys_metrics_are_as_defined(evidence: Evidence) -> Verdict:
     """Compare the library with the definitions and with scikit-learn, and the printed table with the library."""
     orders = _random_orders()
     same, cases = _agreeing(MURPHY, orders), len(MURPHY) * len(orders)
-    map_agrees = _mean_average_precision_agrees(orders)
+    mean_ap = sum(map(by_hand.average_precision, orders)) / len(orders)
+    map_agrees = agree([float(values_of_library(rb.metric("AP"), orders).mean())], [mean_ap]) == 1
     public, of_public = _agreeing_with_scikit_learn(orders)
     table = worked_table("table_murphy_9_3")
     ideal = float(values_of_library(rb.metric("DCG(gain=linear,discount=log2(r))"), [_ideal(GRADES)])[0])
     known = table.filter((table["part"] == "9.3") & table["holds"].is_not_null())
     misprints = known.filter(~known["holds"])["printed"].to_list()
-    return Verdict(
-        holds(same == cases and public == of_public and map_agrees),
+    return counted(
+        same + public,
+        cases + of_public,
         f"P@k, AP, both kinds of DCG and nDCG have the defined value in {same} of {cases} cases ({len(orders)} lists), "
         f"MAP is their mean AP, and AP and nDCG equal scikit-learn's in {public} of {of_public}; {len(misprints)} of "
         f"Table 9.3's {len(known)} numbers are misprinted ({', '.join(misprints)}), because its logarithms were "
         f"rounded first, while its ideal DCG of {ideal:.3f} is right.",
-        statistic="share of cases that agree",
-        value=(same + public) / (cases + of_public),
-        n=cases + of_public,
-        shown_in="table_murphy_9_3",
+        "share of cases that agree",
+        "table_murphy_9_3",
+        also=map_agrees,
     )
-
-
-def _mean_average_precision_agrees(orders: Sequence[Order]) -> bool:
-    exact = sum(map(by_hand.average_precision, orders)) / len(orders)
-    return agree([float(values_of_library(rb.metric("AP"), orders).mean())], [exact]) == 1
 
 
 def _agreeing_with_scikit_learn(orders: Sequence[Order]) -> tuple[int, int]:
@@ -126,22 +125,19 @@ def the_kendall_statistic_compares_pairs(evidence: Evidence) -> Verdict:
     same = agree(unit, map(by_hand.kendall, orders)) + agree(
         weighted, (by_hand.kendall(order, by_difference=True) for order in orders)
     )
-    tau = agree(unit, (_kendalls_tau(order) / 2 + 0.5 for order in orders))
+    taus = (float(kendalltau(range(len(order), 0, -1), order).statistic) for order in orders)
+    tau = agree(unit, (one / 2 + 0.5 for one in taus))
     ends = sorted({found for values in (unit, weighted) for found in _ends(values, orders)})
     at_ends = " or ".join(f"{equal:g} for equal and {reverse:g} for reversed" for equal, reverse in ends)
-    return Verdict(
-        holds(same == 2 * len(orders) and tau == len(orders) and ends == [(1.0, 0.0)]),
+    return counted(
+        same + tau,
+        3 * len(orders),
         f"With unit weights and with weights by difference the statistic has the defined value in {same} of "
         f"{2 * len(orders)} cases (all orders of 2 to {MOST_PERMUTED} items), is {at_ends} orders, and "
         f"with unit weights equals (1 + Kendall's tau) / 2 in {tau} of {len(orders)}.",
-        statistic="share of cases that agree",
-        value=(same + tau) / (3 * len(orders)),
-        n=3 * len(orders),
+        "share of cases that agree",
+        also=ends == [(1.0, 0.0)],
     )
-
-
-def _kendalls_tau(order: Order) -> float:
-    return float(kendalltau(range(len(order), 0, -1), order).statistic)
 
 
 def _ends(values: Sequence[float], orders: Sequence[Order]) -> list[tuple[float, float]]:
@@ -159,14 +155,14 @@ def the_wiki_pages_metrics_and_families(evidence: Evidence) -> Verdict:
     hinges = _agreeing_hinges()
     before, after = _trained()
     trained = ", ".join(f"{after[family]:.2f} with {loss} ({family})" for family, loss in FAMILIES.items())
-    return Verdict(
-        holds(same == cases and hinges == RANDOM_LISTS and all(value > before for value in after.values())),
+    return counted(
+        same + hinges,
+        cases + RANDOM_LISTS,
         f"CG, DCG, nDCG and reciprocal rank have the defined value in {same} of {cases} cases, the hinge loss in "
         f"{hinges} of {RANDOM_LISTS} random pairs; trained on lists with a planted order, a linear model's nDCG rises "
         f"from {before:.2f} to {trained}.",
-        statistic="share of cases that agree",
-        value=(same + hinges) / (cases + RANDOM_LISTS),
-        n=cases + RANDOM_LISTS,
+        "share of cases that agree",
+        also=all(value > before for value in after.values()),
     )
 
 

@@ -36,10 +36,10 @@ def best_regression_explains_28_percent(evidence: Evidence) -> Verdict:
         (CONFIRMED if high - low <= WIDEST else INCONCLUSIVE) if inside else REFUTED,
         f"{best}, the best regression by validation, explains {value:.1%} (interval {low:.1%} to {high:.1%}) of the "
         f"variance of age in {faces} test faces of {methods.title}{f'; of the others, {others}' if others else ''}.",
-        statistic="share of the variance of age that the best regression explains",
-        value=value,
-        low=low,
-        high=high,
+        "share of the variance of age that the best regression explains",
+        value,
+        low,
+        high,
         n=faces,
         shown_in="table_neural_2",
     )
@@ -59,16 +59,16 @@ def wrongly_ordered_pairs_are_close_in_age(evidence: Evidence) -> Verdict:
         if count
     )
     return Verdict(
-        _verdict_of_slope(trend.slope.mean, p_value),
+        INCONCLUSIVE if p_value >= LEVEL else CONFIRMED if trend.slope.mean > 0 else REFUTED,
         f"The share of correctly ordered pairs of {methods.title} changes by {trend.slope.mean:+.3f} from each group "
         f"of age differences to the next ({low:+.3f} to {high:+.3f}): {best} orders {by_group} years correctly.",
-        statistic="change of pair accuracy with each wider group of age differences",
-        value=trend.slope.mean,
-        low=low,
-        high=high,
-        p_value=p_value,
-        n=sum(trend.counts),
-        shown_in="figure_neural_gaps",
+        "change of pair accuracy with each wider group of age differences",
+        trend.slope.mean,
+        low,
+        high,
+        p_value,
+        sum(trend.counts),
+        "figure_neural_gaps",
     )
 
 
@@ -132,12 +132,6 @@ def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataF
     if not files:
         raise MissingEvidence(f"no predictions of {', '.join(names) or 'any method'} on {methods.title}")
     return read_pairs(files, evidence.images)
-
-
-def _verdict_of_slope(slope: float, p_value: float) -> str:
-    if p_value >= LEVEL:
-        return INCONCLUSIVE
-    return CONFIRMED if slope > 0 else REFUTED
 
 
 def _years(least: int, most: int) -> str:

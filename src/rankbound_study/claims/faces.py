@@ -1,4 +1,4 @@
-"""Claims about ordering faces by their pixels: families of methods, and convolution on centred and moved faces."""
+"""Claims about ordering faces: families of methods, convolution, pixels and the features of VGG16, pairs and labels."""
 
 from itertools import pairwise
 
@@ -6,26 +6,27 @@ import numpy as np
 import polars as pl
 
 from rankbound.compare import PairedScores, Settings, compare
-from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
+from rankbound.compare.scores import Floats, Mask
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import (
     CLASSIFICATION,
+    FEATURES,
     PIXELS,
     RANK,
     REGRESSION,
     Gap,
+    Gaps,
     Methods,
-    adjusted,
-    deciding,
-    gaps,
-    listed,
-    over,
+    difference_text,
     read_methods,
-    verdict_of,
+    together_of,
 )
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import MissingEvidence, Verdict
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.data.images import read_faces
+from rankbound_study.results.coefficients import coefficients
+from rankbound_study.results.neural_names import CONTROL, FAMILIES
 from rankbound_study.results.number_texts import score
 
 SHOWN = "table_neural_2"
@@ -34,22 +35,38 @@ CONVOLUTION, CONNECTED = "RankCNN", "RankNet"
 SHIFTED = "-shifted"
 """Suffix of methods that are trained on moved pictures."""
 
+NOT_MUCH = 0.1
+"""The claim's "not by much", in shares of pairs: the largest printed gain is 0.06."""
+
+OF_FEATURES = " on features"
+
+ON_PAIRS, ON_LABELS = "Rank-LR", "Class-LR"
+
+A_LOT = 0.05
+"""The claim's "a lot", in shares of pairs; 0.32 is printed."""
+
+HALF_WIDTH, HALF_HEIGHT = 0.35, 0.45
+"""Half axes of the ellipse that the face fills in the middle of a picture, as shares of the sides."""
+
+CLEARER = 0.01
+"""Smallest difference in the share of the weights' energy that counts."""
+
 
 @decides("N07")
 def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict:
     """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
-    found = gaps(methods, list(pairwise(best)))
+    found = Gaps.between(methods, pairwise(best))
     means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
-    return Verdict(
-        verdict_of([one.side for one in found]),
+    half = (pl.col(methods.metric) == 0.5).mean()
+    ties = methods.frame.filter(pl.col("model").is_in(best)).group_by("model").agg(half.alias("ties"))["ties"]
+    return found.decided(
         f"The best ranker, regression and classifier by validation order these shares of the pairs of {methods.title} "
-        f"correctly: {means}; {listed(found)}, {over(found, 'pairs')}; at most {_ties(methods, best):.1%} of the pairs "
+        f"correctly: {means}; {found}, {found.over('pairs')}; at most {float(ties.to_numpy().max()):.1%} of the pairs "
         "have equal scores, which count half.",
-        statistic="pair accuracy, neighbours in the claimed order",
-        shown_in=SHOWN,
-        **deciding(found),
+        "pair accuracy, neighbours in the claimed order",
+        SHOWN,
     )
 
 
@@ -57,14 +74,12 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
 def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
     """Compare a convolutional ranker with a fully connected one, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
-    found = gaps(methods, [(CONVOLUTION, CONNECTED)])
-    return Verdict(
-        verdict_of([found[0].side]),
-        f"On {methods.title} the difference in pair accuracy is {found[0]}, p = {found[0].found.p_adjusted:.4f}, "
-        f"{over(found, 'pairs')}.",
-        statistic=f"pair accuracy, {CONVOLUTION} minus {CONNECTED}",
-        shown_in=SHOWN,
-        **deciding(found),
+    found = Gaps.between(methods, [(CONVOLUTION, CONNECTED)])
+    return found.decided(
+        f"On {methods.title} the difference in pair accuracy is {found}, p = {found.each[0].found.p_adjusted:.4f}, "
+        f"{found.over('pairs')}.",
+        f"pair accuracy, {CONVOLUTION} minus {CONNECTED}",
+        SHOWN,
     )
 
 
@@ -72,35 +87,31 @@ def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
 def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
     """Decide by the lead of convolution on moved faces, and by its growth over that on centred faces."""
     moved = read_methods(evidence, PIXELS, shifted=True)
-    lead = Gap(
-        f"{CONVOLUTION}{SHIFTED}",
-        f"{CONNECTED}{SHIFTED}",
-        moved.compare(f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}"),
-    )
+    names = (f"{CONVOLUTION}{SHIFTED}", f"{CONNECTED}{SHIFTED}")
+    lead = Gap(*names, moved.compare(*names))
     try:
         centred = read_methods(evidence, PIXELS)
         centred.needs(CONVOLUTION, CONNECTED)
     except MissingEvidence as missing:
         raise MissingEvidence(f"faces as they are, to compare moved ones with: {missing}") from missing
-    found = adjusted([lead, _growth(moved, centred)])
+    found = Gaps.of([lead, _growth(moved, centred)])
     changes = [
         f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
         for name in (CONVOLUTION, CONNECTED)
     ]
-    return Verdict(
-        verdict_of([one.side for one in found]),
+    first, growth = found.each
+    return found.decided(
         f"With every face moved at random by up to a fifth of its side, {' and '.join(changes)} of the pairs of "
-        f"{moved.title} correctly; {found[0]}, and this lead differs by {_differs(found[1])} from that on centred "
-        f"faces (p = {found[0].found.p_adjusted:.4f} and {found[1].found.p_adjusted:.4f}, {over([lead], 'pairs')}).",
-        statistic=f"pair accuracy on moved faces, {CONVOLUTION} minus {CONNECTED}, or its change",
-        **deciding(found),
+        f"{moved.title} correctly; {first}, and this lead differs by {difference_text(growth.found)} from that on "
+        f"centred faces (p = {first.found.p_adjusted:.4f} and {growth.found.p_adjusted:.4f}, "
+        f"{Gaps([lead]).over('pairs')}).",
+        f"pair accuracy on moved faces, {CONVOLUTION} minus {CONNECTED}, or its change",
     )
 
 
 def _growth(moved: Methods, centred: Methods) -> Gap:
     """Compare the lead on moved faces with the lead on centred ones, pair by pair."""
-    frame = pl.concat([moved.frame, centred.frame], how="diagonal").filter(pl.col("loss") != "none")
-    scores = scores_of_runs(frame, moved.metric, by=("model",), members=names_pairs(frame))
+    scores = together_of([moved.frame, centred.frame], moved.metric)
     column = {name: place for place, name in enumerate(scores.systems)}
     leads = [
         scores.matrix[:, column[f"{CONVOLUTION}{ending}"]] - scores.matrix[:, column[f"{CONNECTED}{ending}"]]
@@ -111,12 +122,130 @@ def _growth(moved: Methods, centred: Methods) -> Gap:
     return Gap(*names, compare(both.pair(*names), Settings(margin=MARGIN)))
 
 
-def _differs(gap: Gap) -> str:
-    return str(gap).removeprefix(f"{gap.name} minus {gap.other} ")
+@decides("N08")
+def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Verdict:
+    """Compare each method on VGG16's features with the same method on pixels, on the same pairs.
+
+    Refuted, too, if a gain is significantly above the limit; inconclusive if one may be.
+    """
+    try:
+        features = read_methods(evidence, FEATURES)
+    except MissingEvidence:
+        reason = "The published weights of VGG16 are not available here, so no method has run on its features."
+        return Verdict(NOT_TESTABLE, reason)
+    found = _improvements(read_methods(evidence, PIXELS), features)
+    if not found:
+        raise MissingEvidence("no method on both pixels and features of VGG16")
+    large, may_be_large = (any(end > NOT_MUCH for end in ends) for ends in found.ends)
+    gained = ", ".join(f"{one.other} {difference_text(one.found)}" for one in found.each)
+    return found.decided(
+        f"Of {len(found)} methods {found.better} order significantly more pairs of {features.title} correctly than by "
+        f"pixels, and {found.worse} fewer or as many, {found.over('pairs')}: {gained}.",
+        "pair accuracy, features minus pixels",
+        "table_neural_2 table_neural_3",
+        REFUTED if large else INCONCLUSIVE if may_be_large and found.verdict == CONFIRMED else found.verdict,
+    )
 
 
-def _ties(methods: Methods, names: list[str]) -> float:
-    """Return the largest share of pairs to which one of these methods gives equal scores."""
-    half = (pl.col(methods.metric) == 0.5).mean()
-    shares = methods.frame.filter(pl.col("model").is_in(names)).group_by("model").agg(half.alias("ties"))
-    return float(shares["ties"].to_numpy().max())
+def _improvements(pixels: Methods, features: Methods) -> Gaps:
+    shared = [name for name in features.families if name in pixels.families and features.families[name] != CONTROL]
+    renamed = features.frame.with_columns(pl.col("model") + OF_FEATURES)
+    scores = together_of([pixels.frame, renamed], pixels.metric)
+    pairs = [(f"{name}{OF_FEATURES}", name) for name in sorted(shared)]
+    return Gaps.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
+
+
+@decides("N10")
+def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdict:
+    """Compare each family's best network with its best other model, both by validation.
+
+    "Hardly" on features is refuted where a lead there is significantly above the margin.
+    """
+    pixels = read_methods(evidence, PIXELS, width=_width(evidence))
+    of_pixels = _leads(pixels)
+    verdict = of_pixels.verdict
+    try:
+        of_features = _leads(read_methods(evidence, FEATURES))
+    except MissingEvidence:
+        on_features = "the features of VGG16 none could be trained, as its published weights are not available here"
+    else:
+        on_features = f"features of VGG16 their leads are {of_features}"
+        if any(low > MARGIN for low in of_features.ends[0]):
+            verdict = REFUTED
+    return of_pixels.decided(
+        f"By the pixels of {pixels.title} the best network of a family orders significantly more pairs correctly than "
+        f"the best other model in {of_pixels.better} of {len(of_pixels)} families, {of_pixels.over('pairs')}: "
+        f"{of_pixels}; by {on_features}.",
+        "pair accuracy by pixels, network minus other model",
+        SHOWN,
+        verdict,
+    )
+
+
+def _leads(methods: Methods) -> Gaps:
+    pairs = []
+    for family in FAMILIES:
+        networks, others = (methods.of(family, network=network) for network in (True, False))
+        if networks and others:
+            pairs.append((methods.best(networks), methods.best(others)))
+    if not pairs:
+        raise MissingEvidence(f"no network beside another model of its family on {methods.title}")
+    return Gaps.between(methods, pairs)
+
+
+def _width(evidence: Evidence) -> int | None:
+    """Return the number of values of a picture; None without pictures."""
+    if evidence.images is None:
+        return None
+    channels, height, width = read_faces(evidence.images).shape
+    return channels * height * width
+
+
+@decides("N11")
+def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Verdict:
+    """Compare logistic regression on pairs with that on single labels, and their weights inside the face.
+
+    Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
+    """
+    methods = read_methods(evidence, PIXELS)
+    gain = Gaps.between(methods, [(ON_PAIRS, ON_LABELS)], A_LOT)
+    on_pairs, on_labels = (_energy_inside(evidence, methods, name) for name in (ON_PAIRS, ON_LABELS))
+    clearer, energy = False, "there are no weights in which to look for a face"
+    if evidence.images is not None and on_pairs is not None and on_labels is not None:
+        clearer = on_pairs > on_labels + CLEARER
+        pixels = face_mask(*read_faces(evidence.images).shape[1:]).mean()
+        energy = (
+            f"{on_pairs:.1%} of the squares of its weights lie in the ellipse of the face, {on_labels:.1%} with single "
+            f"labels, and {pixels:.1%} of the pixels"
+        )
+    ((low,), (high,)) = gain.ends
+    return gain.decided(
+        f"On the same pairs of {methods.title} the difference in accuracy is {gain}, where a lot is read as {A_LOT} or "
+        f"more; {energy}.",
+        f"pair accuracy, {ON_PAIRS} minus {ON_LABELS}",
+        "table_neural_2 figure_neural_3",
+        REFUTED if high < A_LOT else CONFIRMED if low > A_LOT and clearer else INCONCLUSIVE,
+    )
+
+
+def face_mask(height: int, width: int) -> Mask:
+    """Return the mask `(height, width)` of the pixels whose centre lies in the ellipse."""
+    down, right = ((np.arange(count) + 0.5) / count - 0.5 for count in (height, width))
+    inside: Mask = (down[:, None] / HALF_HEIGHT) ** 2 + (right / HALF_WIDTH) ** 2 <= 1
+    return inside
+
+
+def energy_inside(weights: Floats, mask: Mask) -> float | None:
+    """Return the mask's share of the sum of squares of `weights` `(3, height, width)`; None if all are zero."""
+    squares = (weights**2).sum(0)
+    return float(squares[mask].sum() / squares.sum()) if squares.any() else None
+
+
+def _energy_inside(evidence: Evidence, methods: Methods, name: str) -> float | None:
+    """Return the share of a method's weights; None without weights or pictures."""
+    files = [path for path in evidence.weights if path.parts[-4] == methods.dataset and path.parts[-3] == name]
+    if evidence.images is None or not files:
+        return None
+    shape = read_faces(evidence.images).shape
+    weights = coefficients(files[0], shape)
+    return None if weights is None else energy_inside(weights, face_mask(*shape[1:]))

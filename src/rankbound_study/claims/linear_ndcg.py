@@ -9,7 +9,7 @@ from rankbound_study.claims.all_orders import agree, binary_orders, values_of_li
 from rankbound_study.claims.by_hand import Order, linear_dcg, wrong_pairs
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import Verdict, holds
+from rankbound_study.claims.verdict import Verdict, counted
 
 MOST_OF_TWO = 8
 """Number of items of the longest lists of two ratings."""
@@ -31,15 +31,14 @@ def few_exchanges_lead_to_any_order(evidence: Evidence) -> Verdict:
         fewest = _fewest_exchanges((1,) * m + (0,) * (n - m))
         within = [fewest.get(order, n) <= min(m, n - m) for order in binary_orders(n, m)]
         orders, reached = orders + len(within), reached + sum(within)
-    return Verdict(
-        holds(reached == orders),
+    return counted(
+        reached,
+        orders,
         f"{reached} of the {orders} orders of two ratings and 2 to {MOST_OF_TWO} items are reached from the ideal "
         "order by at most as many exchanges as the rarer rating has items, each of which lowers the linear DCG by 1 or "
         "more.",
-        statistic="share of orders reached",
-        value=reached / orders,
-        n=orders,
-        shown_in="figure_linear_2",
+        "share of orders reached",
+        "figure_linear_2",
     )
 
 
@@ -74,16 +73,15 @@ def the_error_counts_wrong_pairs(evidence: Evidence) -> Verdict:
     # The library's errors are undefined where nothing is relevant.
     library = agree(np.nan_to_num(values_of_library(rb.metric("PairError"), orders)).tolist(), errors)
     strict, halved = _of_tied_lists()
-    return Verdict(
-        holds(pairs == sums == library == len(orders)),
+    return counted(
+        min(pairs, sums, library),
+        len(orders),
         f"For lists of 2 to 4 ratings and up to {MOST_RATED} items without tied scores, the DCG error is the weighted "
         f"count of wrong pairs in {pairs:,} of {len(orders):,}, and a sum of two-rating errors in {sums:,}; of "
         f"{TIED_LISTS} lists with ties, the count is right for only {strict}, and for {halved} once half of each tied "
         "pair is added.",
-        statistic="share of lists",
-        value=min(pairs, sums, library) / len(orders),
-        n=len(orders),
-        shown_in="figure_linear_2 figure_linear_3",
+        "share of lists",
+        "figure_linear_2 figure_linear_3",
     )
 
 
@@ -128,14 +126,13 @@ def the_ideal_dcg_of_two_ratings_has_a_formula(evidence: Evidence) -> Verdict:
     """Compare the formula and the library's largest value with all orders."""
     largest = [max(map(linear_dcg, binary_orders(n, m))) for n, m in TWO_RATINGS]
     formula = agree((m * (n - m) + m * (m - 1) / 2 for n, m in TWO_RATINGS), largest)
-    n, m = np.array(TWO_RATINGS).T
-    library = agree(rb.maximum("LinearDCG", n, m).tolist(), largest)
-    return Verdict(
-        holds(formula == library == len(TWO_RATINGS)),
+    library = agree((float(rb.maximum("LinearDCG", n, m)) for n, m in TWO_RATINGS), largest)
+    return counted(
+        formula,
+        len(TWO_RATINGS),
         f"The formula gives the largest linear DCG over all orders for {formula} of the {len(TWO_RATINGS)} lists of "
         f"two ratings and 2 to {MOST_OF_TWO} items.",
-        statistic="share of lists",
-        value=formula / len(TWO_RATINGS),
-        n=len(TWO_RATINGS),
-        shown_in="figure_linear_2",
+        "share of lists",
+        "figure_linear_2",
+        also=library == len(TWO_RATINGS),
     )

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
 from rankbound.compare.randomisation import holm
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
@@ -166,45 +166,81 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     )
 
 
-def gaps(methods: Methods, pairs: Sequence[tuple[str, str]], margin: float = MARGIN) -> list[Gap]:
-    """Compare pairs of methods, each in the claimed order, as one family of tests (Holm)."""
-    return adjusted([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
+@dataclass(frozen=True)
+class Gaps:
+    """Differences of methods, each in the claimed order, as one family of tests (Holm)."""
+
+    each: Sequence[Gap]
+
+    @classmethod
+    def of(cls, found: Sequence[Gap]) -> "Gaps":
+        """Correct the p-values over all gaps."""
+        corrected = adjust([one.found for one in found])
+        p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
+        return cls(
+            [
+                replace(one, found=comparison, p_alike=p_value)
+                for one, comparison, p_value in zip(found, corrected, p_alike, strict=True)
+            ]
+        )
+
+    @classmethod
+    def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "Gaps":
+        """Compare pairs of methods on the same lists."""
+        return cls.of([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def __str__(self) -> str:
+        return listed(self.each)
+
+    @property
+    def better(self) -> int:
+        """The number of significant differences as claimed."""
+        return sum(one.side > 0 for one in self.each)
+
+    @property
+    def worse(self) -> int:
+        """The number of those that speak against the claim: significantly worse, or alike."""
+        return sum(one.side < 0 for one in self.each)
+
+    @property
+    def verdict(self) -> str:
+        """Confirmed if all differences are significant as claimed, refuted if one speaks against it."""
+        return REFUTED if self.worse else CONFIRMED if self.better == len(self) else INCONCLUSIVE
+
+    @property
+    def ends(self) -> tuple[list[float], list[float]]:
+        """The lower and the upper ends of the intervals."""
+        return [one.found.low for one in self.each], [one.found.high for one in self.each]
+
+    def over(self, unit: str) -> str:
+        """Describe the sample: `over 2400 pairs, of one training each`."""
+        seeds = max(one.found.trainings.n_seeds for one in self.each)
+        trainings = "one training" if seeds < 2 else f"{seeds} trainings"
+        return f"over {self.each[0].found.n_units} {unit}, of {trainings} each"
+
+    def decided(self, reason: str, statistic: str, shown_in: str = "", verdict: str = "") -> Verdict:
+        """Return the verdict (by default that all are as claimed) with the difference that supports it least."""
+        least = min(self.each, key=lambda one: (one.side, one.found.difference)).found
+        return Verdict(
+            verdict or self.verdict,
+            reason,
+            statistic,
+            least.difference,
+            least.low,
+            least.high,
+            least.p_adjusted,
+            least.n_units,
+            shown_in,
+        )
 
 
-def adjusted(found: Sequence[Gap]) -> list[Gap]:
-    """Correct the p-values over all gaps."""
-    corrected = adjust([one.found for one in found])
-    p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
-    return [
-        replace(one, found=comparison, p_alike=p_value)
-        for one, comparison, p_value in zip(found, corrected, p_alike, strict=True)
-    ]
-
-
-def verdict_of(sides: Sequence[int]) -> str:
-    """Return the verdict: confirmed if all differences are significant as claimed, refuted if one speaks against it."""
-    if not sides or any(side < 0 for side in sides):
-        return REFUTED if sides else INCONCLUSIVE
-    return CONFIRMED if all(side > 0 for side in sides) else INCONCLUSIVE
-
-
-def deciding(found: Sequence[Gap]) -> dict[str, Any]:
-    """Return the verdict's columns for the difference that supports the claim least."""
-    least = min(found, key=lambda one: (one.side, one.found.difference))
-    comparison = least.found
-    return {
-        "value": comparison.difference,
-        "low": comparison.low,
-        "high": comparison.high,
-        "p_value": comparison.p_adjusted,
-        "n": comparison.n_units,
-    }
-
-
-def over(found: Sequence[Gap], unit: str) -> str:
-    """Describe the sample: `over 2400 pairs, of one training each`."""
-    seeds = max(one.found.trainings.n_seeds for one in found)
-    return f"over {found[0].found.n_units} {unit}, of {'one training' if seeds < 2 else f'{seeds} trainings'} each"
+def together_of(frames: Iterable[pl.DataFrame], metric: str) -> PairedScores:
+    """Return the scores of trained methods of several data sets on the same pairs."""
+    frame = pl.concat([one.drop("dataset") for one in frames], how="diagonal").filter(pl.col("loss") != "none")
+    return scores_of_runs(frame, metric, by=("model",), members=names_pairs(frame))
 
 
 def listed(found: Sequence[Any]) -> str:

@@ -38,13 +38,13 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
         _verdict_of_likeness([one for _, one in found]),
         f"{DIRECT} minus {RANKNET} is {listed(differences)}, where a difference below {MARGIN} at 90 % confidence "
         "counts as alike.",
-        statistic=f"mean score, {DIRECT} minus {RANKNET}, the larger",
-        value=widest.difference,
-        low=widest.low,
-        high=widest.high,
-        p_value=widest.margin.p_alike if widest.margin else float("nan"),
-        n=sum(one.n_units for _, one in found),
-        shown_in="table_neural_1 table_neural_2",
+        f"mean score, {DIRECT} minus {RANKNET}, the larger",
+        widest.difference,
+        widest.low,
+        widest.high,
+        widest.margin.p_alike if widest.margin else float("nan"),
+        sum(one.n_units for _, one in found),
+        "table_neural_1 table_neural_2",
     )
 
 
@@ -55,17 +55,18 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
     least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[-1], one.trend["difference"]))
+    value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
     return Verdict(
         together(*(one.verdict for one in found)),
         f"With ten times the features, the lead of the best network over the best linear or tree model changes by "
-        f"{listed([_trend_text(one) for one in found])}.",
-        statistic="change of the network's lead with ten times the features",
-        value=least.trend["difference"],
-        low=least.trend["low"],
-        high=least.trend["high"],
-        p_value=least.adjusted[-1],
-        shown_in="table_neural_features figure_neural_features",
-        n=len(least.rows),
+        f"{listed(found)}.",
+        "change of the network's lead with ten times the features",
+        value,
+        low,
+        high,
+        least.adjusted[-1],
+        len(least.rows),
+        "table_neural_features figure_neural_features",
     )
 
 
@@ -96,6 +97,12 @@ class LeadTrend:
         if trend < 0 or most < 0 or fewest > 0:
             return REFUTED
         return CONFIRMED if most > 0 and trend > 0 else INCONCLUSIVE
+
+    def __str__(self) -> str:
+        change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
+        trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[self.signs[-1]]
+        first, last = (f"{signed(row['difference'])} with {row['features']:,}" for row in (self.rows[0], self.rows[-1]))
+        return f"{change} ({low} to {high}), {trend}, on {data_set_title(self.dataset)}, from {first} to {last}"
 
 
 def trends(results: FeatureResults) -> Iterator[LeadTrend]:
@@ -148,16 +155,6 @@ def _by_features(evidence: Evidence) -> FeatureResults:
         raise MissingEvidence("no epochs, whose validation scores pick the best network and the best other model")
     predictions = [path for path in evidence.predictions if path.parts[-4] in of_pixels]
     return feature_results(evidence.runs, evidence.epochs, predictions if evidence.images else (), evidence.images)
-
-
-def _trend_text(one: LeadTrend) -> str:
-    change = f"{signed(one.trend['difference'])} ({signed(one.trend['low'])} to {signed(one.trend['high'])})"
-    trend = {1: "significantly up", -1: "significantly down", 0: "not significant"}[one.signs[-1]]
-    return f"{change}, {trend}, on {data_set_title(one.dataset)}, from {_lead(one.rows[0])} to {_lead(one.rows[-1])}"
-
-
-def _lead(row: dict[str, Any]) -> str:
-    return f"{signed(row['difference'])} with {row['features']:,}"
 
 
 def _measure(methods: Methods, found: Comparison) -> str:

@@ -9,7 +9,7 @@ from rankbound.training.mlp import MLP
 from rankbound_study.claims.all_orders import SAME
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict, holds
+from rankbound_study.claims.verdict import INCONCLUSIVE, REFUTED, Verdict, counted, holds
 
 FEATURES, HIDDEN = 5, (16,)
 
@@ -145,14 +145,13 @@ def _wins_and_chains(chances: Tensor) -> tuple[Tensor, Tensor]:
 def the_mirror_image_says_nothing_new(evidence: Evidence) -> Verdict:
     """Compare loss and gradient of pairs and of their mirror images, without and with a bias for the first item."""
     same = {bias: sum(_mirrors_agree(link, bias) for link in LINKS.values()) for bias in (0.0, 0.5)}
-    return Verdict(
-        CONFIRMED if same[0.0] == len(LINKS) * PAIRS else REFUTED,
+    return counted(
+        same[0.0],
+        len(LINKS) * PAIRS,
         f"Loss and gradient of a pair and of its mirror image are equal in {same[0.0]} of {len(LINKS) * PAIRS} cases "
         f"(a random network each, with the links of {' and '.join(LINKS)}), and with a bias for the first item in "
         f"{same[0.5]}.",
-        statistic="share of pairs equal to their mirror image",
-        value=same[0.0] / (len(LINKS) * PAIRS),
-        n=len(LINKS) * PAIRS,
+        "share of pairs equal to their mirror image",
     )
 
 

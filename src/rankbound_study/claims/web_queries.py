@@ -7,20 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import (
-    CLASSIFICATION,
-    QUERIES,
-    RANK,
-    Gap,
-    Methods,
-    deciding,
-    gaps,
-    listed,
-    over,
-    read_methods,
-    verdict_of,
-)
-from rankbound_study.claims.registry import decides
+from rankbound_study.claims.methods import CLASSIFICATION, QUERIES, RANK, Gaps, Methods, read_methods
+from rankbound_study.claims.registry import Decider
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.results.neural_names import AS_PRINTED
 from rankbound_study.results.number_texts import score
@@ -40,31 +28,17 @@ TRAINED_BOTH_WAYS = (("Class-NN", "RankNet"), ("Class-LR", "Rank-LR"))
 NETWORKS = ("RankNet", "DirectRanker", "Class-NN")
 
 
-@decides("N01")
-def classifiers_rank_queries_better_than_pairwise_rankers(evidence: Evidence) -> Verdict:
-    """Compare the same network and the same linear model, trained both ways."""
-    return _of_web10k(evidence, _classification_against_ranking)
+def _of_web10k(judge: Callable[[Methods], Verdict]) -> Decider:
+    """Return what decides a claim on MSLR-WEB10K if it has run; else it reports the same test on MQ2008."""
 
+    def decide(evidence: Evidence) -> Verdict:
+        try:
+            methods = read_methods(evidence, WEB10K)
+        except MissingEvidence:
+            return _of_other_queries(evidence, judge)
+        return judge(methods)
 
-@decides("N02")
-def networks_rank_queries_worse_than_linear_models_and_trees(evidence: Evidence) -> Verdict:
-    """Compare every linear and every tree model with the best network of its family."""
-    return _of_web10k(evidence, _others_against_networks)
-
-
-@decides("N06")
-def networks_train_with_plain_gradients_alone(evidence: Evidence) -> Verdict:
-    """Decide by whether networks rank better than at random with either optimiser."""
-    return _of_web10k(evidence, _optimisers)
-
-
-def _of_web10k(evidence: Evidence, judge: Callable[[Methods], Verdict]) -> Verdict:
-    """Return the verdict on MSLR-WEB10K if it has run, else the result of the same test on MQ2008."""
-    try:
-        methods = read_methods(evidence, WEB10K)
-    except MissingEvidence:
-        return _of_other_queries(evidence, judge)
-    return judge(methods)
+    return decide
 
 
 def _of_other_queries(evidence: Evidence, judge: Callable[[Methods], Verdict]) -> Verdict:
@@ -83,20 +57,21 @@ def _of_other_queries(evidence: Evidence, judge: Callable[[Methods], Verdict]) -
 
 
 def _classification_against_ranking(methods: Methods) -> Verdict:
-    found = gaps(methods, [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)])
+    """Compare the same network and the same linear model, trained both ways."""
+    found = Gaps.between(methods, [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)])
     if not found:
         raise MissingEvidence(f"no model was trained both ways on {methods.title}")
-    return Verdict(
-        verdict_of([one.side for one in found]),
-        f"The same model as a classifier and as a pairwise ranker differs in mean nDCG@10 by {listed(found)}, "
-        f"{over(found, 'queries')}{_of_random(methods)}.",
-        statistic="mean nDCG@10, classifier minus ranker",
-        shown_in=SHOWN,
-        **deciding(found),
+    of_random = f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
+    return found.decided(
+        f"The same model as a classifier and as a pairwise ranker differs in mean nDCG@10 by {found}, "
+        f"{found.over('queries')}{of_random}.",
+        "mean nDCG@10, classifier minus ranker",
+        SHOWN,
     )
 
 
 def _others_against_networks(methods: Methods) -> Verdict:
+    """Compare every linear and every tree model with the best network of its family."""
     pairs = [
         (other, methods.best(networks))
         for family in (RANK, CLASSIFICATION)
@@ -105,47 +80,39 @@ def _others_against_networks(methods: Methods) -> Verdict:
     ]
     if not pairs:
         raise MissingEvidence(f"no network beside other models on {methods.title}")
-    found = gaps(methods, pairs)
-    better, worse = (sum(one.side == side for one in found) for side in (1, -1))
-    return Verdict(
-        verdict_of([one.side for one in found]),
-        f"{better} of {len(found)} other models rank significantly better than the best network of their family, and "
-        f"{worse} significantly worse or alike, {over(found, 'queries')} ({listed(found)}).",
-        statistic="mean nDCG@10, other model minus network",
-        shown_in=SHOWN,
-        **deciding(found),
+    found = Gaps.between(methods, pairs)
+    return found.decided(
+        f"{found.better} of {len(found)} other models rank significantly better than the best network of their family, "
+        f"and {found.worse} significantly worse or alike, {found.over('queries')} ({found}).",
+        "mean nDCG@10, other model minus network",
+        SHOWN,
     )
 
 
 def _optimisers(methods: Methods) -> Verdict:
+    """Decide by whether networks rank better than at random with either optimiser.
+
+    Confirmed if plain gradients train all networks and Adam none, refuted if Adam trains one or plain gradients none.
+    """
     methods.needs(RANDOM)
     names = [name for name in NETWORKS if methods.has(name, f"{name}{AS_PRINTED}")]
     if not names:
         raise MissingEvidence(f"no network was trained with both optimisers on {methods.title}")
-    found = gaps(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
-    by_adam, by_sgd = found[: len(names)], found[len(names) :]
-    return Verdict(
-        _verdict_of_optimisers(by_adam, by_sgd),
-        f"{_learnt(by_adam)} of {len(names)} networks rank better than at random when trained with Adam on scaled "
-        f"features, and {_learnt(by_sgd)} with plain gradients as printed, {over(found, 'queries')} "
-        f"({listed(found)}).",
-        statistic="mean nDCG@10, network trained with Adam minus random order",
-        shown_in=SHOWN,
-        **deciding(by_adam),
+    found = Gaps.between(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
+    by_adam, by_sgd = Gaps(found.each[: len(names)]), Gaps(found.each[len(names) :])
+    confirmed = by_adam.worse == len(names) == by_sgd.better
+    refuted = by_adam.better or by_sgd.worse == len(names)
+    return by_adam.decided(
+        f"{by_adam.better} of {len(names)} networks rank better than at random when trained with Adam on scaled "
+        f"features, and {by_sgd.better} with plain gradients as printed, {found.over('queries')} ({found}).",
+        "mean nDCG@10, network trained with Adam minus random order",
+        SHOWN,
+        REFUTED if refuted else CONFIRMED if confirmed else INCONCLUSIVE,
     )
 
 
-def _verdict_of_optimisers(by_adam: list[Gap], by_sgd: list[Gap]) -> str:
-    """Return confirmed if plain gradients train all networks and Adam none, refuted if Adam trains one or SGD none."""
-    if _learnt(by_adam) or all(one.side < 0 for one in by_sgd):
-        return REFUTED
-    none_by_adam = all(one.side < 0 for one in by_adam)
-    return CONFIRMED if none_by_adam and _learnt(by_sgd) == len(by_sgd) else INCONCLUSIVE
-
-
-def _learnt(found: list[Gap]) -> int:
-    return sum(one.side > 0 for one in found)
-
-
-def _of_random(methods: Methods) -> str:
-    return f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
+DECLARED = {
+    "N01": _of_web10k(_classification_against_ranking),
+    "N02": _of_web10k(_others_against_networks),
+    "N06": _of_web10k(_optimisers),
+}
