@@ -57,6 +57,11 @@ class Lists:
             )
         return cls(tensor)
 
+    @classmethod
+    def of_sizes(cls, sizes: Tensor) -> "Lists":
+        """Return lists with these numbers of items, `(n_lists,)`, one after another."""
+        return cls(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

@@ -123,8 +123,6 @@ def _weighted(values: Tensor, weights: Weights, chunk: Chunk) -> Tensor:
 
 def _chunk(lists: Lists, segment: Tensor, start: int, stop: int) -> Chunk:
     owner = segment[start:stop]
-    counts = lists.sizes.index_select(0, owner)
-    begins = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    per_target = Lists(begins)
+    per_target = Lists.of_sizes(lists.sizes.index_select(0, owner))
     item = per_target.position + per_target.spread(lists.offsets.index_select(0, owner))
     return Chunk(slice(start, stop), per_target.segment + start, item, per_target)

@@ -44,7 +44,7 @@ class _Ties:
 
         begins = torch.ones(len(ranked), dtype=torch.bool, device=lists.device)
         begins[1:] = (self.grades[1:] != self.grades[:-1]) | (blocks.block[1:] != blocks.block[:-1])
-        self.runs = _lists_of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
+        self.runs = Lists.of_sizes(torch.bincount(blocks.block[begins], minlength=len(blocks.size)))
         self.run_grades = self.grades[begins]
         self.run_sizes = torch.bincount(begins.cumsum(0) - 1, minlength=len(self.run_grades))
         self.log_ways = _log_factorial(blocks.size) - self.runs.sum(_log_factorial(self.run_sizes))
@@ -81,7 +81,7 @@ class _Enumerated:
         # All orders of each distinct block.
         sorts, which = torch.unique(counts, dim=0, return_inverse=True)
         ways = torch.empty_like(sorts[:, 0]).scatter_(0, which, self._ways)
-        rows = _lists_of_sizes(ways)
+        rows = Lists.of_sizes(ways)
         self._kinds = orders_at(sorts[rows.segment], rows.spread(ways), rows.position)
         self._first_row = rows.offsets[:-1][which]
         self._first_run = ties.runs.offsets[:-1][is_open]
@@ -95,10 +95,6 @@ class _Enumerated:
         row = self._first_row + index // self._stride % self._ways
         run = self._first_run[self._owner] + self._kinds[row[self._owner], self._place]
         return self._ties.grades.index_copy(0, self._slots, self._ties.run_grades[run])
-
-
-def _lists_of_sizes(sizes: Tensor) -> Lists:
-    return Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
 
 
 def _log_factorial(number: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ class Judgements:
         counts = as_tensor(sizes, "group").to(torch.int64)
         if int(counts.min()) < 0 or int(counts.sum()) != len(grades):
             raise ValueError(f"group: found sizes that add up to {int(counts.sum())}, expected {len(grades)} rows")
-        lists = Lists(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+        lists = Lists.of_sizes(counts)
         return cls(grades, lists, _per_item(weights, lists))
 
     @classmethod

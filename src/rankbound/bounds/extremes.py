@@ -146,7 +146,7 @@ def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDA
 
 def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
     """Return one list per pair, relevant items first."""
-    lists = Lists(torch.cat([n.new_zeros(1), n.cumsum(0)]))
+    lists = Lists.of_sizes(n)
     return counted_grade(of) * (lists.position < p[lists.segment]).to(torch.int64), lists
 
 

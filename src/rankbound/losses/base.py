@@ -1,13 +1,14 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from rankbound.lists import Lists, as_tensor, beside, require_finite, require_grades
 from rankbound.losses.curvature import curvature_by_autograd
+from rankbound.texts import text_of
 
 
 class RankingLoss(nn.Module, ABC):
@@ -16,6 +17,9 @@ class RankingLoss(nn.Module, ABC):
     In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
     the number of informative lists.
     """
+
+    name: ClassVar[str]
+    """The name that begins the loss's text; a class without one is not found by `rankbound.loss`."""
 
     def forward(self, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
         """Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
@@ -54,9 +58,12 @@ class RankingLoss(nn.Module, ABC):
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     @property
-    @abstractmethod
     def text(self) -> str:
         """The text that names the loss, from which `rankbound.loss` rebuilds it."""
+        return text_of(self) if hasattr(type(self), "name") else type(self).__name__
+
+    def extra_repr(self) -> str:
+        return self.text
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():

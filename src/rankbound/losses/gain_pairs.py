@@ -61,8 +61,7 @@ def _chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: 
     while start < len(winners):
         done = int(totals[start - 1]) if start else 0
         stop = max(start + 1, int(torch.searchsorted(totals, done + PAIRS_PER_CHUNK, right=True)))
-        counts = (end - begin)[start:stop]
-        runs = Lists(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
+        runs = Lists.of_sizes((end - begin)[start:stop])
         place = runs.position + runs.spread(begin[start:stop])
         winner = items.index_select(0, runs.spread(winners[start:stop]))
         yield Pairs(winner, losers.index_select(0, place))

@@ -26,4 +26,4 @@ class _WithGradient(torch.autograd.Function):
     @once_differentiable
     def backward(context: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         (slopes,) = context.saved_tensors
-        return context.lists.spread(upstream) * slopes, None, None, None
+        return (context.lists.spread(upstream) * slopes).to(upstream.dtype), None, None, None

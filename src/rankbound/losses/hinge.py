@@ -1,11 +1,9 @@
 """The pairwise hinge loss, computed by sorting."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from rankbound.losses.gradients import with_gradient
 from rankbound.losses.pairwise import PairLoss
 from rankbound.losses.preferences import Preferences
 from rankbound.losses.violations import Violations
@@ -38,32 +36,17 @@ class HingeLoss(PairLoss):
         self.margin = margin
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        totals: Tensor = _HingeTotals.apply(scores, pairs, self.margin)  # type: ignore[no-untyped-call]
-        return totals
-
-    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        return torch.zeros_like(scores)
-
-
-class _HingeTotals(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, pairs: Preferences, margin: float) -> Tensor:
-        violations = Violations(scores, pairs.lists, margin)
-        losses, gradient = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        violations = Violations(scores.detach(), pairs.lists, self.margin)
+        losses, slopes = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
         grades = pairs.distinct.tolist()
         for grade in grades:
             items = pairs.of_grade(grade)
             if grade > grades[0]:
                 losses[items], lost = violations.hinges_of(items, pairs.over(grade))
-                gradient[items] -= lost
+                slopes[items] -= lost
             if grade < grades[-1]:
-                gradient[items] += violations.by(items, pairs.under(grade))
-        ctx.save_for_backward(gradient)
-        ctx.lists = pairs.lists
-        return pairs.lists.sum(losses).to(scores.dtype)
+                slopes[items] += violations.by(items, pairs.under(grade))
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return (ctx.lists.spread(upstream) * gradient).to(upstream.dtype), None, None
+    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        return torch.zeros_like(scores)

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +16,6 @@ from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
-from rankbound.texts import text_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
 
@@ -31,8 +29,6 @@ class SwapLoss(RankingLoss):
     The weights are constants: no gradient flows through them. The time is proportional to the number of pairs of
     different gain; the memory is not. The loss is 0 for a list in which no swap changes the metric.
     """
-
-    name: ClassVar[str]
 
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
@@ -79,13 +75,6 @@ class SwapLoss(RankingLoss):
         for pairs, weight in self.weighted_pairs(weights, relevance, lists):
             gap = scores.index_select(0, pairs.loser) - scores.index_select(0, pairs.winner)
             yield pairs, weight, gap if self.temperature == 1 else gap / self.temperature
-
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
 
 
 class LambdaRankLoss(SwapLoss):

@@ -1,7 +1,5 @@
 """ListMLE: the likelihood of the order by relevance under a Plackett-Luce model of the scores."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -10,7 +8,6 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single, log_sum_exp, log_sum_exp_from
 from rankbound.ranks import TieBlocks, tie_blocks
-from rankbound.texts import text_of
 
 
 class ListMLELoss(RankingLoss):
@@ -33,7 +30,7 @@ class ListMLELoss(RankingLoss):
         ValueError: for k below 1.
     """
 
-    name: ClassVar[str] = "ListMLE"
+    name = "ListMLE"
 
     def __init__(self, *, cutoff: int | None = None) -> None:
         super().__init__()
@@ -54,13 +51,6 @@ class ListMLELoss(RankingLoss):
         draws = _Draws(scores, relevance, lists, self.cutoff, informative)
         return draws.curvature().to(at_least_single(scores))
 
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
-
 
 class _Draws:
     """The draws of all items of each grade from the remaining items, whose log-sum is `_left`, per block of a grade.
@@ -73,7 +63,7 @@ class _Draws:
     ) -> None:
         self._blocks, self._lists = _grades(relevance, lists), lists
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
-        within = Lists(torch.cat([lists.offsets.new_zeros(1), self._blocks.size.cumsum(0)]))
+        within = Lists.of_sizes(self._blocks.size)
         self._left = log_sum_exp_from(log_sum_exp(self._scores, within), self._blocks.lists)
         self._share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
         self._log_weight = (self._share * self._blocks.size).log()
@@ -97,7 +87,7 @@ class _Draws:
         """Return the log-sum of the blocks' `values` from the highest grade to each item's own, in sorted order."""
         turned = values.flip(0)
         sizes = self._blocks.lists.sizes.flip(0)
-        sums = log_sum_exp_from(turned, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
+        sums = log_sum_exp_from(turned, Lists.of_sizes(sizes))
         return sums.flip(0).index_select(0, self._blocks.block)
 
     def _in_order_of_rows(self, values: Tensor) -> Tensor:

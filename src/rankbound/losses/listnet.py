@@ -91,7 +91,7 @@ class ListNetLoss(CrossEntropyLoss):
 def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, Tensor, Lists]:
     """Extend each row by each unused item of its list; return the new rows, their old rows' indices, and siblings."""
     sizes = lists.sizes.index_select(0, owner)
-    every = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+    every = Lists.of_sizes(sizes)
     item = every.position + every.spread(lists.offsets.index_select(0, owner))
     longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
     unused = (longer[:, :-1] != item[:, None]).all(1)

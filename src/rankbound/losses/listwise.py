@@ -1,7 +1,5 @@
 """Softmax losses: the cross-entropy of the scores' softmax against a target from the relevance."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -10,7 +8,6 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single, log_softmax, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of, require_one_of
-from rankbound.texts import text_of
 
 
 class CrossEntropyLoss(RankingLoss):
@@ -18,8 +15,6 @@ class CrossEntropyLoss(RankingLoss):
 
     Time and memory are linear. The loss is 0 for a list without relevant items.
     """
-
-    name: ClassVar[str]
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the target of each item, `(n_items,)`; 0 in uninformative lists."""
@@ -39,13 +34,6 @@ class CrossEntropyLoss(RankingLoss):
         scores = at_least_single(scores.detach())
         chance = log_softmax(scores, lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chance * (1 - chance), 0.0)
-
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
 
 
 class SoftmaxLoss(CrossEntropyLoss):

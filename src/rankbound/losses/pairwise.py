@@ -5,21 +5,20 @@ DirectRanker, which include the logistic surrogate of the multipartite ranking e
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
+from rankbound.losses.gradients import with_gradient
 from rankbound.losses.link_sums import Link, LinkSums
 from rankbound.losses.log_sums import at_least_single
 from rankbound.losses.pointwise import REDUCTIONS, require_one_of
 from rankbound.losses.preferences import PAIR_WEIGHTS, Preferences
-from rankbound.texts import text_of
 
 
 class PairLoss(RankingLoss):
@@ -37,8 +36,6 @@ class PairLoss(RankingLoss):
     Raises:
         ValueError: for an unknown reduction or weight.
     """
-
-    name: ClassVar[str]
 
     def __init__(self, *, reduction: str = "mean", weight: str = "uniform") -> None:
         super().__init__()
@@ -63,13 +60,6 @@ class PairLoss(RankingLoss):
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with two items of different grades."""
         return Preferences(relevance, lists).some
-
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
 
     def _scale(self, pairs: Preferences) -> Tensor:
         """Return 1/Z of each list."""
@@ -99,8 +89,12 @@ class LinkLoss(PairLoss):
         self.temperature, self.method = temperature, method
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        totals: Tensor = _LinkTotals.apply(scores, pairs, self.link, self.unit * self.temperature, self.method)  # type: ignore[no-untyped-call]
-        return totals
+        unit, lists = self.unit * self.temperature, pairs.lists
+        sums = LinkSums(scores.detach(), pairs, self.link, unit, self.method)
+        if not (scores.requires_grad and torch.is_grad_enabled()):
+            return lists.sum(sums.losses()).to(scores.dtype)
+        losses, gradient = sums.losses_and_gradient()
+        return with_gradient(scores, lists.sum(losses).to(scores.dtype), gradient / unit, lists)
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         unit = self.unit * self.temperature
@@ -141,22 +135,3 @@ class DirectRankerLoss(LinkLoss):
     name = "DirectRanker"
     link = Link(TANH_LINK, TANH_LINK_SLOPE, TANH_LINK_CURVATURE)
     unit = 0.5
-
-
-class _LinkTotals(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, pairs: Preferences, link: Link, unit: float, method: str) -> Tensor:
-        sums = LinkSums(scores, pairs, link, unit, method)
-        if ctx.needs_input_grad[0]:
-            losses, gradient = sums.losses_and_gradient()
-            ctx.save_for_backward(gradient / unit)
-            ctx.lists = pairs.lists
-        else:
-            losses = sums.losses()
-        return pairs.lists.sum(losses).to(scores.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return (ctx.lists.spread(upstream) * gradient).to(upstream.dtype), None, None, None, None

@@ -7,7 +7,6 @@ towards overestimating relevance.
 
 import math
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,6 @@ from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.log_sums import at_least_single, precise_sum
-from rankbound.texts import text_of
 
 REDUCTIONS = ("mean", "sum")
 GAINS = ("linear", "exp2")
@@ -25,8 +23,6 @@ GAINS = ("linear", "exp2")
 
 class PointwiseLoss(RankingLoss):
     """A loss of single items, a function of score and grade."""
-
-    name: ClassVar[str]
 
     def __init__(self, reduction: str) -> None:
         super().__init__()
@@ -52,13 +48,6 @@ class PointwiseLoss(RankingLoss):
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists that have items."""
         return lists.sizes > 0
-
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
 
 
 class SquaredLoss(PointwiseLoss):

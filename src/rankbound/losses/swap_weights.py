@@ -89,7 +89,7 @@ class SwapWeights:
     @cached_property
     def _ranked(self) -> Lists:
         """The blocks as lists of the sorted items."""
-        return Lists(torch.cat([self._blocks.size.new_zeros(1), self._blocks.size.cumsum(0)]))
+        return Lists.of_sizes(self._blocks.size)
 
     @cached_property
     def _ranked_discount(self) -> Tensor:

@@ -3,18 +3,15 @@ r"""WARP, the weighted approximate-rank pairwise loss: hinges of relevant items,
 Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.base import RankingLoss
+from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single
 from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.violations import Violations
-from rankbound.texts import text_of
 
 ALPHAS = ("harmonic", "constant")
 
@@ -84,9 +81,8 @@ class WARPLoss(RankingLoss):
         relevant = relevance >= self.rel
         with torch.autocast(scores.device.type, enabled=False):
             exact = at_least_single(scores)
-            losses = self._sampled(exact, relevant, lists) if self.samples else self._summed(exact, relevant, lists)
-            of_relevant = lists.keep(relevant)
-            mean = of_relevant.sum(losses) / of_relevant.sizes.clamp(min=1)
+            totals = self._sampled(exact, relevant, lists) if self.samples else self._summed(exact, relevant, lists)
+            mean = totals / lists.keep(relevant).sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -98,24 +94,27 @@ class WARPLoss(RankingLoss):
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
 
-    @property
-    def text(self) -> str:
-        return text_of(self)
-
-    def extra_repr(self) -> str:
-        return self.text
-
     def penalty(self, rank: Tensor) -> Tensor:
         """Return $L(r)$ of each rank, double precision."""
         return warp_penalty(rank, self.alpha, self.cutoff)
 
     def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from all of its violators."""
-        losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
-        return losses
+        """Return the total loss of each list's relevant items, `(n_lists,)`, from all of their violators.
+
+        A relevant item's gradient is distributed over its violators with the opposite sign.
+        """
+        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
+        violations = Violations(scores.detach(), lists, self.margin)
+        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
+        share = self.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
+        slopes = torch.zeros(len(scores), dtype=torch.float64, device=scores.device)
+        slopes[others] = violations.by(others, slopes.index_copy(0, items, share))
+        slopes[items] = -rank * share
+        losses = lists.keep(relevant).sum((share * hinges).to(scores.dtype))
+        return with_gradient(scores, losses, slopes, lists)
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator among random draws."""
+        """Return the total loss of each list's relevant items, `(n_lists,)`, from the first violators drawn."""
         items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
         of_others = lists.keep(~relevant)
         segment = lists.segment.index_select(0, items)
@@ -131,7 +130,7 @@ class WARPLoss(RankingLoss):
             first = violates.to(torch.int8).argmax(1)
             weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
-        return losses
+        return lists.keep(relevant).sum(losses)
 
 
 def warp_rank(scores: ArrayLike, true: int) -> int:
@@ -188,28 +187,3 @@ def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor
     require_one_of("alpha", alpha, ALPHAS)
     weights = torch.ones(length, dtype=torch.float64, device=device)
     return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
-
-
-class _WARP(torch.autograd.Function):
-    """The loss of each relevant item, whose gradient is distributed over its violators with the opposite sign."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:
-        items = torch.nonzero(relevant).squeeze(1)
-        violations = Violations(scores, lists, loss.margin)
-        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = loss.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
-        ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
-        ctx.save_for_backward(rank, share)
-        return (share * hinges).to(scores.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        rank, share = ctx.saved_tensors
-        pushed = share * upstream
-        others = torch.nonzero(~ctx.relevant).squeeze(1)
-        gradient = torch.zeros(len(ctx.relevant), dtype=torch.float64, device=upstream.device)
-        gradient[others] = ctx.violations.by(others, gradient.index_copy(0, ctx.items, pushed))
-        gradient[ctx.items] = -rank * pushed
-        return gradient.to(upstream.dtype), None, None, None

@@ -102,7 +102,7 @@ class ERR(Metric):
         if self.cutoff is not None:
             depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
         survival = _mean_products(held, log_goes_on, depth)
-        case = Lists(torch.cat([depth.new_zeros(1), depth.cumsum(0)]))
+        case = Lists.of_sizes(depth)
         block, which = case.segment, case.position + 1
         # Each block has one product more than it has terms.
         before = torch.arange(case.n_items, device=depth.device) + block
@@ -126,7 +126,7 @@ def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
     products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
     start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
     for count, log in zip(held, log_goes_on, strict=True):
-        wider = Lists(torch.cat([depth.new_zeros(1), (torch.minimum(known + count, depth) + 1).cumsum(0)]))
+        wider = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
         products = _with_one_grade_more(products, start, known, count, log, wider)
         start, known = wider.offsets[:-1], known + count
     return products

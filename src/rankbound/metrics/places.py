@@ -29,7 +29,7 @@ def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> T
     first, sums = 0, []
     for n_cases in torch.unique_consecutive(chunks, return_counts=True)[1].tolist():
         part = lengths[first : first + n_cases]
-        places = Lists(torch.cat([part.new_zeros(1), part.cumsum(0)]))
+        places = Lists.of_sizes(part)
         sums.append(places.sum(terms(first + places.segment, places.position)))
         first += n_cases
     return torch.cat(sums) if sums else lengths.new_zeros(0, dtype=torch.float64)

@@ -32,7 +32,7 @@ class Part:
     def batch(self, index: Tensor) -> "Part":
         """Return the lists of `index`, in that order, without names."""
         sizes = self.lists.sizes.index_select(0, index)
-        lists = Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        lists = Lists.of_sizes(sizes)
         picked = lists.position + lists.spread(self.lists.offsets.index_select(0, index))
         topics, items, relevance = (
             values.index_select(0, where)
@@ -90,4 +90,4 @@ def joined(parts: Sequence[Part]) -> Part:
         torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
     )
     names = [name for part in parts for name in part.names]
-    return Part(names, topics, items, relevance, Lists(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])))
+    return Part(names, topics, items, relevance, Lists.of_sizes(sizes))
