@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
-from math import comb, inf, log
+from math import inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -226,8 +226,3 @@ def repeated_score(score: Score, orders: TiltedOrders) -> float:
         return single
     counts = np.rint(sample_tilted(score, orders, REPEAT_SAMPLES, seed=0)[1] * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
-
-
-def orders_are_few(orders: TiltedOrders, most: int) -> bool:
-    """Return true if there are at most `most` orders."""
-    return comb(orders.n, orders.p) <= most

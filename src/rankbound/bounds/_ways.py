@@ -9,14 +9,13 @@ import numpy as np
 import torch
 
 from rankbound.bounds._any_metric import FEW_ORDERS, Orders
-from rankbound.bounds._atoms import enumerate_orders, merge_equal, merge_weighted
+from rankbound.bounds._atoms import merge_equal, merge_weighted
 from rankbound.bounds._closed_forms import Atoms, closed_form
 from rankbound.bounds._fourier import binned_distributions
-from rankbound.bounds._mann_whitney import rank_sum_distribution
-from rankbound.bounds._sampled import repeat_probability, sample_orders
 from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error
 from rankbound.bounds._scores import Floats, Score, is_of_thesis, score_of
-from rankbound.bounds._tilted import UNIFORM
+from rankbound.bounds._sums import ROUNDING, TiltedSums, UniformSums
+from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profile
 from rankbound.lists import Lists
@@ -31,37 +30,41 @@ WORK_OF_SECONDS = 3e8
 """Limit of `auto` for the Fourier coefficients of one pass, in products of complex numbers; some seconds."""
 NO_RANGE = 1e-12
 """Scores whose difference is at most this are equal."""
-ROUNDING = 1e-12
 
 
-def uniform_distributions(
+def distributions(
     metric: Metric,
     profiles: Sequence[Profile],
     method: Method,
     samples: int,
     seed: int,
     done: Callable[[int], None] = lambda count: None,
+    tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
-    """Yield the distributions of lists over uniform orders; `done(k)` is called whenever k more are ready."""
+    """Yield the distributions of lists, in their order; `done(k)` is called whenever k more are ready.
+
+    Raises:
+        ValueError: for a tilt that isn't above 0, or a tilt of graded lists, for which the model isn't defined.
+    """
     score = score_of(metric)
-    long = [] if score is None or method == "sampled" else [profile for profile in profiles if _is_long(score, profile)]
     binned = {}
-    if score is not None and long:
-        work = inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
-        binned = binned_distributions(score, [(profile.n, profile.p) for profile in long], done, work)
+    if score is not None and method != "sampled" and tilt == UNIFORM:
+        long = [(profile.n, profile.p) for profile in profiles if _is_long(score, profile)]
+        binned = binned_distributions(score, long, done, _work(score, method)) if long else {}
     for profile in profiles:
-        # `binned` has binary lists only; a graded list may have the same (n, p).
-        if score is not None and profile.grades is None:
-            pair = (profile.n, profile.p)
-            if pair in binned:
-                empty = of_formulas(metric, score, profile, samples)
-                yield with_draws(empty.in_bins(binned[pair]), repeat_probability(score, *pair))
-                continue
-            distribution = _of_score(metric, score, profile, method, samples, seed)
+        n, p, is_binary = profile.n, profile.p, profile.grades is None
+        orders = TiltedOrders(n, p, tilt)
+        if tilt != UNIFORM and not is_binary:
+            raise ValueError(f"tilt: found {tilt:g} for {profile}, expected binary relevance, or no tilt")
+        if score is None or not is_binary:
+            distribution = _of_any_metric(metric, profile, method, samples, seed, tilt if 0 < p < n else UNIFORM)
         else:
-            distribution = of_any_metric(metric, profile, method, samples, seed)
-        yield distribution
-        done(1)
+            sums = UniformSums(score, n, p, binned) if tilt == UNIFORM else TiltedSums(score, orders)
+            distribution = _of_sums(metric, profile, sums, method, samples, seed)
+        yield replace(distribution, tilt=tilt)
+        # `binned_distributions` has counted its own.
+        if not (is_binary and (n, p) in binned):
+            done(1)
 
 
 def _is_long(score: Score, profile: Profile) -> bool:
@@ -70,26 +73,34 @@ def _is_long(score: Score, profile: Profile) -> bool:
     return score.maximum(profile.n, profile.p) - score.minimum(profile.n, profile.p) > NO_RANGE
 
 
-def _of_score(
-    metric: Metric, score: Score, profile: Profile, method: Method, samples: int, seed: int
+def _work(score: Score, method: Method) -> float:
+    return inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
+
+
+def _of_sums(
+    metric: Metric, profile: Profile, sums: UniformSums | TiltedSums, method: Method, samples: int, seed: int
 ) -> ScoreDistribution:
-    n, p = profile.n, profile.p
-    empty = of_formulas(metric, score, profile, samples)
+    n, p, score = profile.n, profile.p, sums.score
+    empty = _of_formulas(metric, score, profile, samples)
     if p in (0, n) or empty.maximum - empty.minimum <= NO_RANGE:
         return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=0.0)
+    mean, sd = sums.mean_and_sd()
+    empty = replace(empty, expectation=mean, sd=sd)
     if method != "sampled":
         if score.name == "nRBP":
-            probability = rank_sum_distribution(n, p)
-            atoms = np.arange(len(probability), dtype=np.float64), probability
-            return with_draws(in_atoms(empty, atoms, ROUNDING))
+            probability, error = sums.of_integers()
+            return _with_draws(_in_atoms(empty, (np.arange(len(probability), dtype=np.float64), probability), error))
         if comb(n, p) <= ENUMERATED_ORDERS:
-            return with_draws(in_atoms(empty, enumerate_orders(score, n, p), ROUNDING))
+            return _with_draws(_in_atoms(empty, sums.enumerated(), ROUNDING))
+        binned = sums.in_bins(_work(score, method), samples)
+        if binned is not None:
+            return sums.with_count(_with_draws(empty.in_bins(binned), sums.repeated()))
         if method == "exact":
-            raise no_exact(metric, profile, "it is too rugged for Fourier coefficients")
-    return of_draws(empty, sample_orders(score, n, p, samples, seed))
+            raise _no_exact(metric, profile, "it is too rugged for Fourier coefficients")
+    return _of_draws(empty, sums.drawn(samples, seed))
 
 
-def of_any_metric(
+def _of_any_metric(
     metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float = UNIFORM
 ) -> ScoreDistribution:
     """Return the distribution of any metric from its function of ranks; tilted orders require a binary list."""
@@ -100,7 +111,7 @@ def of_any_metric(
         if atoms is not None:
             return _of_atoms(metric, profile, atoms, samples)
         if method == "exact":
-            raise no_exact(metric, profile, "it has no formula and too many orders")
+            raise _no_exact(metric, profile, "it has no formula and too many orders")
     support, counts = _distinct(orders.random_values(samples, seed))
     values = _extremes_and_mean(metric, profile)
     minimum, maximum, mean = min(values[0], support[0]), max(values[1], support[-1]), values[2]
@@ -110,7 +121,7 @@ def of_any_metric(
     # Closed forms of the mean hold for uniform orders only.
     summary = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
     empty = _empty(metric, profile, summary, samples)
-    return of_draws(empty, (support, probability))
+    return _of_draws(empty, (support, probability))
 
 
 def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
@@ -149,21 +160,21 @@ def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> S
     empty = _empty(metric, profile, (float(support[0]), float(support[-1]), mean, variance), samples)
     if len(support) == 1:
         return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0)
-    return with_draws(in_atoms(empty, atoms, ROUNDING))
+    return _with_draws(_in_atoms(empty, atoms, ROUNDING))
 
 
-def of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
+def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
     support, error = atoms[0], sampling_error(empty.samples)
-    drawn = replace(in_atoms(empty, atoms, error), count=float(len(support)))
+    drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
     # A single score has no range: others exist that are too rare to be drawn.
     return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
 
 
-def in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
+def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
     return replace(empty, support=atoms[0], probability=atoms[1], error=error)
 
 
-def of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
+def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:
     """Return a distribution with the values of closed forms but without mass; NaN where the metric is undefined."""
     n, p = profile.n, profile.p
     if p == 0:
@@ -208,7 +219,7 @@ def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, 
     return float(low), float(high), float(list_expectation(metric, relevance, lists))
 
 
-def with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
+def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
     """Fill in the expected count of distinct scores among `samples` random orders, and the medians of their extremes.
 
     `same` is the probability that two random orders have the same score, needed for binned scores.
@@ -230,7 +241,7 @@ def with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution
     return replace(exact, count=count, low=float(low), high=float(high))
 
 
-def no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
+def _no_exact(metric: Metric, profile: Profile, why: str) -> ValueError:
     return ValueError(
         f"method: found exact for the distribution of {metric} over {profile}, but {why}; expected sampled, or auto"
     )

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from rankbound.bounds._order_models import distributions
 from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
 from rankbound.bounds._tilted import UNIFORM
-from rankbound.bounds._ways import METHODS, Method
+from rankbound.bounds._ways import METHODS, Method, distributions
 from rankbound.bounds.profiles import Profile
 from rankbound.lists import ArrayLike, as_tensor, require_grades
 from rankbound.metrics import Metric

@@ -2,10 +2,9 @@
 
 from torch import Tensor
 
-from rankbound.bounds._order_models import distributions
 from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
 from rankbound.bounds._tilted import UNIFORM
-from rankbound.bounds._ways import Method
+from rankbound.bounds._ways import Method, distributions
 from rankbound.bounds.profiles import Profile, Profiles
 from rankbound.bounds.tables import DistributionTables
 from rankbound.metrics import Metric, metric
