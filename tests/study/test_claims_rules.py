@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from rankbound.compare.estimates import Estimate
-from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, pair
+from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
 from rankbound_study.claims.resampled import resampled_means, shares_above_zero
 from rankbound_study.claims.rules import Family, by_interval, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDED as BOUNDINGS
 from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
 
@@ -88,7 +89,7 @@ class TestContrasts:
     def test_they_find_what_is_planted(self, evidence_of: Made) -> None:
         evidence = evidence_of(study(of_bounded(0.03, of="AP", bounding="min-max", nsr=2)))
         found = contrasts(evidence, cells(evidence, ["AP"]))
-        planted = Cell("AP", "min-max", Column("movielens", 2), "AP")
+        planted = Cell("AP", "min-max", DataSet("movielens", 2), "AP")
         assert found[planted].mean == pytest.approx(0.03, abs=1e-3)
         assert all(abs(one.mean) < 1e-3 for cell, one in found.items() if cell != planted)
         assert found[planted].margin == pytest.approx(0.01 * 2.77 / math.sqrt(2), rel=0.7)

@@ -7,10 +7,11 @@ import pytest
 
 from rankbound.compare.scores import per_unit
 from rankbound_study.claims import persistence
-from rankbound_study.claims.cells import Cell, Column, pair, scores
+from rankbound_study.claims.cells import Cell, pair, scores
 from rankbound_study.claims.correlations import PEARSON, SPEARMAN, correlation
 from rankbound_study.claims.distances import distance, permuted_p_value
 from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.data_sets import DataSet
 from tests.study.planted_cells import ONE_SEED, Made, blurred, evidence_of, of_bounded, study
 
 stats = pytest.importorskip("scipy.stats", reason="claims are decided by statistics")
@@ -19,7 +20,7 @@ __all__ = ["evidence_of"]
 
 
 class TestDistances:
-    column = Column("movielens", 1)
+    column = DataSet("movielens", 1)
 
     def test_the_largest_one_is_scipys(self, evidence_of: Made) -> None:
         evidence = evidence_of(study(of_bounded(0.05, of="AP", bounding="min-max"), topics=30))
@@ -67,7 +68,7 @@ class TestCorrelation:
 
 
 class TestTau:
-    column = Column("movielens", 2)
+    column = DataSet("movielens", 2)
 
     def test_it_is_scipys_for_a_single_run(self, evidence_of: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         evidence = evidence_of(study(blurred(p8=0.2, p9=0.1), losses=("AP",), boundings=("none",)))

@@ -70,7 +70,7 @@ def test_the_options_of_every_job_are_a_job(file: str, config: dict[str, Any]) -
     steps = Steps(study, CODES)
     for one in study.compared:
         job = MethodJob.from_json(steps.compare_options(wildcards_of(one)))
-        assert (job.study, job.method, job.dataset) == ("neural", one.method, one.instances.dataset)
+        assert (job.study, job.method, job.dataset) == ("neural", one.method, one.instances.data_set.dataset)
         assert loss(job.loss).text
         assert epochs_of(job) >= 1
         if job.model["name"] in ("boosted-trees", "random-forest"):

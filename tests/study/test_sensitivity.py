@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, evidence, raised, rows, usual
 
-from rankbound_study.claims.cells import Column
 from rankbound_study.cli import main
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import sensitivity
 
-COLUMN = Column(*MOVIELENS)
+COLUMN = DataSet(*MOVIELENS)
 OPTIONS = {"batch_size": 32, "factors": 32, "hidden": [46], "learning_rate": 0.01, "optimiser": "adam"}
 
 
@@ -101,7 +101,7 @@ def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: P
     queries, other = ("mq2008-label1", None), ("mq2008-label2", None)
     runs = [*rows(queries, usual), *rows(other, raised(-0.1))]
     made = evidence(tmp_path, runs, [*rows(queries, usual, "widths-w6", bounds=("none",))])
-    table = sensitivity.table_sensitivity(made, {"widths": [Column(*queries)]})
+    table = sensitivity.table_sensitivity(made, {"widths": [DataSet(*queries)]})
     found = table.filter(choice="relevant").row(0, named=True)
     assert (found["variant"], found["dataset"]) == ("label\N{NO-BREAK SPACE}2", "mq2008-label1")
     assert found["setting"] == "relevant label\N{NO-BREAK SPACE}2"

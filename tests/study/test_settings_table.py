@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from synthetic_runs import write_runs
 
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.settings_table import settings_table
-from rankbound_study.results.scores import DataSet
 
 RUNS: list[tuple[str, str, dict[str, Any], int]] = [
     ("neural", "Net", {"epochs": 9, "optimiser": "adam", "hidden": [100, 30]}, 3),
@@ -45,7 +45,7 @@ def test_what_is_shared_is_said_once_and_the_rest_by_method(table: TableBlock) -
         ("MQ2008 (relevant: label ≥ 1), neural, published", "epochs 9", ""),
         ("Line of 5", "optimiser sgd", "2"),
         ("Net; of 5, 20", "optimiser adam, hidden 100-30", "1–8"),
-        (f"{DataSet.of('mq2008-label1', None).label}, thesis, published: mlp", "epochs 9, temperature 1", "4"),
+        (f"{DataSet('mq2008-label1', None).label}, thesis, published: mlp", "epochs 9, temperature 1", "4"),
     ]
     assert table.rules == {0, 3}
 

@@ -77,7 +77,7 @@ def test_each_axis_multiplies(config: dict[str, Any]) -> None:
     config |= {"protocols": ["published", "honest"], "losses": ["AP"], "boundings": ["none"], "datasets": ["mq2008"]}
     config |= {"compare": [], "experiment": []}
     study = Study(config)
-    assert [(run.protocol, run.instances.dataset) for run in study.runs] == [
+    assert [(run.protocol, run.instances.data_set.dataset) for run in study.runs] == [
         ("published", "mq2008-label2"),
         ("published", "mq2008-label1"),
         ("honest", "mq2008-label2"),

@@ -11,8 +11,9 @@ from synthetic_runs import BOUNDINGS, SETS, write_runs
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import summary, table_layout, tables
-from rankbound_study.results.scores import DataSet, RunsChoice
+from rankbound_study.results.scores import RunsChoice
 
 PUBLISHED = RunsChoice()
 
@@ -183,7 +184,7 @@ def test_data_sets_stand_in_a_fixed_order() -> None:
         ("movielens", 2),
         ("mq2008-label1", None),
     ]
-    found = [data_set.name for data_set in sorted(DataSet.of(*name) for name in names)]
+    found = [data_set.dataset for data_set in sorted(map(DataSet._make, names), key=lambda data_set: data_set.place)]
     assert found == ["movielens", "mq2008-label1", "mq2008-label2", "aaf", "synthetic-movielens"]
 
 

@@ -28,7 +28,7 @@ def compared_jobs(by_features):
 
 def comparison_files(needs, numbers, methods=(), by_features=False):
     """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
-    jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.dataset).number in numbers]
+    jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
     images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
     chosen = [job for job in jobs if job.method in methods] if methods else jobs
     files = {

@@ -22,6 +22,7 @@ from rankbound.compare.margins import MARGIN, noise_margin
 from rankbound.compare.scores import Floats, Mask, per_unit
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
@@ -33,22 +34,12 @@ COLLAPSE = MARGIN
 """Drop in the mean that counts as a collapse."""
 
 
-class Column(NamedTuple):
-    """A column of Table 5.1: a data set, at one ratio of negatives if its lists are sampled."""
-
-    dataset: str
-    nsr: int | None
-
-    def __str__(self) -> str:
-        return "MQ2008" if self.nsr is None else f"MovieLens at ratio {self.nsr}"
-
-
 class Cell(NamedTuple):
     """A bounding of a loss in a column, on one metric."""
 
     loss: str
     bounding: str
-    column: Column
+    column: DataSet
     metric: str
 
     def __str__(self) -> str:
@@ -125,12 +116,12 @@ class Contrast:
 
 
 @lru_cache(maxsize=16)
-def columns(evidence: Evidence, *datasets: str) -> tuple[Column, ...]:
+def columns(evidence: Evidence, *datasets: str) -> tuple[DataSet, ...]:
     """Return the columns of these data sets; MissingEvidence if one has no runs."""
-    found: list[Column] = []
+    found: list[DataSet] = []
     for dataset in datasets or (MOVIELENS, MQ2008):
         ratios = evidence.ratios(dataset) if dataset == MOVIELENS else [None]
-        found += [Column(dataset, nsr) for nsr in ratios]
+        found += [DataSet(dataset, nsr) for nsr in ratios]
     return tuple(found)
 
 
@@ -143,7 +134,7 @@ def cells(
     evidence: Evidence,
     losses: Iterable[str] = LOSSES,
     boundings: Iterable[str] = BOUNDED,
-    in_columns: Iterable[Column] = (),
+    in_columns: Iterable[DataSet] = (),
     metrics: Iterable[str] = (),
 ) -> list[Cell]:
     """Return the cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss."""
@@ -221,12 +212,12 @@ def changed(of: Pair, change: Callable[[Floats], Floats]) -> Pair:
 
 
 @lru_cache(maxsize=512)
-def scores(evidence: Evidence, metric: str, loss: str, column: Column) -> PairedScores:
+def scores(evidence: Evidence, metric: str, loss: str, column: DataSet) -> PairedScores:
     """Return the scores of all boundings of a loss, by name; the list sizes `n` and `p` are metrics here, too."""
     return scores_of_runs(_rows(evidence, loss, column), metric, by=("bounding",))
 
 
-def values(evidence: Evidence, metric: str, loss: str, column: Column, bounding: str = UNBOUNDED) -> Floats:
+def values(evidence: Evidence, metric: str, loss: str, column: DataSet, bounding: str = UNBOUNDED) -> Floats:
     """Return the scores `(n_topics, n_folds, n_seeds)` of a bounding of a loss."""
     found = scores(evidence, metric, loss, column)
     own: Floats = found.values[place(found, bounding, f"{loss} with bounding {bounding} on {column}")]
@@ -234,7 +225,7 @@ def values(evidence: Evidence, metric: str, loss: str, column: Column, bounding:
 
 
 @lru_cache(maxsize=64)
-def control_scores(evidence: Evidence, metric: str, column: Column) -> PairedScores:
+def control_scores(evidence: Evidence, metric: str, column: DataSet) -> PairedScores:
     """Return the scores of the untrained models, by name; without such models there are no systems."""
     rows = _rows(evidence, "none", column)
     if rows.is_empty():
@@ -243,7 +234,7 @@ def control_scores(evidence: Evidence, metric: str, column: Column) -> PairedSco
 
 
 @lru_cache(maxsize=64)
-def _rows(evidence: Evidence, loss: str, column: Column) -> pl.DataFrame:
+def _rows(evidence: Evidence, loss: str, column: DataSet) -> pl.DataFrame:
     rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss") == loss)
     found = rows.select(*KEY, *METRICS).collect()
     if found.is_empty() and loss != "none":

@@ -8,13 +8,14 @@ import polars as pl
 
 from rankbound.compare import Pair
 from rankbound.compare.effects import LEVEL
-from rankbound_study.claims.cells import Cell, Column, Contrast, cells, contrast, contrasts, estimate, judge
+from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Key, adjusted, among, together
 from rankbound_study.claims.varied import Training, column_of, pair_in, trainings, usual_beside
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
 EXPERIMENT = "ratios"
@@ -40,7 +41,7 @@ class _Readings(NamedTuple):
 class _Ratios:
     """Bounded minus unbounded, by loss and bounding, tested at one ratio and trained at it and at a higher one."""
 
-    column: Column
+    column: DataSet
     trained_at: int
     own: Mapping[Training, Contrast]
     other: Mapping[Training, Contrast]

@@ -12,7 +12,6 @@ from rankbound_study.claims.cells import (
     MOVIELENS,
     MQ2008,
     Cell,
-    Column,
     Contrast,
     cells,
     columns,
@@ -31,6 +30,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import shares_above_zero
 from rankbound_study.claims.rules import HALF, Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES
 
@@ -42,7 +42,7 @@ HIGHEST_RATIO = 3
 def distribution_bounding_of_ap_raises_first_places(evidence: Evidence) -> Verdict:
     """Decide by most of nDCG@1 to nDCG@10 rising and none falling in any column, while AP falls at ratio 3."""
     family = Family.of(contrasts(evidence, cells(evidence, ["AP"], ["distribution"], metrics=CUT_OFFS)))
-    by_column: dict[Column, list[Cell]] = {}
+    by_column: dict[DataSet, list[Cell]] = {}
     for cell in family.contrasts:
         by_column.setdefault(cell.column, []).append(cell)
     highest = max(by_column, key=lambda column: column.nsr or 0)
@@ -144,7 +144,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ver
     )
 
 
-def _slope_of(evidence: Evidence, loss: str, bounding: str, column: Column) -> Contrast:
+def _slope_of(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Contrast:
     slopes = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
     enough(len(slopes), f"of {column} with a score")
     return Contrast(estimate(slopes), float("nan"), len(slopes))

@@ -17,7 +17,6 @@ from rankbound_study.claims.cells import (
     MOVIELENS,
     MQ2008,
     Cell,
-    Column,
     Contrast,
     columns,
     contrast,
@@ -32,6 +31,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 
@@ -63,7 +63,7 @@ def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdic
 
 
 def _gap(
-    evidence: Evidence, loss: str, bounding: str, column: Column, queries: Column, *, above_random: bool
+    evidence: Evidence, loss: str, bounding: str, column: DataSet, queries: DataSet, *, above_random: bool
 ) -> Contrast:
     """Return MQ2008 minus MovieLens: two samples, each with its own error and degrees of freedom (Welch)."""
     both = [_mean(evidence, loss, bounding, one, above_random) for one in (queries, column)]
@@ -75,7 +75,7 @@ def _gap(
 
 
 @lru_cache(maxsize=256)
-def _mean(evidence: Evidence, loss: str, bounding: str, column: Column, above_random: bool) -> Estimate:
+def _mean(evidence: Evidence, loss: str, bounding: str, column: DataSet, above_random: bool) -> Estimate:
     found = values(evidence, judge(loss), loss, column, bounding)
     if above_random:
         expected = _expected(evidence, loss, bounding, column)
@@ -87,7 +87,7 @@ def _mean(evidence: Evidence, loss: str, bounding: str, column: Column, above_ra
 
 
 @lru_cache(maxsize=64)
-def _expected(evidence: Evidence, loss: str, bounding: str, column: Column) -> Floats:
+def _expected(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Floats:
     """Return the metric's mean over all orders of every list; NaN where a list has no relevant item."""
     n, p = (values(evidence, name, loss, column, bounding) for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p) & (p > 0)
@@ -97,7 +97,7 @@ def _expected(evidence: Evidence, loss: str, bounding: str, column: Column) -> F
     return expected
 
 
-def _random_orders(evidence: Evidence, of: Sequence[Column]) -> str:
+def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
     means = []
     for column in of:
         found = control_scores(evidence, "nDCG", column)
@@ -131,7 +131,7 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
     )
 
 
-def _best_of(evidence: Evidence, loss: str, column: Column) -> list[str]:
+def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
     means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in BOUNDINGS]
     matrix = np.stack(means, 1)

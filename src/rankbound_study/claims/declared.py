@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from rankbound_study.claims.cells import Cell, Column, Contrast, cells, columns, contrasts
+from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import Family, Key, no_noise
 from rankbound_study.claims.verdict import INCONCLUSIVE, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDED, LOSSES
 
 
@@ -67,7 +68,7 @@ def of_cells(
     """Return a function that finds bounded minus unbounded in these cells; by default the 48 of Table 5.1."""
 
     def find(evidence: Evidence) -> Mapping[Cell, Contrast]:
-        where: tuple[Column, ...] = columns(evidence, *datasets)
+        where: tuple[DataSet, ...] = columns(evidence, *datasets)
         return contrasts(evidence, cells(evidence, losses, boundings, where, metrics))
 
     return find

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 import polars as pl
 
 from rankbound.compare.effects import LEVEL
-from rankbound_study.claims.cells import COLLAPSE, MOVIELENS, MQ2008, Cell, Column, Contrast, contrast, pair
+from rankbound_study.claims.cells import COLLAPSE, MOVIELENS, MQ2008, Cell, Contrast, contrast, pair
 from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import HALF, Family, no_noise
 from rankbound_study.claims.varied import column_of, columns_of, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import UNBOUNDED
 
 LOSS, BOUNDING, TILTED = "nDCG", "distribution", "distribution(tilt="
@@ -46,7 +47,7 @@ def _has_gone(remedied: Contrast, drop: Contrast) -> bool:
     return remedied.mean > HALF * drop.mean and remedied.estimate.p_below(-COLLAPSE) > LEVEL
 
 
-def _remedies(evidence: Evidence, column: Column) -> dict[str, Contrast]:
+def _remedies(evidence: Evidence, column: DataSet) -> dict[str, Contrast]:
     """Return bounded minus unbounded with other gains of the sigmoid, and from other starts."""
     unbounded = (LOSS, UNBOUNDED)
     usual = evidence.cell(column.dataset, column.nsr).select(*KEY, LOSS).collect()
@@ -61,7 +62,7 @@ def _remedies(evidence: Evidence, column: Column) -> dict[str, Contrast]:
     return found
 
 
-def _first_gradient(evidence: Evidence, column: Column) -> float:
+def _first_gradient(evidence: Evidence, column: DataSet) -> float:
     """Return the mean gradient norm of the bounded loss in the first epoch, divided by that of the unbounded loss."""
     epochs = evidence.epochs_of(column.dataset, column.nsr)
     first = epochs.filter(pl.col("epoch") == 1, pl.col("loss") == LOSS).collect()

@@ -6,23 +6,24 @@ from itertools import combinations, product
 import numpy as np
 
 import rankbound as rb
-from rankbound_study.claims.cells import MOVIELENS, Cell, Column, Contrast, columns, contrast, judge, pair, values
+from rankbound_study.claims.cells import MOVIELENS, Cell, Contrast, columns, contrast, judge, pair, values
 from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, LOSSES
 
 SAME = 0.9
 """Smallest correlation of two weights at which they count as interchangeable."""
 
 
-def _apart(evidence: Evidence, loss: str, one: str, other: str, column: Column) -> Contrast:
+def _apart(evidence: Evidence, loss: str, one: str, other: str, column: DataSet) -> Contrast:
     return contrast(pair(evidence, Cell(loss, one, column, judge(loss)), other))
 
 
-def _sizes(evidence: Evidence, loss: str, column: Column) -> tuple[np.ndarray, np.ndarray]:
+def _sizes(evidence: Evidence, loss: str, column: DataSet) -> tuple[np.ndarray, np.ndarray]:
     """Return the sizes (items, relevant items) of the lists."""
     n, p = (values(evidence, name, loss, column) for name in ("n", "p"))
     known = np.isfinite(n) & np.isfinite(p)
@@ -111,7 +112,7 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Verdict:
     )
 
 
-def _correlation_of_weights(evidence: Evidence, loss: str, column: Column) -> float:
+def _correlation_of_weights(evidence: Evidence, loss: str, column: DataSet) -> float:
     """Return the correlation of 1 / E and 1 / (max - E) over the lists; 1 if all lists have one size."""
     n, p = _sizes(evidence, loss, column)
     expected = np.asarray(rb.expectation(loss, n, p))

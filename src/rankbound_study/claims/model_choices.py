@@ -9,7 +9,7 @@ from scipy import stats
 
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.margins import MARGIN, against_margin
-from rankbound_study.claims.cells import MQ2008, Column, Contrast
+from rankbound_study.claims.cells import MQ2008, Contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.orders import OrderKept, order_kept
 from rankbound_study.claims.registry import decides
@@ -26,6 +26,7 @@ from rankbound_study.claims.varied import (
     variants,
 )
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 
 SIZES = ("f16", USUAL, "f64")
 """16, 32 and 64 factors: the variants of the experiment `factors`, with the study's own size between them."""
@@ -63,7 +64,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
 @decides("T21")
 def the_width_hardly_matters(evidence: Evidence) -> Verdict:
     """Decide by whether every width scores within 0.01 of the study's own, for each unbounded loss."""
-    found = dict(variants(evidence, "widths", Column(MQ2008, None)))
+    found = dict(variants(evidence, "widths", DataSet(MQ2008, None)))
     usual = found.pop(USUAL)
     compared = {
         (name, training): paired(rows, usual, training) for name, rows in found.items() for training in trainings(rows)
@@ -110,14 +111,14 @@ def sgd_often_ranks_better_and_keeps_the_order(evidence: Evidence) -> Verdict:
 class _Descent:
     """SGD and Adam on one data set: differences by loss and bounding, and the agreement of the losses' orders."""
 
-    column: Column
+    column: DataSet
     differences: dict[Training, Contrast]
     order: OrderKept
 
 
 def _descents(evidence: Evidence) -> Iterable[_Descent]:
     """Yield both data sets, with each loss at the rate picked by validation."""
-    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": Column(MQ2008, None)}
+    experiments = {"sgd-movielens": column_of(evidence, "sgd-movielens"), "sgd-mq2008": DataSet(MQ2008, None)}
     for experiment, column in experiments.items():
         rows = dict(variants(evidence, experiment, column))
         adam = rows.pop(USUAL)

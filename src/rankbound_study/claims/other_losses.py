@@ -8,12 +8,13 @@ import torch
 from rankbound.compare.estimates import Estimate
 from rankbound.compare.margins import MARGIN
 from rankbound.losses.warp import warp_penalty, warp_rank
-from rankbound_study.claims.cells import MOVIELENS, MQ2008, Column, Contrast, contrast
+from rankbound_study.claims.cells import MOVIELENS, MQ2008, Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, adjusted, by_p, together
 from rankbound_study.claims.varied import column_of, columns_of, pair_in, picked_by_validation, picked_rows
 from rankbound_study.claims.verdict import MissingEvidence, Verdict, holds
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import UNBOUNDED
 
@@ -61,7 +62,7 @@ def _is_error_of_the_top(scores: tuple[float, ...], true: int) -> bool:
     return float(warp_penalty(rank, "constant", 1)) == float(warp_penalty(rank, torch.tensor([1.0]))) == float(error)
 
 
-def _spread(evidence: Evidence, column: Column, metric: str) -> Contrast:
+def _spread(evidence: Evidence, column: DataSet, metric: str) -> Contrast:
     """Return ten weights minus one, on lists with more than ten items."""
     lazy = next(iter(evidence.varied("warp", column.dataset, column.nsr).values()))
     rows = lazy.filter(pl.col("n") > PLACES, pl.col("p") > 0).select(*KEY, metric).collect()
@@ -92,7 +93,7 @@ def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
     )
 
 
-def _softmax_minus_others(evidence: Evidence, column: Column) -> dict[str, Contrast]:
+def _softmax_minus_others(evidence: Evidence, column: DataSet) -> dict[str, Contrast]:
     lazy = evidence.varied("one-relevant", column.dataset, column.nsr)
     rows = {name: one.select(*KEY, "RR").collect() for name, one in lazy.items()}
     picked = picked_by_validation(evidence, "one-relevant", column, "RR")

@@ -9,11 +9,12 @@ from scipy import stats
 
 from rankbound.compare.estimates import Estimate
 from rankbound.compare.scores import Floats, per_unit
-from rankbound_study.claims.cells import Column, Contrast, cells, columns, contrasts, scores, values
+from rankbound_study.claims.cells import Contrast, cells, columns, contrasts, scores, values
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
 
 REPORTED = "nRBP(p=0.95)"
@@ -30,7 +31,7 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
     """Decide by whether differences significant at one persistence are so at all, with one sign, and orders agree."""
     every = cells(evidence, ["nRBP"], metrics=PERSISTENCES)
     family = Family.of(contrasts(evidence, every))
-    signs: dict[tuple[str, Column], list[int]] = {}
+    signs: dict[tuple[str, DataSet], list[int]] = {}
     for cell in every:
         sign = (cell in family.higher) - (cell in family.lower)
         signs.setdefault((cell.bounding, cell.column), []).append(sign)
@@ -57,7 +58,7 @@ def results_hold_for_other_persistence(evidence: Evidence) -> Verdict:
     )
 
 
-def _tau_of_orders(evidence: Evidence, column: Column, metric: str) -> float:
+def _tau_of_orders(evidence: Evidence, column: DataSet, metric: str) -> float:
     """Return the tau between the boundings' orders by mean at two persistences; NaN if all means are equal at one."""
     means = [
         [float(np.nanmean(per_unit(values(evidence, which, "nRBP", column, name)))) for name in BOUNDINGS]
@@ -96,7 +97,7 @@ def highest_persistence_agrees_best(evidence: Evidence) -> Verdict:
     )
 
 
-def _agreements(evidence: Evidence, column: Column) -> dict[tuple[str, str], "_Tau"]:
+def _agreements(evidence: Evidence, column: DataSet) -> dict[tuple[str, str], "_Tau"]:
     """Return the tau between each other metric and nRBP at each persistence, over pairs of topics of all runs."""
     products: dict[tuple[str, str], Floats | float] = dict.fromkeys(product(AGREES_WITH, PERSISTENCES), 0.0)
     untied: dict[str, Floats | float] = dict.fromkeys((*AGREES_WITH, *PERSISTENCES), 0.0)

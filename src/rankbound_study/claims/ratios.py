@@ -15,7 +15,6 @@ from rankbound.compare.scores import Floats
 from rankbound_study.claims.cells import (
     MOVIELENS,
     Cell,
-    Column,
     Contrast,
     columns,
     control_scores,
@@ -33,6 +32,7 @@ from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import RESAMPLES
 from rankbound_study.claims.rules import Family, adjusted
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES
 
@@ -40,7 +40,7 @@ _LEAST_FOR_PAGE = 3
 """Fewest columns that scipy's test accepts; for two, Page's test is the sign test."""
 
 
-def several_ratios(evidence: Evidence) -> Sequence[Column]:
+def several_ratios(evidence: Evidence) -> Sequence[DataSet]:
     """Return the columns of MovieLens; MissingEvidence if there is only one."""
     found = columns(evidence, MOVIELENS)
     if len(found) < 2:
@@ -99,7 +99,7 @@ def _trend(rows: Floats) -> float:
     return float(stats.binomtest(int((changes > 0).sum()), len(changes), alternative="greater").pvalue)
 
 
-def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[Column]) -> str:
+def _fall_of_random_orders(evidence: Evidence, ratios: Sequence[DataSet]) -> str:
     texts = []
     for loss in LOSSES:
         of_ratios = [control_scores(evidence, judge(loss), column) for column in ratios]
@@ -118,13 +118,13 @@ def on_same_users(differences: Sequence[Pair]) -> Floats:
     return found
 
 
-def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[Column]) -> Contrast:
+def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
     slopes: Floats = np.tensordot(_slope_weights(ratios), on_same_users(differences), 1)
     return Contrast(estimate(slopes), float("nan"), len(slopes))
 
 
-def _slope_weights(ratios: Sequence[Column]) -> Floats:
+def _slope_weights(ratios: Sequence[DataSet]) -> Floats:
     """Return the weights of the least-squares slope on the ratio."""
     steps = np.array([float(column.nsr or 0) for column in ratios])
     steps -= steps.mean()
@@ -158,7 +158,7 @@ def _growths(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
     }
 
 
-def _growth_of_variance(aligned: Floats, ratios: Sequence[Column]) -> Contrast:
+def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of the log variance over lists on the ratio, with its bootstrap error over users."""
     n_users = aligned.shape[1]
     lists = np.isfinite(aligned).sum((2, 3)).astype(np.float64)

@@ -16,7 +16,6 @@ from rankbound.compare.scores import any_over, mean_of_known
 from rankbound_study.claims.cells import (
     MOVIELENS,
     Cell,
-    Column,
     Contrast,
     cells,
     changed,
@@ -35,6 +34,7 @@ from rankbound_study.claims.ratios import several_ratios, slope_over_ratios
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import HALF, Family, adjusted, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
 
 ENDS = (0.05, 0.95)
@@ -64,7 +64,7 @@ def _by_column(evidence: Evidence, family: Family[tuple[Cell, float]]) -> Mappin
     return {"columns": "; ".join(texts)}
 
 
-def _lowest_ratio(evidence: Evidence) -> Column:
+def _lowest_ratio(evidence: Evidence) -> DataSet:
     return columns(evidence, MOVIELENS)[0]
 
 

@@ -7,9 +7,10 @@ import polars as pl
 
 from rankbound.compare import Pair
 from rankbound.compare.frames import SYSTEM, scores_of_frame, scores_of_runs
-from rankbound_study.claims.cells import METRICS, MOVIELENS, Column, Contrast, columns, contrast, enough, judge
+from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, judge
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.validation import best_of, validation_scores
 
 USUAL = "usual"
@@ -23,7 +24,7 @@ _READ = (*KEY, "options", *METRICS)
 
 @lru_cache(maxsize=32)
 def variants(
-    evidence: Evidence, experiment: str, column: Column, *, with_usual: bool = True
+    evidence: Evidence, experiment: str, column: DataSet, *, with_usual: bool = True
 ) -> dict[str, pl.DataFrame]:
     """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
     lazy = evidence.varied(experiment, column.dataset, column.nsr)
@@ -33,7 +34,7 @@ def variants(
     return {**found, USUAL: usual_beside(evidence, column, next(iter(found.values())))}
 
 
-def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.DataFrame:
+def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the study's own runs with the folds, seeds, losses and boundings of some rows.
 
     Raises:
@@ -47,7 +48,7 @@ def usual_beside(evidence: Evidence, column: Column, rows: pl.DataFrame) -> pl.D
     return usual
 
 
-def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[Column]:
+def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[DataSet]:
     """Return the columns of a data set on which an experiment ran."""
     found = []
     try:
@@ -59,7 +60,7 @@ def columns_of(evidence: Evidence, experiment: str, dataset: str) -> list[Column
     return found
 
 
-def column_of(evidence: Evidence, experiment: str) -> Column:
+def column_of(evidence: Evidence, experiment: str) -> DataSet:
     """Return the first column of MovieLens that has runs of an experiment; MissingEvidence if none has."""
     found = columns_of(evidence, experiment, MOVIELENS)
     if not found:
@@ -108,7 +109,7 @@ def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
     return rows.with_columns(pl.col(metric).fill_nan(None)).group_by("topic").agg(pl.col(metric).mean()).sort("topic")
 
 
-def picked_by_validation(evidence: Evidence, experiment: str, column: Column, metric: str = "") -> dict[Training, str]:
+def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, metric: str = "") -> dict[Training, str]:
     """Return the variant whose best epoch scores highest on validation, for every loss and bounding.
 
     `metric` picks it; by default the metric that judges the loss.

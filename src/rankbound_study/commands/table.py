@@ -99,14 +99,14 @@ def _write_flattery(runs: Path, folder: Path, options: dict[str, str]) -> None:
 
 def _write_sensitivity(runs: Path, experiments: Path | None, folder: Path, options: dict[str, Any]) -> None:
     from rankbound.errors import ConfigError
-    from rankbound_study.claims.cells import Column
     from rankbound_study.claims.evidence import Evidence
+    from rankbound_study.config.data_sets import DataSet
     from rankbound_study.report import sensitivity, table_files
 
     if set(options) != {"study", "experiments"}:
         raise ConfigError(f"{sensitivity.NAME}: found the options {sorted(options)}, expected study and experiments")
     evidence = Evidence(options["study"], runs=runs, experiments=experiments)
-    columns = {name: [Column(*column) for column in listed] for name, listed in options["experiments"].items()}
+    columns = {name: [DataSet(*column) for column in listed] for name, listed in options["experiments"].items()}
     table = sensitivity.table_sensitivity(evidence, columns)
     table_files.write_table(folder, sensitivity.NAME, table, sensitivity.texts(table))
 

@@ -69,8 +69,7 @@ def method_options(section: Mapping[str, Any], instances: Instances, method: str
     return {
         "study": STUDY,
         "protocol": PROTOCOL,
-        "dataset": instances.dataset,
-        "nsr": instances.nsr,
+        **instances.data_set._asdict(),
         "method": method,
         "family": own["family"],
         "model": own["model"],

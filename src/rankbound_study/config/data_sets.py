@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
@@ -15,17 +15,63 @@ GRADED = "graded"
 
 VGG16 = "vgg16"
 
+_TITLES = {
+    "movielens": "MovieLens",
+    "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
+    "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
+    "mq2008": "MQ2008",
+}
+
+
+class DataSet(NamedTuple):
+    """A data set of the results, at one ratio of negatives if its lists are sampled: a column of Table 5.1.
+
+    Attributes:
+        dataset: its name: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
+        nsr: sampled negatives per relevant item; None for judged lists and images.
+    """
+
+    dataset: str
+    nsr: int | None
+
+    def __str__(self) -> str:
+        return "MQ2008" if self.nsr is None else f"MovieLens at ratio {self.nsr}"
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """Its place in the fixed order: MovieLens, MQ2008 (label >= 1, label 2), others; synthetic last."""
+        real = self.dataset.removeprefix(SYNTHETIC)
+        rank = list(_TITLES).index(real) if real in _TITLES else len(_TITLES)
+        return rank + self.synthetic * (len(_TITLES) + 1), self.dataset, self.nsr or 0
+
+    @property
+    def synthetic(self) -> bool:
+        """The data are generated."""
+        return self.dataset.startswith(SYNTHETIC)
+
+    @property
+    def label(self) -> str:
+        """Text for one line of a table."""
+        return self.title.replace("\n", " ")
+
+    @property
+    def title(self) -> str:
+        """Text above a panel, on two lines where it is long."""
+        real = self.dataset.removeprefix(SYNTHETIC)
+        title = _TITLES.get(real, real)
+        title = title.replace(" ", "\n", 1) if self.nsr is None else f"{title}\nNSR\N{NO-BREAK SPACE}{self.nsr}"
+        return f"synthetic\n{title}" if self.synthetic else title
+
 
 @dataclass(frozen=True)
 class Instances:
     """A data set as training reads it: a source at one sampling ratio, with one reading of its labels, or as pairs.
 
     Attributes:
-        name: of its file, combining `dataset` and `nsr`: movielens-nsr2, mq2008-label1, aaf.
+        name: of its file: movielens-nsr2, mq2008-label1, aaf.
         source: the data set of the configuration that it is made from: movielens, mq2008, aaf.
         kind: the section that defines the source, of `KINDS`.
-        dataset: its name in the results: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
-        nsr: sampled negatives per relevant item; None for judged lists and images.
+        data_set: as it is called in the results.
         options: the options of `python -m rankbound_study sample`.
         features: `vgg16` if a network's features are read instead of an image's pixels.
     """
@@ -33,8 +79,7 @@ class Instances:
     name: str
     source: str
     kind: str
-    dataset: str
-    nsr: int | None
+    data_set: DataSet
     options: Mapping[str, Any]
     features: str | None = None
 
@@ -80,14 +125,15 @@ def _instances_of(kind: str, source: str, section: Mapping[str, Any]) -> Iterato
         for threshold in section["thresholds"]:
             graded = threshold == GRADED
             name = f"{source}-{GRADED if graded else f'label{threshold}'}"
-            yield Instances(name, source, kind, name, None, {GRADED: True} if graded else {"threshold": threshold})
+            reading = {GRADED: True} if graded else {"threshold": threshold}
+            yield Instances(name, source, kind, DataSet(name, None), reading)
     elif kind == "images":
         options = {"above": section["above"], "seed": section["seed"]}
         options |= {f"{part}_pairs": count for part, count in section["pairs"].items()}
-        yield Instances(source, source, kind, source, None, options)
+        yield Instances(source, source, kind, DataSet(source, None), options)
         with_features = f"{source}-{VGG16}"
-        yield Instances(with_features, source, kind, with_features, None, options, VGG16)
+        yield Instances(with_features, source, kind, DataSet(with_features, None), options, VGG16)
     else:
         shared = {key: section[key] for key in ("threshold", "min_relevant", "validation_share", "seed")}
         for nsr in section["nsr"]:
-            yield Instances(f"{source}-nsr{nsr}", source, kind, source, nsr, {**shared, "nsr": nsr})
+            yield Instances(f"{source}-nsr{nsr}", source, kind, DataSet(source, nsr), {**shared, "nsr": nsr})

@@ -154,7 +154,7 @@ class Steps:
         instances = self.study.instances[wildcards.instances]
         sections = [one for one in self.study.comparisons.values() if wildcards.instances in one["datasets"]]
         folds = sorted({fold for section in sections for fold in section["folds"]})
-        key = {"study": STUDY, "protocol": PROTOCOL, "dataset": instances.dataset, "nsr": instances.nsr}
+        key = {"study": STUDY, "protocol": PROTOCOL, **instances.data_set._asdict()}
         return as_json({**key, **_chosen(self.config, "controls"), "folds": folds})
 
     # Results
@@ -175,10 +175,7 @@ class Steps:
         """Return the experiments that are measured like the study, each with its data sets."""
         instances = self.study.varied_instances
         ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
-        named = {
-            name: [(instances[data_set].dataset, instances[data_set].nsr) for data_set in sets]
-            for name, sets in ran.items()
-        }
+        named = {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
         return as_json({"study": self.config["study"], "experiments": named})
 
     def study_options(self, wildcards: Any) -> str:
@@ -202,8 +199,7 @@ class Steps:
         return {
             "study": self.config["study"],
             "protocol": wildcards.protocol,
-            "dataset": instances.dataset,
-            "nsr": instances.nsr,
+            **instances.data_set._asdict(),
         }
 
 

@@ -35,7 +35,7 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
         of_set = scores.of_data_set(frame, data_set)
         for row, bounding in enumerate(BOUNDED):
             _panel(axes[row, column], scores.paired(of_set, loss, bounding, metric))
-        axes[0, column].set_xlim(*score_limits(frame, data_set.name, metric))
+        axes[0, column].set_xlim(*score_limits(frame, data_set.dataset, metric))
         axes[0, column].locator_params(axis="x", nbins=3)
         axes[0, column].set_title(data_set.title)
     axes[0, 0].set_yticks([0, 0.5, 1])

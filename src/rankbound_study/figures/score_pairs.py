@@ -31,7 +31,7 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
     figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, sharex="col", sharey="col")
     for column, data_set in enumerate(sets):
         of_set = scores.of_data_set(frame, data_set)
-        limits = score_limits(frame, data_set.name, metric)
+        limits = score_limits(frame, data_set.dataset, metric)
         for row, bounding in enumerate(BOUNDED):
             _panel(axes[row, column], scores.paired(of_set, loss, bounding, metric), limits)
         axes[0, column].set(xlim=limits, ylim=limits)

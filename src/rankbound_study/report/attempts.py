@@ -9,12 +9,12 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.tables import TOLERANCE
 from rankbound_study.report.typeset_numbers import signed
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import PUBLISHED
 
 NAME = "Printed scores that are not reproduced"
@@ -56,7 +56,7 @@ def block(missed: list[dict[str, Any]]) -> TableBlock:
 def _cells(missed: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for cell in missed:
         nearest = cell["nearest"]
-        label = DataSet.of(cell["base"], cell["nsr"]).label
+        label = DataSet(cell["base"], cell["nsr"]).label
         orders = ", ".join(f"{value:.4f}" for value in sorted(cell["random"], reverse=True)) or "–"
         yield (
             *(label, cell["loss"], bounding_title(cell["bounding"])),
@@ -82,9 +82,9 @@ def finding(missed: list[dict[str, Any]], printed: int) -> Iterator[Finding]:
 
 
 def _data_set(cell: dict[str, Any]) -> str:
-    return DataSet.of(cell["base"], None).label
+    return DataSet(cell["base"], None).label
 
 
 def _words(attempt: dict[str, Any]) -> str:
-    reading = f", {DataSet.of(attempt['dataset'], None).label}" if attempt["nsr"] is None else ""
+    reading = f", {DataSet(attempt['dataset'], None).label}" if attempt["nsr"] is None else ""
     return f"{attempt['protocol']} protocol, {attempt['metric']}{reading}"

@@ -10,8 +10,8 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.typeset_numbers import signed
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import AFFINE
 
 ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"
@@ -80,7 +80,7 @@ def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
 def data_set_label(name: str) -> str:
     """Return a data set's label: `movielens-nsr1` is MovieLens NSR 1."""
     stem, separator, nsr = name.rpartition("-nsr")
-    return DataSet.of(stem, int(nsr)).label if separator else DataSet.of(name, None).label
+    return DataSet(stem, int(nsr)).label if separator else DataSet(name, None).label
 
 
 def _trained(table: pl.DataFrame) -> pl.DataFrame:

@@ -11,12 +11,12 @@ import polars as pl
 
 from rankbound.compare import Settings, compare
 from rankbound.compare.frames import scores_of_runs
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
 from rankbound_study.report.table_files import TableTexts, plain_texts
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
 NAME = "table_flattery"
@@ -61,7 +61,7 @@ def table_flattery(runs: Path, study: str) -> pl.DataFrame:
     table = pl.DataFrame([row for cell in cells for row in _row(cell)], schema=COLUMNS)
     places = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
     order = [
-        (DataSet.of(row["dataset"], row["nsr"]), places[row["loss"]], places.get(row["bounding"], len(places)))
+        (DataSet(row["dataset"], row["nsr"]).place, places[row["loss"]], places.get(row["bounding"], len(places)))
         for row in table.iter_rows(named=True)
     ]
     return table[sorted(range(len(table)), key=lambda place: order[place])]
@@ -77,7 +77,7 @@ def block(table: pl.DataFrame) -> TableBlock:
     rows, labels = [], []
     for (dataset, nsr, loss), cells in table.group_by("dataset", "nsr", "loss", maintain_order=True):
         differences = {row["bounding"]: _difference(row) for row in cells.iter_rows(named=True)}
-        labels.append(DataSet.of(str(dataset), None if nsr is None else int(str(nsr))).label)
+        labels.append(DataSet(str(dataset), None if nsr is None else int(str(nsr))).label)
         by_bounding = (differences.get(bounding, Cell(DASH)) for bounding in BOUNDINGS)
         rows.append((Cell(labels[-1]), Cell(str(loss)), *by_bounding))
     header = ("data set", "loss", *map(bounding_title, BOUNDINGS))
@@ -88,7 +88,7 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in table.iter_rows(named=True):
         numbers = (f"{row['test_picked']:.4f}", f"{row['validation_picked']:.4f}", signed(row["flattery"]))
         interval = f"{signed(row['low'])} to {signed(row['high'])}"
-        label = DataSet.of(row["dataset"], row["nsr"]).label
+        label = DataSet(row["dataset"], row["nsr"]).label
         yield label, row["loss"], bounding_title(row["bounding"]), row["metric"], *numbers, interval
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, Section, TableBlock
 from rankbound_study.results.neural_names import data_set_title
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 
 _BOUNDED = {
@@ -105,7 +105,7 @@ def _controls(names: list[str]) -> Iterator[Paragraph]:
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
     return (
-        f"{DataSet.of(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
+        f"{DataSet(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
         f"is relevant, and users with fewer than {options['min_relevant']} relevant items are left out. Every relevant "
         f"item comes with {_listed(options['nsr'])} negatives (the negative sampling ratio, NSR), drawn without "
         "replacement from all rated items except the user's relevant ones; parts have no negatives in common."
@@ -115,7 +115,7 @@ def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
 def _of_lists(name: str, options: Mapping[str, Any]) -> str:
     readings = f"label of at least {_listed(options['thresholds'])} is relevant"
     several = " (each reading is a data set of its own)" if len(options["thresholds"]) > 1 else ""
-    return f"{DataSet.of(name, None).label}: a topic is a query with its judged documents, and a {readings}{several}."
+    return f"{DataSet(name, None).label}: a topic is a query with its judged documents, and a {readings}{several}."
 
 
 def _of_images(name: str, options: Mapping[str, Any]) -> str:

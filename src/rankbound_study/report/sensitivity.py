@@ -12,17 +12,17 @@ from itertools import product
 
 import polars as pl
 
-from rankbound_study.claims.cells import Column, Contrast
+from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.orders import agreement
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.options_text import differing, option_text
 from rankbound_study.report.table_files import TableTexts, plain_texts
 from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import JUDGED_BY
 
 NAME = "table_sensitivity"
@@ -66,7 +66,7 @@ class _Variant:
     setting: str
 
 
-def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Column]]) -> pl.DataFrame:
+def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[DataSet]]) -> pl.DataFrame:
     """Return a row per variant and column; experiments that did not run are left out."""
     rows = [
         row
@@ -80,7 +80,7 @@ def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Col
     return pl.DataFrame(rows, schema=COLUMNS)
 
 
-def _of_experiment(evidence: Evidence, name: str, column: Column) -> Iterator[dict[str, object]]:
+def _of_experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
     try:
         runs_of_variants = variants(evidence, name, column, with_usual=False)
         for variant, rows in runs_of_variants.items():
@@ -111,7 +111,7 @@ def _setting(rows: pl.DataFrame, usual: pl.DataFrame, bounding: str) -> str:
     return " or ".join(sorted(texts))
 
 
-def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
+def _of_last_epoch(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
     try:
         usual, last = (_trained(evidence, column, picked) for picked in ("validation", "last"))
     except MissingEvidence:
@@ -120,28 +120,28 @@ def _of_last_epoch(evidence: Evidence, column: Column) -> Iterator[dict[str, obj
         yield _row(_Variant("epoch", LAST_EPOCH, LAST_EPOCH), column, last, usual)
 
 
-def _of_other_reading(evidence: Evidence, column: Column) -> Iterator[dict[str, object]]:
+def _of_other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
     """Compare the readings on the queries that have relevant documents by both."""
     usual, other = READINGS
     if not column.dataset.endswith(usual):
         return
     name = column.dataset.removesuffix(usual) + other
     try:
-        both = [_trained(evidence, Column(dataset, column.nsr)) for dataset in (name, column.dataset)]
+        both = [_trained(evidence, DataSet(dataset, column.nsr)) for dataset in (name, column.dataset)]
     except MissingEvidence:
         return
     if all(map(len, both)):
-        label = DataSet.of(name, None).label.split(" ", 1)[1]
+        label = DataSet(name, None).label.split(" ", 1)[1]
         yield _row(_Variant("relevant", label, option_text("relevant", label)), column, *both)
 
 
-def _trained(evidence: Evidence, column: Column, picked: str = "validation") -> pl.DataFrame:
+def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:
     trained = pl.col("loss").is_in(list(JUDGED_BY))
     rows = evidence.cell(column.dataset, column.nsr, selection=picked).filter(trained)
     return rows.select(*KEY, *JUDGED_BY.values()).collect()
 
 
-def _row(variant: _Variant, column: Column, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
+def _row(variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
     both = [training for training in trainings(rows) if training in trainings(usual)]
     changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
     family = Family.of(changes)
@@ -180,7 +180,7 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
         counts = (str(row[name]) for name in ("n_higher", "n_lower"))
-        label = DataSet.of(row["dataset"], row["nsr"]).label
+        label = DataSet(row["dataset"], row["nsr"]).label
         yield row["setting"], label, str(row["n_trainings"]), *changes, *counts, *taus
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import Cell, TableBlock
 from rankbound_study.report.options_text import option_text
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.results.scores import DataSet
 
 _GROUP = ("protocol", "study", "dataset")
 _NAME = "Settings"
@@ -69,7 +69,7 @@ def _lines(methods: Iterable[Mapping[str, Any]]) -> list[_Line]:
 def _rows(group: tuple[object, ...], lines: list[_Line]) -> Iterator[tuple[Cell, ...]]:
     protocol, study, dataset = map(str, group)
     shared = set.intersection(*({option_text(*item) for item in line.options.items()} for line in lines))
-    title = data_set_title(dataset) if study == STUDY else DataSet.of(dataset, None).label
+    title = data_set_title(dataset) if study == STUDY else DataSet(dataset, None).label
     about = f"{title}, {study}, {protocol}"
     if len(lines) == 1:
         about, shared = f"{about}: ", set()

@@ -9,13 +9,13 @@ from dataclasses import replace
 import polars as pl
 
 from rankbound_study.claims.certainty import SIGNIFICANT, significance
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown, tables
 from rankbound_study.report.blocks import Cell, TableBlock, changes
 from rankbound_study.report.table_files import TableTexts
 from rankbound_study.report.typeset_numbers import DASH
 from rankbound_study.results import scores
-from rankbound_study.results.scores import DataSet
 from rankbound_study.vocabulary import HONEST
 
 DIGITS = 4
@@ -82,19 +82,19 @@ def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> I
     names = scores.boundings(trained)
     cells = {(row["dataset"], row["nsr"], row["bounding"]): row for row in trained.iter_rows(named=True)}
     best = {
-        data_set: _best(cells[place]["ours"] for name in names if (place := (*data_set.key, name)) in cells)
+        data_set: _best(cells[place]["ours"] for name in names if (place := (*data_set, name)) in cells)
         for data_set in sets
     }
     for name in names:
         row = []
         for data_set in sets:
-            own = cells.get((*data_set.key, name))
-            base = cells.get((*data_set.key, "none"))
+            own = cells.get((*data_set, name))
+            base = cells.get((*data_set, "none"))
             row.append(_cell(own, None if base is None else base["ours"], best[data_set]))
         yield Cell(loss), Cell(bounding_title(name)), Cell(metric), *row
     values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
     for model in sorted(controls["model"].unique()):
-        row = [_cell(values.get((*data_set.key, model)), None, None) for data_set in sets]
+        row = [_cell(values.get((*data_set, model)), None, None) for data_set in sets]
         yield Cell("control", emphasis=True), Cell(model), Cell(metric), *row
 
 

@@ -136,7 +136,7 @@ def _in_order(table: pl.DataFrame) -> pl.DataFrame:
     """Sort trained cells before controls, then by data set, loss, metric and bounding in the order of the thesis."""
     metrics = [metric for names in METRICS.values() for metric in names]
     boundings = [*BOUNDINGS, *sorted(set(table["bounding"].unique()) - set(BOUNDINGS))]
-    sets = [(data_set.name, data_set.nsr) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]
+    sets = [tuple(data_set) for data_set in scores.data_sets(table.rename({"nsr": "nsr_test"}))]
     losses = [*METRICS, "none"]
 
     def position(row: Mapping[str, Any]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, LOSSES, PUBLISHED, SELECTIONS
 
@@ -21,12 +21,6 @@ PROTOCOLS = {
     HONEST: "honest protocol: epoch picked on a validation part",
 }
 
-_TITLES = {
-    "movielens": "MovieLens",
-    "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
-    "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
-    "mq2008": "MQ2008",
-}
 _KEY = ("study", "model", "options", "dataset", "nsr_test", "loss", "bounding", "fold", "seed", "topic")
 
 
@@ -51,49 +45,8 @@ class RunsChoice:
         return cls(**options)
 
 
-@dataclass(frozen=True, order=True)
-class DataSet:
-    """A column of Table 5.1 and of the figures of runs: a data set, at one NSR if it is sampled."""
-
-    position: tuple[int, str, int]
-    name: str
-    nsr: int | None
-
-    @classmethod
-    def of(cls, name: str, nsr: int | None) -> "DataSet":
-        """Place a data set in the fixed order: MovieLens, MQ2008 (label >= 1, label 2), others; synthetic last."""
-        real = name.removeprefix(SYNTHETIC)
-        order = list(_TITLES)
-        rank = order.index(real) if real in order else len(order)
-        synthetic = name != real
-        return cls((rank + synthetic * (len(order) + 1), name, nsr or 0), name, nsr)
-
-    @property
-    def key(self) -> tuple[str, int | None]:
-        """Its name and NSR in the tables."""
-        return self.name, self.nsr
-
-    @property
-    def synthetic(self) -> bool:
-        """The data are generated."""
-        return self.name.startswith(SYNTHETIC)
-
-    @property
-    def label(self) -> str:
-        """Text for one line of a table."""
-        return self.title.replace("\n", " ")
-
-    @property
-    def title(self) -> str:
-        """Text above a panel, on two lines where it is long."""
-        real = self.name.removeprefix(SYNTHETIC)
-        title = _TITLES.get(real, real)
-        title = title.replace(" ", "\n", 1) if self.nsr is None else f"{title}\nNSR\N{NO-BREAK SPACE}{self.nsr}"
-        return f"synthetic\n{title}" if self.synthetic else title
-
-
 THESIS_DATA_SETS = tuple(
-    DataSet.of(name, nsr)
+    DataSet(name, nsr)
     for name, nsr in (
         ("movielens", 1),
         ("movielens", 2),
@@ -137,7 +90,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:
     """Return the data sets of the frame in the fixed order; those of the thesis if the frame is empty."""
     pairs = frame.select("dataset", "nsr_test").unique().rows()
-    return sorted(DataSet.of(name, nsr) for name, nsr in pairs) or list(THESIS_DATA_SETS)
+    return sorted(map(DataSet._make, pairs), key=lambda data_set: data_set.place) or list(THESIS_DATA_SETS)
 
 
 def boundings(frame: pl.DataFrame) -> list[str]:
@@ -148,7 +101,7 @@ def boundings(frame: pl.DataFrame) -> list[str]:
 def of_data_set(frame: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:
     """Return the rows of one data set."""
     return frame.filter(
-        pl.col("dataset") == data_set.name, pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
+        pl.col("dataset") == data_set.dataset, pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, dtype=pl.Int8))
     )
 
 

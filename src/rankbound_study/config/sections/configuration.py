@@ -27,7 +27,7 @@ from rankbound_study.config.sections.base import (
     within,
 )
 from rankbound_study.config.sections.comparison import Comparison
-from rankbound_study.config.sections.data import DataSet, Images, Interactions, Lists
+from rankbound_study.config.sections.data import Images, Interactions, Lists, Source
 from rankbound_study.config.sections.experiment import Experiment
 from rankbound_study.config.sections.training import Training
 from rankbound_study.config.words import listed, nearest, shown
@@ -121,7 +121,7 @@ class Configuration(Section):
         yield from self._experiment_problems(defined_instances(config))
 
     @property
-    def _data_sets(self) -> dict[str, Mapping[str, DataSet]]:
+    def _sources(self) -> dict[str, Mapping[str, Source]]:
         return {"interactions": self.interactions, "lists": self.lists, "images": self.images}
 
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
@@ -129,16 +129,16 @@ class Configuration(Section):
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
 
     def _data_problems(self) -> Iterator[Problem]:
-        for kind, entries in self._data_sets.items():
+        for kind, entries in self._sources.items():
             for name, entry in entries.items():
                 yield from within((kind, name), entry.origin_problems(name))
         for first, second in combinations(KINDS, 2):
-            for name in set(self._data_sets[first]) & set(self._data_sets[second]):
+            for name in set(self._sources[first]) & set(self._sources[second]):
                 yield (second, name), f"is also defined under {first}: give one of them another name"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""
-        defined = [name for entries in self._data_sets.values() for name in entries]
+        defined = [name for entries in self._sources.values() for name in entries]
         if name not in defined:
             yield where, f"is {name!r}, which neither interactions nor lists defines{nearest(name, defined)}"
         elif name in self.images:

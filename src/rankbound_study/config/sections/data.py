@@ -10,7 +10,7 @@ from rankbound_study.config.sections.base import Axis, Filled, Positive, Problem
 from rankbound_study.config.words import shown
 
 
-class DataSet(Section):
+class Source(Section):
     """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
 
     archive: Filled | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
@@ -31,7 +31,7 @@ class DataSet(Section):
                 yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
 
 
-class Interactions(DataSet):
+class Interactions(Source):
     """A data set of ratings."""
 
     threshold: float = Field(description="Smallest relevant rating")
@@ -54,7 +54,7 @@ Threshold = Annotated[
 ]
 
 
-class Lists(DataSet):
+class Lists(Source):
     """A data set of judged lists."""
 
     thresholds: Axis[Threshold] = Field(
@@ -70,7 +70,7 @@ class Pairs(Section):
     test: Positive = Field(description="Pairs of the test part")
 
 
-class Images(DataSet):
+class Images(Source):
     """A data set of pictures."""
 
     folds: Positive = Field(description="Random splits in training, validation and test part")

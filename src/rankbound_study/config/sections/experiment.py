@@ -85,7 +85,7 @@ class Variant(TrainerSettings):
                 ("model", option),
                 f"is not an option of {name}, the model of {instances.name} (its options: {listed(known)})",
             )
-        if instances.nsr is None:
+        if instances.data_set.nsr is None:
             for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
             return
