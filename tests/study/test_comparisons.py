@@ -19,8 +19,9 @@ from rankbound_study.config.sections.base import loss_names
 from rankbound_study.config.sections.comparison import Method
 from rankbound_study.config.steps import Steps
 from rankbound_study.config.study import Study
-from rankbound_study.jobs.fit import METHOD_MODELS, epochs_of
-from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.fit import MODELS, epochs_of
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.scorers import MATRIX_FACTORIZATION
 from rankbound_study.models.trees import Growth
 
 CODES = CodeDigests()
@@ -69,7 +70,7 @@ def test_the_options_of_every_job_are_a_job(file: str, config: dict[str, Any]) -
     study = Study(chosen)
     steps = Steps(study, CODES)
     for one in study.compared:
-        job = MethodJob.from_json(steps.compare_options(wildcards_of(one)))
+        job = TrainingJob.from_json(steps.compare_options(wildcards_of(one)))
         assert (job.study, job.method, job.dataset) == ("neural", one.method, one.instances.data_set.dataset)
         assert loss(job.loss).text
         assert epochs_of(job) >= 1
@@ -148,10 +149,10 @@ def test_every_method_is_trained_once_for_each_number_of_features(config: dict[s
     assert list(found) == ["RankNet-of-5", "RankNet-of-46", "LambdaMART-of-5", "LambdaMART-of-46"]
     assert [(job.base, job.features) for job in found.values()][1:3] == [("RankNet", 46), ("LambdaMART", 5)]
     steps = Steps(study, CODES)
-    jobs = {name: MethodJob.from_json(steps.compare_options(wildcards_of(job))) for name, job in found.items()}
+    jobs = {name: TrainingJob.from_json(steps.compare_options(wildcards_of(job))) for name, job in found.items()}
     assert [job.settings["features"] for job in jobs.values()] == [5, 46, 5, 46]
     plain = next(job for job in study.compared if job.method == "RankNet")
-    own, five = MethodJob.from_json(steps.compare_options(wildcards_of(plain))), jobs["RankNet-of-5"]
+    own, five = TrainingJob.from_json(steps.compare_options(wildcards_of(plain))), jobs["RankNet-of-5"]
     assert {**own.settings, "features": 5} == five.settings
     assert (own.model, own.loss, own.folds) == (five.model, five.loss, five.folds)
 
@@ -233,7 +234,8 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: dict[str, An
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:
     models = get_args(Method.model_fields["model"].annotation)
-    assert {name for model in models for name in get_args(model.model_fields["name"].annotation)} == set(METHOD_MODELS)
+    names = {name for model in models for name in get_args(model.model_fields["name"].annotation)}
+    assert {*names, MATRIX_FACTORIZATION} == set(MODELS)
     assert set(LOSSES) <= set(loss_names())
     for name in loss_names():
         loss(name)

@@ -13,7 +13,7 @@ from study_files import write_instances
 from rankbound.errors import ConfigError
 from rankbound_study.data.reader import read_instances
 from rankbound_study.jobs.feature_columns import FeatureColumns, drawn_columns, narrowed
-from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.scorers import input_scale
 from rankbound_study.models.pixels import PixelScale
@@ -21,9 +21,9 @@ from rankbound_study.models.pixels import PixelScale
 KEY: dict[str, Any] = {"study": "neural", "dataset": "mq2008-label1", "fold": 1, "seed": 0}
 
 
-def job(method: str = "RankNet", **settings: Any) -> MethodJob:
+def job(method: str = "RankNet", **settings: Any) -> TrainingJob:
     names = {"study": "neural", "protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "bounding": "none"}
-    return MethodJob(
+    return TrainingJob(
         **names,  # type: ignore[arg-type]
         method=method,
         family="rank",

@@ -20,8 +20,7 @@ from rankbound_study.data.images import read_faces, read_pixels
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.examples import ValueScale, examples_of
 from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.job import RUN_METRICS
-from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
 from rankbound_study.jobs.parts import Inputs, StudyData
 from rankbound_study.jobs.scorers import score_distinct
 from rankbound_study.jobs.shifted_pictures import drawn_shifts, moved
@@ -265,18 +264,19 @@ def test_methods_see_the_same_columns_and_no_others(tmp_path: Path, faces: Input
     np.testing.assert_allclose(scores, expected, rtol=1e-3, atol=1e-3)
 
 
-def job(**changes: Any) -> MethodJob:
+def job(**changes: Any) -> TrainingJob:
     given = options("RankNet", "mq2008-label1", **{**WEB["RankNet"], **changes})
-    return MethodJob.from_json(json.dumps(given))
+    return TrainingJob.from_json(json.dumps(given))
 
 
 def test_batches_hold_lists_pairs_or_items(web: Inputs) -> None:
     data = StudyData.read(web, torch.device("cpu"))
-    whole = data.part(data.instances.split(1, "train"))
-    lists = examples_of(job(settings={"batches": "lists"}), data, 1, 0)
-    items = examples_of(job(settings={"batches": "items"}), data, 1, 0)
-    pairs = examples_of(job(settings={"batches": "pairs"}), data, 1, 0)
-    drawn = examples_of(job(settings={"batches": "pairs", "pairs": 7}), data, 1, 0)
+    parts = data.fold(1, merge_validation=False)
+    whole = parts.training
+    lists = examples_of(job(settings={"batches": "lists"}), data, parts, 1, 0)
+    items = examples_of(job(settings={"batches": "items"}), data, parts, 1, 0)
+    pairs = examples_of(job(settings={"batches": "pairs"}), data, parts, 1, 0)
+    drawn = examples_of(job(settings={"batches": "pairs", "pairs": 7}), data, parts, 1, 0)
     assert not callable(lists)
     assert not callable(items)
     assert not callable(pairs)
@@ -318,7 +318,7 @@ def test_values_have_mean_0_and_deviation_1_in_training() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {"name": "svm"}}, "model 'svm': unknown; known are mlp"),
+        ({"model": {"name": "svm"}}, "model 'svm': unknown; known are matrix-factorization, mlp"),
         ({"target": "value"}, "learns the items' values, but items of mq2008-label1 have none"),
         ({"model": {"name": "ridge", "penalties": [1]}}, "expected target: value"),
         ({"model": {"name": "cnn"}}, "it reads 30000 values per picture, but these have 3"),
@@ -344,7 +344,7 @@ def test_a_wrong_key_is_named() -> None:
 
     given = options("RankNet", "mq2008-label1", **WEB["RankNet"], epochs=3)
     with pytest.raises(ConfigError, match=r"differing: \['epochs'\]"):
-        MethodJob.from_json(json.dumps(given))
+        TrainingJob.from_json(json.dumps(given))
 
 
 def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from rankbound_study import cli
 from rankbound_study.commands import job
-from rankbound_study.jobs.train_job import job_of
+from rankbound_study.jobs.job import TrainingJob
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,4 +57,4 @@ def test_the_profile_of_mslr_trains_little_besides_it(
 def test_the_options_in_the_help_of_a_training_are_whole() -> None:
     words = shlex.split(job.EXAMPLES)
     given = [after for word, after in pairwise(words) if word == "--options"]
-    assert [type(job_of(options)).__name__ for options in given] == ["TrainingJob", "MethodJob"]
+    assert [TrainingJob.from_json(options).method for options in given] == ["", "Rank-LR"]

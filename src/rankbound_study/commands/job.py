@@ -43,12 +43,14 @@ def run(arguments: argparse.Namespace) -> None:
     import torch
 
     from rankbound_study.jobs.determinism import use_fixed_algorithms
+    from rankbound_study.jobs.job import TrainingJob
     from rankbound_study.jobs.parts import Inputs
-    from rankbound_study.jobs.train_job import job_of, run_job
+    from rankbound_study.jobs.train_job import run_job
 
     # One thread: the same sums in the same order under any load; jobs run in parallel instead.
     torch.set_num_threads(1)
     use_fixed_algorithms()
     names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
-    run_job(job_of(arguments.options), inputs, arguments.out, arguments.device, arguments.together, arguments.code)
+    job = TrainingJob.from_json(arguments.options)
+    run_job(job, inputs, arguments.out, arguments.device, arguments.together, arguments.code)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -12,8 +13,12 @@ from rankbound.seeds import derive_seed
 from rankbound.training.parts import Draw, Part
 from rankbound_study.data.list_pairs import pairs_of_lists
 from rankbound_study.data.reader import Split
-from rankbound_study.jobs.method_job import BATCHES, MethodJob
-from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.parts import FoldParts, StudyData
+
+Integers = npt.NDArray[np.int64]
+
+BATCHES = ("lists", "pairs", "items")
 
 
 @dataclass(frozen=True)
@@ -41,14 +46,14 @@ class ValueScale:
         return {"target.mean": torch.tensor(self.mean), "target.deviation": torch.tensor(self.deviation)}
 
 
-def examples_of(job: MethodJob, data: StudyData, fold: int, seed: int) -> Part | Draw:
+def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> Part | Draw:
     """Return the training lists of `fold` in the form of the job's batches."""
-    split = data.instances.split(fold, "train")
     batches = job.settings.get("batches", "lists")
     if batches == "lists":
-        return data.part(split)
+        return parts.training
+    split = data.instances.split(fold, "train")
     if batches == "items":
-        return data.part(as_single_items(split))
+        return data.part(_single(np.repeat(split.topics, split.sizes), split.items, split.relevance))
     if batches != "pairs":
         raise ConfigError(f"settings: batches is {batches!r}, expected one of {', '.join(BATCHES)}")
     random = np.random.default_rng(derive_seed("pairs", job.study, job.dataset, fold, seed))
@@ -58,30 +63,23 @@ def examples_of(job: MethodJob, data: StudyData, fold: int, seed: int) -> Part |
     return lambda: data.part(pairs_of_lists(split, count, random))
 
 
-def as_single_items(split: Split) -> Split:
-    """Return every item as a separate list."""
-    count = len(split.items)
-    return Split(np.repeat(split.topics, split.sizes), split.items, split.relevance, np.arange(count + 1))
-
-
-def value_examples(job: MethodJob, data: StudyData, split: Split) -> tuple[Part, ValueScale]:
-    """Return the distinct items of the lists, each a separate list, with scaled values instead of relevance labels.
+def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, ValueScale]:
+    """Return the distinct training items of `fold`, each a list, with scaled values instead of relevance labels.
 
     An item in several lists counts once: a regression learns items, not lists.
     """
     if data.values is None:
-        raise ConfigError(f"target: {job.method} learns the items' values, but items of {job.dataset} have none")
+        raise ConfigError(f"target: {job.name} learns the items' values, but items of {job.dataset} have none")
+    split = data.instances.split(fold, "train")
     items, first = np.unique(split.items, return_index=True)
-    topics = np.repeat(split.topics, split.sizes)[first]
-    single = Split(topics, items, np.zeros(len(items), np.int8), np.arange(len(items) + 1))
-    part = data.part(single)
+    part = data.part(_single(np.repeat(split.topics, split.sizes)[first], items, split.relevance[first]))
     values = data.values.index_select(0, part.items)
     scale = ValueScale.of(values)
     return replace(part, relevance=scale.scaled(values)), scale
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Training items as rows of a table, on the CPU: a label each, and a weight, or the lists that they belong to."""
 
     items: Tensor
@@ -95,7 +93,7 @@ class Rows:
         return torch.arange(len(items)) if self.weights is None else torch.searchsorted(self.items, items)
 
 
-def pooled_rows(part: Part, least: float | None) -> Rows:
+def pooled_rows(part: Part, least: float | None) -> TableRows:
     """Return the distinct items of `part`, ascending, with mean relevance label and, as weight, number of occurrences.
 
     With `least`, labels of at least that count 1 and others 0, so the mean is the share of an item's occurrences that
@@ -107,4 +105,9 @@ def pooled_rows(part: Part, least: float | None) -> Rows:
     if least is not None:
         grades = (grades >= least).to(torch.float64)
     total = torch.zeros(len(items), dtype=torch.float64).index_add_(0, place, grades)
-    return Rows(items, total / counts, counts.to(torch.float64), None)
+    return TableRows(items, total / counts, counts.to(torch.float64), None)
+
+
+def _single(topics: Integers, items: Integers, relevance: npt.NDArray[np.int8]) -> Split:
+    """Return every item as a list of its own."""
+    return Split(topics, items, relevance, np.arange(len(items) + 1))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
-from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.pixels import CHANNELS
 
@@ -40,7 +40,7 @@ def drawn_columns(count: int, width: int, *, study: str, dataset: str, fold: int
     return torch.from_numpy(np.sort(random.permutation(width)[:count]))
 
 
-def narrowed(job: MethodJob, data: StudyData, fold: int, seed: int) -> tuple[StudyData, FeatureColumns | None]:
+def narrowed(job: TrainingJob, data: StudyData, fold: int, seed: int) -> tuple[StudyData, FeatureColumns | None]:
     """Return the data with the number of feature columns in the job's setting `features`; all, and None, without one.
 
     Raises:
@@ -52,7 +52,7 @@ def narrowed(job: MethodJob, data: StudyData, fold: int, seed: int) -> tuple[Stu
     width = data.features.shape[1]
     if not 1 <= count <= width:
         raise ConfigError(
-            f"{job.method}: it requires {count} features, but {job.dataset} has {width}; set counts from 1 to "
+            f"{job.name}: it requires {count} features, but {job.dataset} has {width}; set counts from 1 to "
             f"{width} under feature_counts of its comparison"
         )
     indices = drawn_columns(count, width, study=job.study, dataset=job.dataset, fold=fold, seed=seed)

@@ -1,40 +1,33 @@
 """Fit penalised linear regressions along a path of penalties; the validation part selects one."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from rankbound.metrics import metric
+from rankbound.errors import ConfigError
 from rankbound.training.epochs import Epoch
 from rankbound.training.linear import Linear
-from rankbound.training.parts import Part, predict
-from rankbound_study.jobs.fitted import Fitted, Steps
-from rankbound_study.jobs.method_job import MethodJob
-from rankbound_study.jobs.parts import FoldParts
+from rankbound.training.parts import predict
+from rankbound_study.jobs.fitted import Fitted, StepRecord
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.scorers import CHUNK, input_scale, score_distinct
+from rankbound_study.jobs.training import Training
 from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 PATHS = {"lasso": lasso_path, "ridge": ridge_path}
 
 
-def fit_penalised(
-    job: MethodJob,
-    features: Tensor,
-    parts: FoldParts,
-    examples: Part,
-    on_epoch: Callable[[Epoch], None],
-    channels: Sequence[int] | None = None,
-) -> Fitted:
-    """Fit the values of `examples` for every penalty of the job's model; a step's number is the penalty's position.
-
-    `channels`: for pictures that lack some pixels, the number of remaining pixels per channel.
-    """
-    scale = input_scale(job.settings.get("scale", "standard"), features, examples.items, channels)
+def fit_penalised(job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], None]) -> Fitted:
+    """Fit the examples' values for every penalty of the job's model; a step's number is the penalty's position."""
+    if training.values is None:
+        raise ConfigError(f"model {job.model['name']}: it learns values, expected target: value")
+    features, examples = training.features, training.lists
+    scale = input_scale(job.settings.get("scale", "standard"), features, examples.items, training.channels)
     linear = Linear(features.shape[1])
     model, scorer = nn.Sequential(OrderedDict(scale=scale, network=linear)), score_distinct(features)
-    steps = Steps(parts, [metric(name) for name in job.epoch_metrics], job.judge, on_epoch)
+    record = StepRecord(job, training, on_epoch)
     rows = _scaled_rows(scale, features, examples.items)
     weights: list[dict[str, Tensor]] = []
     for weight, bias in PATHS[job.model["name"]](rows, examples.relevance, job.model["penalties"]):
@@ -44,13 +37,13 @@ def fit_penalised(
         weights.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         # The rows are centred by now: neither their scores nor the labels, whose mean is 0, include the bias.
         residual = rows @ weight - (examples.relevance - examples.relevance.mean())
-        steps.add(len(weights), float(residual.square().mean()), predict(model, scorer, steps.measured))
+        record.add(len(weights), float(residual.square().mean()), predict(model, scorer, record.measured))
 
     def chosen(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
         model.load_state_dict(weights[number - 1])
-        return predict(model, scorer, parts.test), weights[number - 1]
+        return predict(model, scorer, training.parts.test), weights[number - 1]
 
-    return steps.fitted(chosen)
+    return record.fitted(chosen)
 
 
 def _scaled_rows(scale: nn.Module, features: Tensor, items: Tensor) -> Tensor:

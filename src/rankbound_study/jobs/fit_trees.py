@@ -8,66 +8,57 @@ from torch import Tensor
 
 from rankbound.losses import RankingLoss, loss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
-from rankbound.metrics import metric
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import Epoch
 from rankbound.training.parts import Part
-from rankbound_study.jobs.examples import Rows, pooled_rows
-from rankbound_study.jobs.fitted import Fitted, Steps
-from rankbound_study.jobs.method_job import MethodJob
-from rankbound_study.jobs.parts import FoldParts
+from rankbound_study.jobs.examples import TableRows, pooled_rows
+from rankbound_study.jobs.fitted import Fitted, StepRecord
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.training import Training
 from rankbound_study.models.trees import Growth, Trees
 
 
-def fit_trees(
-    job: MethodJob,
-    features: Tensor,
-    parts: FoldParts,
-    examples: Part,
-    seed: int,
-    on_epoch: Callable[[Epoch], None],
-) -> Fitted:
-    """Grow trees on `examples`, measuring after every `every` of them (a step's number counts trees).
+def fit_trees(job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], None]) -> Fitted:
+    """Grow trees on the examples, measuring after every `every` of them (a step's number counts trees).
 
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
     """
     options: dict[str, Any] = {key: value for key, value in job.model.items() if key != "name"}
     every = int(options.pop("every"))
-    growth, judged = Growth(**options), loss(job.loss)
+    growth, judged, examples = Growth(**options), loss(job.loss), training.lists
     rows = _rows_of(judged, examples)
-    steps = Steps(parts, [metric(name) for name in job.epoch_metrics], job.judge, on_epoch)
-    watched, place = torch.unique(steps.measured.items.cpu(), return_inverse=True)
-    features = features.cpu()
+    record = StepRecord(job, training, on_epoch)
+    watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
     trees = Trees(
         job.model["name"],
         job.loss,
         growth,
-        features,
+        training.features.cpu(),
         rows.items,
         rows.labels.numpy(),
         None if rows.weights is None else rows.weights.numpy(),
         None if rows.lists is None else rows.lists.sizes.tolist(),
         watched,
-        derive_seed("trees", job.study, job.dataset, seed),
+        derive_seed("trees", job.study, job.dataset, training.seed),
     )
     spread = rows.spread(examples)
     for number in range(1, growth.rounds + 1):
         trees.grow()
         if number % every == 0 or number == growth.rounds:
             trained = trees.training_scores().index_select(0, spread)
-            steps.add(number, _mean_loss(judged, trained, examples), trees.watched_scores().index_select(0, place))
+            record.add(number, _mean_loss(judged, trained, examples), trees.watched_scores().index_select(0, place))
 
     def model(number: int) -> tuple[Tensor, Mapping[str, Tensor]]:
-        tested, at = torch.unique(parts.test.items.cpu(), return_inverse=True)
+        tested, at = torch.unique(training.parts.test.items.cpu(), return_inverse=True)
         return trees.scores(tested, number).index_select(0, at), trees.tensors(number)
 
-    return steps.fitted(model)
+    return record.fitted(model)
 
 
-def _rows_of(judged: RankingLoss, examples: Part) -> Rows:
+def _rows_of(judged: RankingLoss, examples: Part) -> TableRows:
     if isinstance(judged, PointwiseLoss):
         return pooled_rows(examples, judged.rel if isinstance(judged, LogisticLoss) else None)
-    return Rows(examples.items.cpu(), examples.relevance.cpu(), None, examples.lists)
+    return TableRows(examples.items.cpu(), examples.relevance.cpu(), None, examples.lists)
 
 
 def _mean_loss(judged: RankingLoss, scores: Tensor, examples: Part) -> float:

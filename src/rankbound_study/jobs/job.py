@@ -1,8 +1,8 @@
-"""One training job: a data set, a model, a loss and a bound, with folds and seeds inside."""
+"""A training job: a model, a loss and its settings on one data set, with folds and seeds inside."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from rankbound.errors import ConfigError
@@ -25,23 +25,47 @@ RUN_METRICS = (
     *(f"nDCG@{k}" for k in range(1, 21)),
 )
 
-# Metrics whose means are kept for every epoch and part.
+# Metrics whose means are kept for every epoch and part, of bounded runs and of methods.
 EPOCH_METRICS = ("nDCG", "AP", "nRBP(p=0.95)")
+METHOD_EPOCH_METRICS = ("nDCG@10", "AP", "PairAccuracy")
+
+TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
+"""The settings that a bounded run's options hold side by side, and a method's under `settings`."""
+
+# Keys of the options, in the order in which a result's metadata has them.
+_OF_RUN = (
+    *("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds"),
+    *TRAINER,
+)
+_VARIED = {"test_nsr": None, "test_relevant": None, "judged_by": "", "validation_share": None}
+_OF_METHOD = (
+    *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
+    *("settings", "judged_by", "folds", "seeds"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob:
-    """The request of `python -m rankbound_study job`, from its options.
+    """The request of `python -m rankbound_study job`, from its options: a bounded run, or a method of a comparison.
 
     Attributes:
+        model: name and options: `matrix-factorization`, `mlp`, `linear`, `cnn`, `boosted-trees`, `random-forest`,
+            `lasso`, `ridge`.
+        settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
+            `temperature` of a smooth loss, `scale` of the features, content of a batch (`batches`), and number of
+            `pairs` per epoch. For any model: number of `features` (default: all), and random shift of pictures
+            (`shift`, a share of their side; default: none).
+        requested: the options as JSON, with defaults, for the results' metadata.
+        judged_by: the metric that selects an epoch and that tables show, if it is not the loss' own.
+        method: the name of a method, the `model` of its rows in the results; empty for a bounded run.
+        family: of a method: `rank`, `class` or `reg`: the kind of problem that it solves.
+        target: `relevance` labels, or each item's own `value` (an age).
         test_nsr: the ratio of the test lists, if it differs from that of the training.
         test_relevant: largest number of relevant items in a test list, if limited.
-        judged_by: the metric that selects an epoch, if it is not the loss' own.
         validation_share: the share of each user's training ratings for validation, if it differs from the instances'.
     """
 
     study: str
-    variant: str
     protocol: str
     dataset: str
     nsr: int | None
@@ -50,25 +74,34 @@ class TrainingJob:
     bounding: str
     folds: tuple[int, ...]
     seeds: tuple[int, ...]
-    optimiser: str
-    learning_rate: float
-    epochs: int
-    batch_size: int
-    temperature: float
+    settings: Mapping[str, Any]
+    requested: str = ""
+    judged_by: str = ""
+    method: str = ""
+    family: str = ""
+    target: str = "relevance"
+    variant: str = ""
     test_nsr: int | None = None
     test_relevant: int | None = None
-    judged_by: str = ""
     validation_share: float | None = None
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
-        """Return the job of a JSON object with these keys; ConfigError names missing and unknown ones."""
+        """Return the job of a JSON object, a method's if it names one; ConfigError lists missing and unknown keys."""
         values = parse_options(text)
-        known = {field.name: field.default is MISSING for field in fields(cls)}
-        needed = {name for name, is_needed in known.items() if is_needed}
-        if wrong := (needed - values.keys()) | (values.keys() - known.keys()):
+        needed, varied = (_OF_METHOD, {}) if "method" in values else (_OF_RUN, _VARIED)
+        if wrong := (set(needed) - values.keys()) | (values.keys() - {*needed, *varied}):
             raise ConfigError(f"options: found {sorted(values)}, expected {sorted(needed)}; differing: {sorted(wrong)}")
-        return cls(**{**values, "folds": tuple(values["folds"]), "seeds": tuple(values["seeds"])})
+        requested = json.dumps({name: values.get(name, varied.get(name)) for name in (*needed, *varied)})
+        if "settings" not in values:
+            values["settings"] = {name: values.pop(name) for name in TRAINER}
+        values |= {"folds": tuple(values["folds"]), "seeds": tuple(values["seeds"])}
+        return cls(**values, requested=requested)
+
+    @property
+    def name(self) -> str:
+        """The method's name, or loss and bounding, for messages and progress."""
+        return self.method or f"{self.loss} {self.bounding}"
 
     @property
     def judge(self) -> Metric:
@@ -76,9 +109,10 @@ class TrainingJob:
         return metric(self.judged_by or JUDGED_BY.get(self.loss, self.loss))
 
     @property
-    def epoch_metrics(self) -> tuple[str, ...]:
+    def epoch_metrics(self) -> list[Metric]:
         """Metrics whose means are kept for every epoch and part."""
-        return tuple(dict.fromkeys((*EPOCH_METRICS, *([self.judged_by] if self.judged_by else []))))
+        usual = METHOD_EPOCH_METRICS if self.method else EPOCH_METRICS
+        return [metric(name) for name in dict.fromkeys((*usual, *filter(None, [self.judged_by])))]
 
     @property
     def trains_on_validation(self) -> bool:
@@ -96,7 +130,7 @@ class TrainingJob:
             "dataset": self.dataset,
             "nsr_train": self.nsr,
             "nsr_test": self.nsr if self.test_nsr is None else self.test_nsr,
-            "model": self.model["name"],
+            "model": self.method or self.model["name"],
             "options": self._options(),
             "loss": self.loss,
             "bounding": self.bounding,
@@ -105,17 +139,11 @@ class TrainingJob:
         }
 
     def _options(self) -> str:
-        settings = {
-            "batch_size": self.batch_size,
-            "epochs": self.epochs,
-            "learning_rate": self.learning_rate,
-            "optimiser": self.optimiser,
-            "temperature": self.temperature,
-            **{name: value for name, value in self.model.items() if name != "name"},
-            **{
-                name: value
-                for name in ("judged_by", "test_relevant", "validation_share")
-                if (value := getattr(self, name))
-            },
+        stated: dict[str, Any] = {
+            name: getattr(self, name) for name in ("judged_by", "test_relevant", "validation_share")
         }
-        return json.dumps(settings, sort_keys=True)
+        if self.method:
+            stated |= {"family": self.family, "model": self.model["name"], "target": self.target}
+        chosen = {name: value for name, value in stated.items() if value}
+        of_model = {name: value for name, value in self.model.items() if name != "name"}
+        return json.dumps({**self.settings, **chosen, **of_model}, sort_keys=True)

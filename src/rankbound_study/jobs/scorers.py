@@ -1,4 +1,4 @@
-"""Build a module and its scorer from a model's name in the configuration."""
+"""Build a job's factorisation or network, and the function that scores items by it."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,15 @@ from rankbound.errors import ConfigError
 from rankbound.training.linear import Linear
 from rankbound.training.mlp import MLP
 from rankbound.training.parts import Part, Scorer
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.parts import StudyData
+from rankbound_study.jobs.training import Training
 from rankbound_study.models.matrix_factorization import MatrixFactorization
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
 
 MATRIX_FACTORIZATION = "matrix-factorization"
 NETWORK = "mlp"
-MODELS = (MATRIX_FACTORIZATION, NETWORK)
-
 LINEAR = "linear"
 CONVOLUTIONAL = "cnn"
 NETWORKS = (NETWORK, LINEAR, CONVOLUTIONAL)
@@ -29,65 +30,50 @@ CHUNK = 512
 
 
 def build_model(
-    model: Mapping[str, Any],
-    *,
-    n_topics: int,
-    n_items: int,
-    features: Tensor | None,
-    generator: torch.Generator,
+    job: TrainingJob, data: StudyData, training: Training, generator: torch.Generator
 ) -> tuple[nn.Module, Scorer]:
-    """Return the module that `model` describes, with fresh weights from `generator`, and its scorer.
+    """Return the job's model, with fresh weights from `generator`, and its scorer.
 
-    `model` holds the name and the options of the model's class. A factorisation reads a part's topics and items; a
-    network reads the items' rows of `features` (n_rows, d).
+    A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run,
+    scaled by its first layer in a method of a comparison.
     """
-    name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
-    if name == MATRIX_FACTORIZATION:
-        return MatrixFactorization(n_topics, n_items, **options, generator=generator), _score_by_index
-    if name == NETWORK:
-        if features is None:
-            raise ConfigError(f"model {name}: it reads features; give the judged lists with --lists")
-        return MLP(features.shape[1], **options, generator=generator), _score_by_features(features)
-    raise ConfigError(f"model {name!r}: unknown; known are {', '.join(MODELS)}")
+    if job.model["name"] == MATRIX_FACTORIZATION:
+        factors = MatrixFactorization(data.n_topics, data.n_items, **_options(job.model), generator=generator)
+        return factors, _score_by_index
+    features = training.features
+    network = _network(job.model, features.shape[1], generator)
+    if not job.method:
+        return network, _score_by_features(features)
+    distinct = torch.unique(training.parts.training.items)
+    scale = input_scale(job.settings.get("scale", "none"), features, distinct, training.channels)
+    return nn.Sequential(OrderedDict(scale=scale, network=network)), score_distinct(features)
 
 
-def build_network(
-    model: Mapping[str, Any],
-    scale: str,
-    features: Tensor,
-    training: Tensor,
-    generator: torch.Generator,
-    channels: Sequence[int] | None = None,
-) -> tuple[nn.Module, Scorer]:
-    """Return a network over scaled features, with its scorer.
+def _network(model: Mapping[str, Any], width: int, generator: torch.Generator) -> nn.Module:
+    if model["name"] == LINEAR:
+        return Linear(width, **_options(model))
+    if model["name"] == NETWORK:
+        return MLP(width, **_options(model), generator=generator)
+    from rankbound_study.models.cnn import RankCNN
 
-    Args:
-        model: `mlp`, `linear` or `cnn`, and its options.
-        scale: `standard` (by means and deviations of the items `training`; per channel for pixels) or `none` (pixels: 0
-            .. 1).
-        features: `(n_rows, d)`, bytes of pictures or floating point.
-        channels: for pictures that lack some pixels, the number of remaining pixels per channel.
-    """
-    name, options = model["name"], {key: value for key, value in model.items() if key != "name"}
-    width = features.shape[1]
-    if name == LINEAR:
-        network: nn.Module = Linear(width, **options)
-    elif name == NETWORK:
-        network = MLP(width, **options, generator=generator)
-    elif name == CONVOLUTIONAL:
-        from rankbound_study.models.cnn import RankCNN
+    network = RankCNN(**_options(model), generator=generator)
+    if network.n_features != width:
+        raise ConfigError(f"model cnn: it reads {network.n_features} values per picture, but these have {width}")
+    return network
 
-        network = RankCNN(**options, generator=generator)
-        if network.n_features != width:
-            raise ConfigError(f"model {name}: it reads {network.n_features} values per picture, but these have {width}")
-    else:
-        raise ConfigError(f"model {name!r}: unknown; known are {', '.join(NETWORKS)}")
-    layers = OrderedDict(scale=input_scale(scale, features, training, channels), network=network)
-    return nn.Sequential(layers), score_distinct(features)
+
+def _options(model: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in model.items() if key != "name"}
 
 
 def input_scale(scale: str, features: Tensor, training: Tensor, channels: Sequence[int] | None = None) -> nn.Module:
-    """Return the first layer; the scale `standard` is that of the features' rows `training`."""
+    """Return the first layer of a network over `features` `(n_rows, d)`, bytes of pictures or floating point.
+
+    Args:
+        scale: `standard` (by means and deviations of the rows `training`; per channel for pixels) or `none` (pixels: 0
+            .. 1).
+        channels: for pictures that lack some pixels, the number of remaining pixels per channel.
+    """
     if scale not in SCALES:
         raise ConfigError(f"scale: found {scale!r}, expected one of {', '.join(SCALES)}")
     if features.dtype == torch.uint8:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
-from rankbound_study.jobs.method_job import MethodJob
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.models.pixels import CHANNELS
 
@@ -16,7 +16,7 @@ CHUNK = 256
 """Number of pictures that are shifted together."""
 
 
-def shifted(job: MethodJob, data: StudyData) -> StudyData:
+def shifted(job: TrainingJob, data: StudyData) -> StudyData:
     """Return the data with every picture shifted by up to the setting `shift`, a share of its side, if set.
 
     Raises:
@@ -28,7 +28,7 @@ def shifted(job: MethodJob, data: StudyData) -> StudyData:
     side = _side(data.features)
     if data.features is None or not side:
         raise ConfigError(
-            f"{job.method}: shift moves pictures, but the features of {job.dataset} are not square pictures"
+            f"{job.name}: shift moves pictures, but the features of {job.dataset} are not square pictures"
         )
     moves = drawn_shifts(len(data.features), reach_of(share, side), study=job.study, dataset=job.dataset)
     return replace(data, features=moved(data.features, moves.to(data.device), side))

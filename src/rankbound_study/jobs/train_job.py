@@ -3,7 +3,6 @@
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,31 +11,26 @@ from torch import Tensor
 from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
-from rankbound.errors import ConfigError
 from rankbound.io.tensor_files import read_tensors, write_tensors
 from rankbound.training.epochs import Epoch
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
 from rankbound_study.jobs.files import SIDECARS, WEIGHTS, beside
-from rankbound_study.jobs.fit import Job, Training, epochs_of, fit
+from rankbound_study.jobs.fit import epochs_of, fit
 from rankbound_study.jobs.fitted import Fitted
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.method_job import MethodJob
 from rankbound_study.jobs.parts import Inputs, StudyData
 from rankbound_study.jobs.records import epoch_rows, prediction_rows, run_rows
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.shifted_pictures import shifted
 from rankbound_study.jobs.tested_lists import as_tested
-from rankbound_study.options import parse_options
+from rankbound_study.jobs.training import Training
 from rankbound_study.vocabulary import HONEST
 
 
-def job_of(text: str) -> Job:
-    """Return the job of a JSON object: a method's if it names one."""
-    return MethodJob.from_json(text) if "method" in parse_options(text) else TrainingJob.from_json(text)
-
-
-def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together: int = 1, code: str = "") -> None:
+def run_job(
+    job: TrainingJob, inputs: Inputs, out: Path, device: str = "auto", together: int = 1, code: str = ""
+) -> None:
     """Train all folds and seeds of `job`; write runs to `out`, and epochs, predictions and weights beside it.
 
     `together` trainings are trained as a group (the last digits depend on it). Trainings that an interrupted run
@@ -44,41 +38,30 @@ def run_job(job: Job, inputs: Inputs, out: Path, device: str = "auto", together:
     """
     where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
-    decided = json.dumps({**asdict(job), "device": where.type, "together": together, "code": code}, sort_keys=True)
+    decided = json.dumps([job.requested, where.type, together, code])
     with Shards(out, decided, inputs.paths()) as shards:
         _train_all(job, inputs, shards, where, together)
         _assemble(job, shards, out)
         shards.remove()
 
 
-def _train_all(job: Job, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+def _train_all(job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
     every = list(itertools.product(job.folds, job.seeds))
     # Always the same groups, also after an interruption: they determine the last digits.
     groups = [every[start : start + together] for start in range(0, len(every), together)]
     waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
     if waiting:
-        data = _read(job, inputs, device)
+        data = shifted(job, as_tested(job, StudyData.read(inputs, device), inputs.test_instances))
         tables = read_distributions(inputs.distributions) if inputs.distributions else None
-        name = job.method if isinstance(job, MethodJob) else f"{job.loss} {job.bounding}"
         with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
             for group in waiting:
                 members = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
-                progress.set_description(f"{job.dataset} {name}, fold {members}")
+                progress.set_description(f"{job.dataset} {job.name}, fold {members}")
                 _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
 
 
-def _read(job: Job, inputs: Inputs, device: torch.device) -> StudyData:
-    """Return the job's data, with its test lists or shifted pictures if it has any."""
-    data = StudyData.read(inputs, device)
-    if isinstance(job, TrainingJob):
-        return as_tested(job, data, inputs.test_instances)
-    if inputs.test_instances is not None:
-        raise ConfigError("--test-instances: found a file, but a method is tested on the lists of its own instances")
-    return shifted(job, data)
-
-
 def _train_group(
-    job: Job,
+    job: TrainingJob,
     data: StudyData,
     tables: DistributionTables | None,
     group: Sequence[tuple[int, int]],
@@ -86,12 +69,12 @@ def _train_group(
     on_epoch: Callable[[Epoch], None],
 ) -> None:
     parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold, _ in group}
-    trainings = [Training(fold, seed, parts[fold]) for fold, seed in group]
+    trainings = [Training.of(job, data, parts[fold], fold, seed) for fold, seed in group]
     for training, fitted in zip(trainings, fit(job, data, trainings, tables, on_epoch), strict=True):
         _keep(job, training, fitted, shards)
 
 
-def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
+def _keep(job: TrainingJob, training: Training, fitted: Fitted, shards: Shards) -> None:
     fold, seed, test = training.fold, training.seed, training.parts.test
     key, names = job.key(fold, seed), _shard_names(fold, seed)
     chosen = sorted(fitted.chosen.items())
@@ -108,12 +91,12 @@ def _keep(job: Job, training: Training, fitted: Fitted, shards: Shards) -> None:
     write_tensors(named, shards.path(names[-1]))
 
 
-def _main_selection(job: Job) -> str:
+def _main_selection(job: TrainingJob) -> str:
     """Return the selection whose predictions and weights are kept: that of the protocol's tables."""
     return "validation" if job.protocol == HONEST else "test"
 
 
-def _assemble(job: Job, shards: Shards, out: Path) -> None:
+def _assemble(job: TrainingJob, shards: Shards, out: Path) -> None:
     pairs = [_shard_names(fold, seed) for fold, seed in itertools.product(job.folds, job.seeds)]
     *tables, weights = zip(*pairs, strict=True)
     merged: dict[str, Tensor] = {}
@@ -123,7 +106,7 @@ def _assemble(job: Job, shards: Shards, out: Path) -> None:
     # The runs come last: if they exist, all other files do.
     for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
         path = out if contract == "runs" else beside(out, f"{contract}.parquet")
-        write_table(_concatenated(shards, contract, names), path, contract, metadata={"job": json.dumps(asdict(job))})
+        write_table(_concatenated(shards, contract, names), path, contract, metadata={"job": job.requested})
 
 
 def _concatenated(shards: Shards, contract: str, names: Sequence[str]) -> pa.Table:
