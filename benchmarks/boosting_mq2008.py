@@ -22,9 +22,10 @@ import rankbound as rb
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.fetch import fetch
 from rankbound_study.data.folds import fold_lists
-from rankbound_study.data.instances import SPLITS, split_of_part
+from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.letor_sets import convert
 from rankbound_study.data.reader import read_features
+from rankbound_study.data.sampling import split_of_part
 from rankbound_study.data.sources import SOURCES, RawFile
 
 Array = npt.NDArray[Any]

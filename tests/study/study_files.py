@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from rankbound_study.data.contracts import write_table
-from rankbound_study.data.instances import SPLITS, Topics, instances_table
-from rankbound_study.data.sampling import ITEM_COUNT_KEY
+from rankbound_study.data.instances import SPLITS, lists_table
+from rankbound_study.data.instances import write_instances as write_lists_of
 
 N_ITEMS = 40
 N_FEATURES = 3
@@ -17,8 +17,7 @@ def write_instances(path: Path, *, nsr: int | None = 1, folds: tuple[int, ...] =
     """Lists of 6 to 8 items with two relevant ones, four topics a split; item indices are the same in all splits."""
     generator = np.random.default_rng(seed)
     parts = [(fold, split, _topics(generator, split, nsr)) for fold in folds for split in SPLITS]
-    table, sizes = instances_table("movielens" if nsr else "mq2008-label1", nsr, parts)
-    write_table(table, path, "instances", sizes, {ITEM_COUNT_KEY: str(N_ITEMS)})
+    write_lists_of(path, "movielens" if nsr else "mq2008-label1", nsr, parts, item_count=N_ITEMS)
     return path
 
 
@@ -37,7 +36,7 @@ def write_lists(path: Path, seed: int = 0) -> Path:
     return path
 
 
-def _topics(generator: np.random.Generator, split: str, nsr: int | None) -> Topics:
+def _topics(generator: np.random.Generator, split: str, nsr: int | None) -> pa.Table:
     # Users occur in every split, with other items in each; a query has one list.
     names = [f"{index}" if nsr else f"{split}-{index}" for index in range(4)]
     span = N_ITEMS // len(SPLITS)
@@ -45,4 +44,4 @@ def _topics(generator: np.random.Generator, split: str, nsr: int | None) -> Topi
     lists = [lowest + np.sort(generator.permutation(span)[: generator.integers(6, 9)]) for _ in names]
     relevance = [generator.permutation([1, 1, *[0] * (len(items) - 2)]) for items in lists]
     offsets = np.concatenate([[0], np.cumsum([len(items) for items in lists])])
-    return Topics(names, np.concatenate(lists), np.concatenate(relevance).astype(np.int8), offsets)
+    return lists_table(names, np.concatenate(lists), np.concatenate(relevance).astype(np.int8), offsets)

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound_study.data.folds import FOLDS, split_relevant
-from rankbound_study.data.instances import SPLITS, split_of_part
-from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import Split, merge
+from rankbound_study.data.sampling import split_of_part
 
 user_sizes = st.lists(st.integers(5, 40), min_size=1, max_size=5)
 
@@ -38,15 +39,14 @@ def test_every_fold_uses_each_positive_once_and_disjoint_negatives(
     random = np.random.default_rng(seed)
     topic = np.repeat(np.arange(len(sizes)), sizes).astype(np.int32)
     item = np.concatenate([np.sort(random.choice(160, size, replace=False)) for size in sizes])
-    pairs = Pairs(topic, item, split_relevant(topic, "toy", seed), 160)
+    pairs = RelevantPairs(topic, item, split_relevant(topic, "toy", seed), 160)
     found: dict[tuple[int, str], list[tuple[int, int]]] = {}
     for fold, split, drawn in sampled_instances(pairs, Drawing("toy", nsr, share, seed)):
         assert split in SPLITS
-        for name, (start, stop) in zip(drawn.names, pairwise(drawn.offsets), strict=True):
-            chosen = slice(start, stop)
-            assert stop - start == (nsr + 1) * drawn.relevance[chosen].sum()
-            rows = zip(drawn.items[chosen].tolist(), drawn.relevance[chosen].tolist(), strict=True)
-            found.setdefault((fold, name), []).extend(rows)
+        for row in drawn.to_pylist():
+            assert len(row["items"]) == (nsr + 1) * sum(row["relevance"])
+            rows = zip(row["items"], row["relevance"], strict=True)
+            found.setdefault((fold, row["topic"]), []).extend(rows)
     assert len(found) == FOLDS * len(sizes)
     for (_, name), rows in found.items():
         assert len({item for item, _ in rows}) == len(rows)

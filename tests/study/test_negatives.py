@@ -4,34 +4,37 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from rankbound.errors import DataError
 from rankbound_study.data.folds import FOLDS, split_relevant
-from rankbound_study.data.instances import SPLITS, Topics
-from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.instances import SPLITS
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 
 DRAWING = Drawing(dataset="toy", nsr=2, validation_share=0.1, seed=0)
 SIZES = {7: 25, 9: 31, 12: 60}
 ITEM_COUNT = 200
 
 
-def make_pairs(sizes: dict[int, int] = SIZES, item_count: int = ITEM_COUNT) -> Pairs:
+def make_pairs(sizes: dict[int, int] = SIZES, item_count: int = ITEM_COUNT) -> RelevantPairs:
     random = np.random.default_rng(1)
     topic = np.repeat(list(sizes), list(sizes.values())).astype(np.int32)
     item = np.concatenate([np.sort(random.choice(item_count, size, replace=False)) for size in sizes.values()])
-    return Pairs(topic, item, split_relevant(topic, "toy", 0), item_count)
+    return RelevantPairs(topic, item, split_relevant(topic, "toy", 0), item_count)
 
 
 PAIRS = make_pairs()
 
 
-def lists_of(drawn: Topics) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    for name, start, stop in zip(drawn.names, drawn.offsets[:-1], drawn.offsets[1:], strict=True):
-        yield name, drawn.items[start:stop], drawn.relevance[start:stop]
+def lists_of(drawn: pa.Table) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    for row in drawn.to_pylist():
+        yield row["topic"], np.array(row["items"]), np.array(row["relevance"])
 
 
-def by_user(drawing: Drawing = DRAWING, pairs: Pairs = PAIRS) -> dict[tuple[int, str], dict[str, tuple[set, set]]]:
+def by_user(
+    drawing: Drawing = DRAWING, pairs: RelevantPairs = PAIRS
+) -> dict[tuple[int, str], dict[str, tuple[set, set]]]:
     """Per user and fold, per split: positives and negatives."""
     found: dict[tuple[int, str], dict[str, tuple[set, set]]] = {}
     for fold, split, drawn in sampled_instances(pairs, drawing):
@@ -67,7 +70,7 @@ def test_items_ascend_so_that_order_says_nothing() -> None:
 def test_parts_come_by_fold_split_and_user() -> None:
     made = list(sampled_instances(PAIRS, DRAWING))
     assert [(fold, split) for fold, split, _ in made] == [(f, s) for f in range(1, FOLDS + 1) for s in SPLITS]
-    assert all(drawn.names == ["7", "9", "12"] for _, _, drawn in made)
+    assert all(drawn["topic"].to_pylist() == ["7", "9", "12"] for _, _, drawn in made)
 
 
 def test_negatives_are_drawn_once_per_ratio_fold_seed_and_user() -> None:
@@ -81,7 +84,7 @@ def test_negatives_are_drawn_once_per_ratio_fold_seed_and_user() -> None:
 
 def test_a_user_is_drawn_alike_whoever_else_there_is() -> None:
     only = PAIRS.topic == 9
-    alone = Pairs(PAIRS.topic[only], PAIRS.item[only], PAIRS.fold[only], PAIRS.item_count)
+    alone = RelevantPairs(PAIRS.topic[only], PAIRS.item[only], PAIRS.fold[only], PAIRS.item_count)
     assert by_user(pairs=alone) == {key: value for key, value in by_user().items() if key[1] == "9"}
 
 
@@ -92,7 +95,7 @@ def test_the_validation_positives_are_those_of_any_ratio() -> None:
 
 def test_without_a_validation_share_there_is_none() -> None:
     for _, split, drawn in sampled_instances(PAIRS, replace(DRAWING, validation_share=0)):
-        assert (len(drawn.names) == 0) == (split == "validation")
+        assert (len(drawn) == 0) == (split == "validation")
 
 
 def test_every_candidate_is_as_likely() -> None:

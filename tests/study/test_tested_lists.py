@@ -11,12 +11,10 @@ from test_train_job import frame, options
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study import cli
-from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import instances_table
-from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
+from rankbound_study.data.instances import write_instances
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import Instances, Split, read_instances
-from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.tested_lists import as_tested, with_few_relevant, with_tests_of
@@ -30,11 +28,10 @@ def ratings(folder: Path, nsr: int, *, shift: int = 0, items: int = ITEMS) -> Pa
     topic = np.repeat(np.arange(USERS, dtype=np.int32), RELEVANT)
     item = np.concatenate([np.sort(random.choice(items, RELEVANT, replace=False)) for _ in range(USERS)])
     fold = ((np.arange(len(topic)) + shift) % FOLDS + 1).astype(np.int8)
-    made = sampled_instances(Pairs(topic, item, fold, items), Drawing("movielens", nsr, 0.1, 0))
-    table, sizes = instances_table("movielens", nsr, made)
-    names = json.dumps([str(number) for number in range(items)])
+    made = sampled_instances(RelevantPairs(topic, item, fold, items), Drawing("movielens", nsr, 0.1, 0))
+    names = [str(number) for number in range(items)]
     path = folder / f"nsr{nsr}-{shift}-{items}.parquet"
-    write_table(table, path, "instances", sizes, {ITEM_COUNT_KEY: str(items), ITEM_NAMES_KEY: names})
+    write_instances(path, "movielens", nsr, made, item_count=items, item_names=names)
     return path
 
 

@@ -35,6 +35,18 @@ def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     return views[0] if len(views) == 1 else np.concatenate([np.empty(0, _dtype(array.type)), *views])
 
 
+def list_to_numpy(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Return the offsets, from 0, and the numbers of a column of lists; views if it has one chunk."""
+    lists = one_chunk(column)
+    offsets = to_numpy(lists.offsets).astype(np.int64)
+    return offsets - offsets[0], to_numpy(lists.flatten())
+
+
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, without a copy if it has one chunk."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _view(array: pa.Array) -> npt.NDArray[Any]:
     if array.null_count:
         raise ValueError(f"found {array.null_count} nulls, expected numbers only")

@@ -1,21 +1,18 @@
 """Pairs of faces, as lists of two items of which the older face is relevant."""
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
-from rankbound_study.data.contracts import write_table
 from rankbound_study.data.image_splits import read_image_folds
 from rankbound_study.data.images import Faces, read_faces
-from rankbound_study.data.instances import SPLITS, Topics, instances_table
-from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
-from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound_study.data.instances import SPLITS, FoldLists, lists_table, origin_of, write_instances
 
 Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]
@@ -50,15 +47,10 @@ def sample_pairs(images: Path, folds: Path, out: Path, drawing: PairDrawing) -> 
             )
     if drawing.above < 0:
         raise ConfigError(f"above is {drawing.above}: expected 0 years or more")
+    origin = origin_of(images, "images", drawing.dataset)
     faces = read_faces(images)
-    if faces.synthetic and not drawing.dataset.startswith("synthetic-"):
-        raise ConfigError(
-            f"{images} is synthetic, so its data set cannot be named {drawing.dataset!r}: name it synthetic-..."
-        )
-    table, sizes = instances_table(drawing.dataset, None, _parts(faces, read_image_folds(folds, faces), drawing))
-    notes = {key: value for key, value in faces.metadata.items() if key == SYNTHETIC_KEY}
-    notes |= {ITEM_COUNT_KEY: str(len(faces)), ITEM_NAMES_KEY: json.dumps(faces.names), DATASET_KEY: drawing.dataset}
-    write_table(table, out, "instances", sizes, notes)
+    parts = _parts(faces, read_image_folds(folds, faces), drawing)
+    write_instances(out, drawing.dataset, None, parts, item_count=len(faces), item_names=faces.names, origin=origin)
 
 
 def draw_pairs(
@@ -128,9 +120,7 @@ class Partners:
         return found, self._groups[found] != self._groups[faces, None]
 
 
-def _parts(
-    faces: Faces, part_of_fold: Mapping[int, Integers], drawing: PairDrawing
-) -> Iterator[tuple[int, str, Topics]]:
+def _parts(faces: Faces, part_of_fold: Mapping[int, Integers], drawing: PairDrawing) -> Iterator[FoldLists]:
     for fold, part in part_of_fold.items():
         for index, split in enumerate(SPLITS):
             rows = np.flatnonzero(part == index)
@@ -144,7 +134,7 @@ def _parts(
             yield fold, split, _as_lists(faces, rows[pairs])
 
 
-def _as_lists(faces: Faces, pairs: Integers) -> Topics:
+def _as_lists(faces: Faces, pairs: Integers) -> pa.Table:
     older = (faces.ages[pairs] == faces.ages[pairs].max(1, keepdims=True)).astype(np.int8)
     names = [f"{faces.names[first]} {faces.names[second]}" for first, second in pairs.tolist()]
-    return Topics(names, pairs.reshape(-1), older.reshape(-1), 2 * np.arange(len(pairs) + 1))
+    return lists_table(names, pairs.reshape(-1), older.reshape(-1), 2 * np.arange(len(pairs) + 1))

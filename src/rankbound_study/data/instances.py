@@ -1,81 +1,77 @@
-"""The instances that training reads: lists of item indices and relevance per fold and split."""
+"""Write instances files: the lists that training reads, of item indices and relevance, per fold and split."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rankbound_study.data.folds import FOLDS
+from rankbound.errors import ConfigError
+from rankbound_study.data.arrow import strings_to_arrow, to_arrow
+from rankbound_study.data.contracts import read_metadata, write_table
+from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+
+Path = str | os.PathLike[str]
 
 SPLITS = ("train", "validation", "test")
-TRAIN_PARTS = 3
+
+ITEM_COUNT_KEY = "rankbound.item_count"
+"""Metadata of an instances file: items are indices 0 .. this number - 1."""
+
+ITEM_NAMES_KEY = "rankbound.item_names"
+"""Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
+
+FoldLists = tuple[int, str, pa.Table]
+"""A fold, a split, and its lists by `lists_table`."""
 
 
-@dataclass(frozen=True)
-class Topics:
-    """The lists of one fold and split: names, and flat items and relevance with offsets."""
-
-    names: list[str]
-    items: npt.NDArray[np.int64]
-    relevance: npt.NDArray[np.int8]
-    offsets: npt.NDArray[np.int64]
-
-
-def split_of_part(fold: int, part: npt.NDArray[np.int8]) -> npt.NDArray[np.str_]:
-    """Return the split of each LETOR part in fold k: k, k+1, k+2 train, k+3 validation, k+4 test (cyclic)."""
-    names = np.array([*["train"] * TRAIN_PARTS, "validation", "test"])
-    chosen: npt.NDArray[np.str_] = names[(part.astype(np.int64) - fold) % FOLDS]
-    return chosen
-
-
-def judged_instances(
-    names: list[str],
-    offsets: npt.NDArray[np.int64],
+def lists_table(
+    names: Sequence[str],
+    items: npt.NDArray[np.int64],
     relevance: npt.NDArray[np.int8],
-    part: npt.NDArray[np.int8],
-    threshold: int | None,
-) -> Iterable[tuple[int, str, Topics]]:
-    """Return whole judged lists, relevant from the label `threshold` on; without one, labels are the relevance.
-
-    Items are row indices of the file. Lists without relevant items are kept; metrics and the trainer handle them.
-    """
-    read = relevance if threshold is None else (relevance >= threshold).astype(np.int8)
-    for fold in range(1, FOLDS + 1):
-        split = split_of_part(fold, part)
-        for wanted in SPLITS:
-            chosen = np.flatnonzero(split == wanted)
-            rows = [np.arange(offsets[topic], offsets[topic + 1]) for topic in chosen]
-            items = np.concatenate(rows) if rows else np.empty(0, dtype=np.int64)
-            sizes = offsets[chosen + 1] - offsets[chosen]
-            flat = Topics([names[topic] for topic in chosen], items, read[items], _offsets(sizes))
-            yield fold, wanted, flat
+    offsets: npt.NDArray[np.int64],
+) -> pa.Table:
+    """Return a row for each list: the topic's name, items and relevance."""
+    starts = to_arrow(offsets.astype(np.int32))
+    return pa.table(
+        {
+            "topic": strings_to_arrow(names),
+            "items": pa.ListArray.from_arrays(starts, to_arrow(items)),
+            "relevance": pa.ListArray.from_arrays(starts, to_arrow(relevance)),
+        }
+    )
 
 
-def instances_table(
-    dataset: str, nsr: int | None, parts: Iterable[tuple[int, str, Topics]]
-) -> tuple[pa.Table, list[int]]:
-    """Return the table of the instances contract, and its row group sizes: one group per fold and split."""
-    tables = [_part_table(dataset, nsr, fold, split, topics) for fold, split, topics in parts]
-    return pa.concat_tables(tables), [table.num_rows for table in tables]
+def write_instances(
+    out: Path,
+    dataset: str,
+    nsr: int | None,
+    parts: Iterable[FoldLists],
+    *,
+    item_count: int,
+    item_names: Sequence[Any] | None = None,
+    origin: Mapping[str, str] | None = None,
+) -> None:
+    """Write the lists of all folds and splits, one row group each; `origin` is that of the data (see `origin_of`)."""
+    names = {} if item_names is None else {ITEM_NAMES_KEY: json.dumps(list(item_names))}
+    tables = [_with_key(lists, dataset, nsr, fold, split) for fold, split, lists in parts]
+    notes = {**(origin or {}), **names, ITEM_COUNT_KEY: str(item_count), DATASET_KEY: dataset}
+    write_table(pa.concat_tables(tables), out, "instances", [table.num_rows for table in tables], notes)
 
 
-def _part_table(dataset: str, nsr: int | None, fold: int, split: str, topics: Topics) -> pa.Table:
-    count = len(topics.names)
-    offsets = pa.array(topics.offsets.astype(np.int32))
-    columns: Mapping[str, pa.Array] = {
-        "dataset": pa.array([dataset] * count, pa.string()),
-        "nsr": pa.array([nsr] * count, pa.int8()),
-        "fold": pa.array([fold] * count, pa.int8()),
-        "split": pa.array([split] * count, pa.string()),
-        "topic": pa.array(topics.names, pa.string()),
-        "items": pa.ListArray.from_arrays(offsets, pa.array(topics.items, pa.int64())),
-        "relevance": pa.ListArray.from_arrays(offsets, pa.array(topics.relevance, pa.int8())),
-    }
-    return pa.table(columns)
+def origin_of(data: Path, contract: str, dataset: str) -> dict[str, str]:
+    """Return how a file of data was generated, if it was; ConfigError if the data set's name does not say so."""
+    origin = {key: value for key, value in read_metadata(data, contract).items() if key == SYNTHETIC_KEY}
+    if origin and not dataset.startswith("synthetic-"):
+        raise ConfigError(f"{data} is synthetic, so its data set cannot be named {dataset!r}: name it synthetic-...")
+    return origin
 
 
-def _offsets(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    offsets: npt.NDArray[np.int64] = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    return offsets
+def _with_key(lists: pa.Table, dataset: str, nsr: int | None, fold: int, split: str) -> pa.Table:
+    key = {"dataset": (dataset, pa.string()), "nsr": (nsr, pa.int8()), "fold": (fold, pa.int8())}
+    key["split"] = (split, pa.string())
+    columns = {name: pa.array([value] * lists.num_rows, kind) for name, (value, kind) in key.items()}
+    return pa.table({**columns, **{name: lists.column(name) for name in lists.column_names}})

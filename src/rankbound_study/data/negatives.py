@@ -5,15 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
 from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import SPLITS, Topics
+from rankbound_study.data.instances import SPLITS, FoldLists, lists_table
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RelevantPairs:
     """Relevant pairs sorted by topic: topic id, dense item index 0 .. item_count - 1, fold 1 .. 5."""
 
     topic: npt.NDArray[np.int32]
@@ -32,7 +33,7 @@ class Drawing:
     seed: int
 
 
-def sampled_instances(pairs: Pairs, drawing: Drawing) -> Iterator[tuple[int, str, Topics]]:
+def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLists]:
     """Yield the lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
 
     A user's negatives are drawn without replacement from all rated items that are not relevant to that user (low-rated
@@ -105,13 +106,10 @@ def _join(positives: npt.NDArray[np.int64], negatives: npt.NDArray[np.int64]) ->
     return items[order], relevance[order]
 
 
-def _flatten(lists: list[tuple[str, _List]]) -> Topics:
+def _flatten(lists: list[tuple[str, _List]]) -> pa.Table:
     # A user without items in a split has no list there.
-    lists = [(name, one) for name, one in lists if len(one[0])]
-    sizes = [len(items) for _, (items, _) in lists]
-    return Topics(
-        [name for name, _ in lists],
-        np.concatenate([items for _, (items, _) in lists] or [np.empty(0, dtype=np.int64)]),
-        np.concatenate([relevance for _, (_, relevance) in lists] or [np.empty(0, dtype=np.int8)]),
-        np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
-    )
+    kept = [(name, *one) for name, one in lists if len(one[0])]
+    names, items, relevance = zip(*kept, strict=True) if kept else ((), (), ())
+    ends = np.cumsum([0, *map(len, items)])
+    none = np.empty(0, np.int64)
+    return lists_table(names, np.concatenate([none, *items]), np.concatenate([none, *relevance]).astype(np.int8), ends)

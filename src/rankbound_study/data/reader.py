@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
-from rankbound_study.data.arrow import to_numpy
+from rankbound_study.data.arrow import list_to_numpy, one_chunk, to_numpy
 from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.sampling import ITEM_COUNT_KEY, ITEM_NAMES_KEY
+from rankbound_study.data.instances import ITEM_COUNT_KEY, ITEM_NAMES_KEY, SPLITS
 from rankbound_study.data.schemas import SYNTHETIC_KEY
 
 Path = str | os.PathLike[str]
@@ -199,22 +198,15 @@ def _ranges(table: pa.Table, path: Path) -> list[tuple[tuple[int, str], int, int
 
 
 def _split(table: pa.Table, topics: npt.NDArray[np.int64], where: str) -> Split:
-    items, relevance = _one_chunk(table.column("items")), _one_chunk(table.column("relevance"))
-    offsets = to_numpy(items.offsets).astype(np.int64)
-    others = to_numpy(relevance.offsets).astype(np.int64)
-    if not np.array_equal(offsets - offsets[0], others - others[0]):
+    (offsets, items), (others, relevance) = (list_to_numpy(table.column(name)) for name in ("items", "relevance"))
+    if not np.array_equal(offsets, others):
         raise DataError(f"{where}: the lists of columns 'items' and 'relevance' differ in length")
-    flat, labels = items.flatten(), relevance.flatten()
-    return Split(topics, to_numpy(flat), to_numpy(labels), offsets - offsets[0])
+    return Split(topics, items, relevance, offsets)
 
 
 def _values(table: pa.Table, name: str) -> pa.Array:
     """Return the values of all lists of a column."""
-    return _one_chunk(table.column(name)).flatten()
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ListArray:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return one_chunk(table.column(name)).flatten()
 
 
 def _check(split: Split, item_count: int, where: str) -> None:

@@ -3,29 +3,25 @@
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
+import numpy.typing as npt
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.folds import OPTIONS_KEY
-from rankbound_study.data.instances import Topics, instances_table, judged_instances
-from rankbound_study.data.negatives import Drawing, Pairs, sampled_instances
-from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound_study.data.arrow import list_to_numpy
+from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.folds import FOLDS, OPTIONS_KEY
+from rankbound_study.data.instances import SPLITS, FoldLists, lists_table, origin_of, write_instances
+from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 
 Path = str | os.PathLike[str]
-ITEM_COUNT_KEY = "rankbound.item_count"
-"""Metadata of an instances file: items are indices 0 .. this number - 1."""
-
-ITEM_NAMES_KEY = "rankbound.item_names"
-"""Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
 
 GRADED = "graded"
 """Suffix of judged lists whose labels are the relevance, without a threshold."""
 
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
+_TRAIN_PARTS = 3
 
 
 def label_dataset(name: str, threshold: int | None) -> str:
@@ -43,22 +39,28 @@ def label_dataset(name: str, threshold: int | None) -> str:
 
 
 def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold: int | None) -> None:
-    """Write the instances of judged lists, relevant from `threshold` on; without one, the labels are the relevance.
+    """Write whole judged lists, relevant from `threshold` on; without one, the labels are the relevance.
 
-    `dataset` is the name in the file.
-
-    Raises DataError if the folds do not have the same topics in the same order.
+    `dataset` is the name in the file; items are row indices of `lists`. Lists without relevant items are kept; metrics
+    and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order.
     """
-    table = read_table(lists, "lists", ["topic", "relevance"]).combine_chunks()
+    table = read_table(lists, "lists", ["topic", "relevance"])
     parts = read_table(folds, "list-folds")
     names = table.column("topic").to_pylist()
     if parts.column("topic").to_pylist() != names:
         raise DataError(f"{folds}: its topics are not those of {lists}, in the same order; make the folds anew")
-    labels = _one_chunk(table.column("relevance"))
-    offsets = labels.offsets.to_numpy().astype(np.int64)
-    relevance, part = labels.flatten().to_numpy(), parts.column("fold").to_numpy()
-    instances = judged_instances(names, offsets - offsets[0], relevance, part, threshold)
-    _write(out, dataset, None, instances, lists, {ITEM_COUNT_KEY: str(len(relevance))}, "lists")
+    offsets, labels = list_to_numpy(table.column("relevance"))
+    relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
+    made = _judged_lists(names, offsets, relevance, parts.column("fold").to_numpy())
+    origin = origin_of(lists, "lists", dataset)
+    write_instances(out, dataset, None, made, item_count=len(labels), origin=origin)
+
+
+def split_of_part(fold: int, part: npt.NDArray[np.int8]) -> npt.NDArray[np.str_]:
+    """Return the split of each LETOR part in fold k: k, k+1, k+2 train, k+3 validation, k+4 test (cyclic)."""
+    names = np.array([*["train"] * _TRAIN_PARTS, "validation", "test"])
+    chosen: npt.NDArray[np.str_] = names[(part.astype(np.int64) - fold) % FOLDS]
+    return chosen
 
 
 def sample_interactions(
@@ -72,32 +74,30 @@ def sample_interactions(
                 f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options have {value}: "
                 "make the folds anew"
             )
-    item_ids = np.unique(read_table(interactions, "interactions", ["item"]).column("item").to_numpy())
+    ids = np.unique(read_table(interactions, "interactions", ["item"]).column("item").to_numpy())
     table = read_table(folds, "interaction-folds").sort_by([("topic", "ascending"), ("item", "ascending")])
     topic, item, fold = (table.column(name).to_numpy() for name in ("topic", "item", "fold"))
-    if not len(topic) or not np.isin(item, item_ids).all():
+    if not len(topic) or not np.isin(item, ids).all():
         raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
-    pairs = Pairs(topic, np.searchsorted(item_ids, item), fold, len(item_ids))
-    metadata = {ITEM_COUNT_KEY: str(len(item_ids)), ITEM_NAMES_KEY: json.dumps(item_ids.tolist())}
-    instances = sampled_instances(pairs, drawing)
-    _write(out, drawing.dataset, drawing.nsr, instances, interactions, metadata, "interactions")
+    made = sampled_instances(RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids)), drawing)
+    origin = origin_of(interactions, "interactions", drawing.dataset)
+    write_instances(
+        out, drawing.dataset, drawing.nsr, made, item_count=len(ids), item_names=ids.tolist(), origin=origin
+    )
 
 
-def _write(
-    out: Path,
-    dataset: str,
-    nsr: int | None,
-    made: Iterable[tuple[int, str, Topics]],
-    source: Path,
-    metadata: dict[str, str],
-    contract: str,
-) -> None:
-    inherited = {key: value for key, value in read_metadata(source, contract).items() if key == SYNTHETIC_KEY}
-    if inherited and not dataset.startswith("synthetic-"):
-        raise ConfigError(f"{source} is synthetic, so its data set cannot be named {dataset!r}: name it synthetic-...")
-    table, sizes = instances_table(dataset, nsr, made)
-    write_table(table, out, "instances", sizes, {**inherited, **metadata, DATASET_KEY: dataset})
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.ListArray:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+def _judged_lists(
+    names: Sequence[str],
+    offsets: npt.NDArray[np.int64],
+    relevance: npt.NDArray[np.int8],
+    part: npt.NDArray[np.int8],
+) -> Iterator[FoldLists]:
+    sizes = np.diff(offsets)
+    for fold in range(1, FOLDS + 1):
+        split = split_of_part(fold, part)
+        for wanted in SPLITS:
+            is_chosen = split == wanted
+            items = np.flatnonzero(np.repeat(is_chosen, sizes))
+            chosen = np.flatnonzero(is_chosen).tolist()
+            ends = np.append(0, np.cumsum(sizes[is_chosen]))
+            yield fold, wanted, lists_table([names[topic] for topic in chosen], items, relevance[items], ends)
