@@ -6,28 +6,17 @@ against it on a machine where no step has run.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, result_files
 from rankbound_study.provenance.facts import Code, code
-from rankbound_study.provenance.records import (
-    WRONG,
-    Record,
-    built,
-    checksums_of,
-    listed,
-    read_json,
-    read_record,
-    record_of,
-)
-
-SCHEMA = "rankbound.provenance/1"
+from rankbound_study.provenance.records import Record, read_json, read_record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +24,7 @@ class Manifest:
     """The provenance of a results folder. Paths are relative to it, with slashes.
 
     Attributes:
-        schema: `SCHEMA`.
+        schema: the version of this description.
         created: time in UTC, ISO 8601.
         config: the study's configuration.
         code: the code that made the manifest; every step has its own.
@@ -43,12 +32,16 @@ class Manifest:
         unrecorded: files made without a record.
     """
 
-    schema: str = SCHEMA
+    schema: Literal["rankbound.provenance/1"] = "rankbound.provenance/1"
     created: str
     config: Mapping[str, Any]
     code: Code
     steps: tuple[Record, ...]
     unrecorded: Mapping[str, Checksum]
+
+    def __post_init__(self) -> None:
+        if datetime.fromisoformat(self.created).tzinfo is None:
+            raise ValueError("a time without a time zone")
 
     def makers(self) -> dict[str, Record]:
         """Return the step that made each file, by file."""
@@ -66,22 +59,14 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     Raises:
         DataError: a file differs from the record of the last step that made it.
     """
-    records = [record for record in records_in(results) if not _is_later(record)]
-    records.sort(key=lambda record: (record.started, sorted(record.outputs)))
-    makers = {path: record for record in records for path in record.outputs}
-    _refuse_changed(results, makers)
-    steps = [record for record in records if all(makers[path] is record for path in record.outputs)]
-    steps = [record for record in steps if all((results / path).is_file() for path in record.outputs)]
-    known = {path for record in steps for path in record.outputs}
-    every = result_files(results, costs_folder(config))
-    others = [path for path in every if path not in known and not path.startswith(PAPER)]
-    return Manifest(
-        created=datetime.now(UTC).isoformat(timespec="microseconds"),
-        config=config,
-        code=code(),
-        steps=tuple(steps),
-        unrecorded={path: Checksum.of(results / path) for path in others},
-    )
+    records = _in_order(record for record in records_in(results) if not _is_later(record))
+    recorded = Manifest(created=_now(), config=config, code=code(), steps=tuple(records), unrecorded={})
+    check_recorded(results, recorded)
+    steps = [step for step in _last_makers(records) if all((results / path).is_file() for path in step.outputs)]
+    known = {path for step in steps for path in step.outputs}
+    others = [path for path in result_files(results, costs_folder(config)) if path not in known]
+    unrecorded = {path: Checksum.of(results / path) for path in others if not path.startswith(PAPER)}
+    return replace(recorded, steps=tuple(steps), unrecorded=unrecorded)
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
@@ -94,35 +79,8 @@ def write_manifest(manifest: Manifest, path: Path) -> None:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest.
-
-    Raises:
-        DataError: the file is not a manifest.
-    """
-    content = read_json(path)
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
-        raise DataError(
-            f"{path}: found the schema {schema!r}, expected {SCHEMA!r}: make it with "
-            "`python -m rankbound_study provenance`"
-        )
-    try:
-        manifest = built(
-            Manifest,
-            {
-                **content,
-                "code": built(Code, content["code"]),
-                "steps": [record_of(step, path) for step in listed(content["steps"])],
-                "unrecorded": checksums_of(content["unrecorded"]),
-            },
-        )
-        if datetime.fromisoformat(manifest.created).tzinfo is None:
-            raise ValueError("created: a time without a time zone")
-        return manifest
-    except WRONG as error:
-        raise DataError(
-            f"{path}: not a manifest ({error}): make it with `python -m rankbound_study provenance`"
-        ) from error
+    """Read a manifest; DataError if the file is none."""
+    return read_json(Manifest, path, "make it with `python -m rankbound_study provenance`")
 
 
 def known_of(results: Path) -> Manifest:
@@ -144,29 +102,28 @@ def known_of(results: Path) -> Manifest:
     created = datetime.fromisoformat(manifest.created)
     later = [record for record in records_in(results) if record.ended >= created or MANIFEST in record.outputs]
     remade = {path for record in later for path in record.outputs}
-    earlier = [step for step in manifest.steps if not remade.intersection(step.outputs)]
     unrecorded = {path: checksum for path, checksum in manifest.unrecorded.items() if path not in remade}
-    return Manifest(
-        created=manifest.created,
-        config=manifest.config,
-        code=manifest.code,
-        steps=(*earlier, *later),
-        unrecorded=unrecorded,
-    )
+    return replace(manifest, steps=tuple(_last_makers([*manifest.steps, *later])), unrecorded=unrecorded)
 
 
-def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str]) -> None:
+def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
     """Compare the files of some folders in `results` with the manifest.
 
     Raises:
         DataError: a file has other content. Files that the manifest lacks, and missing files, are no error.
     """
+    makers = manifest.makers()
     for path, checksum in manifest.files().items():
         file = results / path
-        if path.startswith(tuple(f"{folder}/" for folder in folders)) and file.is_file() and not checksum.fits(file):
-            raise DataError(
-                f"{file}: its content is not what {MANIFEST} recorded: delete it and run the step that makes it again"
-            )
+        if not path.startswith(tuple(folders)) or not file.is_file() or checksum.fits(file):
+            continue
+        remedy = "delete it and run the step that makes it again"
+        if path not in makers:
+            raise DataError(f"{file}: its content is not what {MANIFEST} recorded: {remedy}")
+        raise DataError(
+            f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and recorded: "
+            f"{remedy} (if it was remade without a record, delete {results / RECORDS / makers[path].name}.json)"
+        )
 
 
 def records_in(results: Path) -> Iterator[Record]:
@@ -215,16 +172,21 @@ def seeds_of(steps: Sequence[Record]) -> list[int]:
     return sorted({seed for step in steps for seed in step.seeds})
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
 def _is_later(record: Record) -> bool:
     """Return whether the record is of the manifest or of something made from it."""
     return any(path == MANIFEST or path.startswith(PAPER) for path in record.outputs)
 
 
-def _refuse_changed(results: Path, makers: Mapping[str, Record]) -> None:
-    for path, maker in makers.items():
-        if (results / path).is_file() and not maker.outputs[path].fits(results / path):
-            raise DataError(
-                f"{results / path}: its content is not what `python -m rankbound_study {maker.subcommand}` made and "
-                "recorded: delete it and run the step that makes it again (if it was remade without a record, "
-                f"delete {results / RECORDS / maker.name}.json)"
-            )
+def _in_order(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda record: (record.started, sorted(record.outputs)))
+
+
+def _last_makers(records: Iterable[Record]) -> list[Record]:
+    """Return the records whose outputs no later step has made again, in order."""
+    ordered = _in_order(records)
+    makers = {path: record for record in ordered for path in record.outputs}
+    return [record for record in ordered if all(makers[path] is record for path in record.outputs)]

@@ -5,7 +5,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path, written
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum
-from rankbound_study.provenance.records import WRONG, Attempt, Record, attempt_of, listed, read_json
+from rankbound_study.provenance.records import Attempt, Record, read_json
 
 UNFINISHED = ".unfinished"
 
@@ -91,11 +91,10 @@ def _place(target: Path, results: Path) -> str:
 def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:
     if not note.exists():
         return ()
-    try:
-        return tuple(attempt_of(attempt) for attempt in listed(read_json(note)))
-    except (DataError, *WRONG):
-        # The step was killed while it wrote this, on an unreliable file system: nothing is known of the attempt.
-        return ()
+    # If the step was killed while it wrote this, on an unreliable file system, nothing is known of the attempt.
+    with suppress(DataError):
+        return read_json(tuple[Attempt, ...], note, "delete it")
+    return ()
 
 
 def _checksums(paths: list[Path], results: Path) -> dict[str, Checksum]:

@@ -4,20 +4,18 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar
 
 from rankbound.errors import DataError
 from rankbound_study.provenance.checksums import Checksum
 from rankbound_study.provenance.facts import Code, Machine
 
-SCHEMA = "rankbound.step/1"
-
-WRONG = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""The errors of reading unexpected content."""
-
 T = TypeVar("T")
+
+SHOWN = 60
+"""Number of characters shown of unexpected content."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +31,7 @@ class Record:
     """A step that succeeded. Paths are relative to the results folder, with slashes.
 
     Attributes:
-        schema: `SCHEMA`.
+        schema: the version of this description.
         name: of the record's file in the folder of records, without suffix: the step's first output.
         subcommand: of `python -m rankbound_study`.
         arguments: its arguments except files; JSON options as their content.
@@ -50,7 +48,7 @@ class Record:
         attempts: earlier attempts that were killed or failed.
     """
 
-    schema: str = SCHEMA
+    schema: Literal["rankbound.step/1"] = "rankbound.step/1"
     name: str
     subcommand: str
     arguments: Mapping[str, Any]
@@ -66,6 +64,10 @@ class Record:
     peak_mib: float | None
     attempts: tuple[Attempt, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.ended.tzinfo is None:
+            raise ValueError("a time without a time zone")
+
     @property
     def ended(self) -> datetime:
         """The time when the step ended."""
@@ -77,90 +79,28 @@ class Record:
 
 
 def read_record(path: Path) -> Record:
-    """Read a step's record.
-
-    Raises:
-        DataError: the file is not a record.
-    """
-    return record_of(read_json(path), path)
+    """Read a step's record; DataError if the file is none of this version."""
+    return read_json(Record, path, "repeat the step that made it")
 
 
-def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; DataError names the file if it is not JSON."""
+def read_json(kind: type[T], path: Path, remedy: str) -> T:
+    """Read a JSON file into a dataclass or a tuple of them; DataError if keys or types are not as annotated."""
+    from pydantic import ValidationError
+
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not readable as JSON: {error}") from error
+        content: T = _adapter(kind).validate_json(path.read_bytes(), strict=True)  # type: ignore[arg-type]
+        return content
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(map(str, problem["loc"])) or "content"
+        expected = problem["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+        raise DataError(f"{path}: {place}: {expected}, found {str(problem['input'])[:SHOWN]!r}: {remedy}") from error
+    except (OSError, OverflowError) as error:
+        raise DataError(f"{path}: {error}: {remedy}") from error
 
 
-def record_of(content: Any, path: Path) -> Record:
-    """Return the record in JSON content from `path`; DataError if it has none of this version."""
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
-        raise DataError(f"{path}: found the schema {schema!r}, expected {SCHEMA!r}: repeat the step that made it")
-    try:
-        record = built(
-            Record,
-            {
-                **content,
-                "inputs": checksums_of(content["inputs"]),
-                "outputs": checksums_of(content["outputs"]),
-                "code": built(Code, content["code"]),
-                "machine": built(Machine, content["machine"]),
-                "attempts": [attempt_of(one) for one in listed(content["attempts"])],
-            },
-        )
-        if record.ended.tzinfo is None:
-            raise ValueError("started: a time without a time zone")
-    except WRONG as error:
-        raise DataError(f"{path}: not a step's record ({error}): repeat the step that made it") from error
-    return record
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
 
-
-def attempt_of(content: Mapping[str, Any]) -> Attempt:
-    """Return the attempt in JSON content; one of `WRONG` if it is none."""
-    return built(Attempt, {**content, "machine": built(Machine, content["machine"])})
-
-
-def listed(content: Any) -> list[Any]:
-    """Return JSON content that is a list; TypeError otherwise."""
-    if not isinstance(content, list):
-        raise TypeError(f"found {content!r}, expected a list")
-    return content
-
-
-def checksums_of(content: Mapping[str, Any]) -> dict[str, Checksum]:
-    """Return checksums by file from JSON content; one of `WRONG` if it has none."""
-    return {path: built(Checksum, one) for path, one in content.items()}
-
-
-def built(kind: type[T], content: Mapping[str, Any]) -> T:
-    """Build a dataclass from JSON content with the same keys and types, lists as tuples; or raise one of `WRONG`."""
-    types = get_type_hints(kind)
-    if wrong := set(content).symmetric_difference(types):
-        raise KeyError(f"{kind.__name__}: missing or unknown: {', '.join(sorted(wrong))}")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-    for name, value in values.items():
-        if not _is_of(value, types[name]):
-            raise TypeError(f"{name} is {value!r}")
-    return kind(**values)
-
-
-def _is_of(value: Any, kind: Any) -> bool:
-    """Return whether a value has a type, as annotated in this package's dataclasses."""
-    inner, origin = get_args(kind), get_origin(kind)
-    if isinstance(kind, UnionType):
-        return any(_is_of(value, part) for part in inner)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_is_of(part, inner[0]) for part in value)
-    if origin is Mapping:
-        return (
-            isinstance(value, dict)
-            and all(isinstance(key, str) for key in value)
-            and all(_is_of(part, inner[1]) for part in value.values())
-        )
-    if kind is Any:
-        return True
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
+    return TypeAdapter(kind)

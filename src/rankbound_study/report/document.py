@@ -34,7 +34,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     """
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
-        check_recorded(results, manifest, ("tables", "figures", "licensed"))
+        check_recorded(results, manifest, ("tables/", "figures/", "licensed/"))
     bounded = Bounded.read(results / "tables")
     neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
