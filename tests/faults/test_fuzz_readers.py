@@ -235,7 +235,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (DEFAULT.replace("temperature: 1.0", "temperature: .nan"), r"line \d+: temperature is NaN: expected a finite"),
         (
             DEFAULT.replace("study: thesis", "study: 2026-01-01"),
-            r"line \d+: study is 2026-01-01 \(a date\): expected text",
+            r"line \d+: study is 2026-01-01 \(a date\): expected a name",
         ),
         (DEFAULT + "\n1: 2\n", r"line \d+: the key 1 of the configuration is not text: write it in quotes"),
         (DEFAULT + "\n{1: 2}: 3\n", r"line \d+"),

@@ -134,6 +134,9 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         (SEEDS, f"{SEEDS}\n{SEEDS}", "the key 'seeds' occurs twice"),
         (SEEDS, "~: [0]", "the key null of the configuration is not text"),
         ("factors: 32", "0x10: 32", "the key 16 of training.movielens.model is not text"),
+        ("{published: 0.001,", "{publshed: 0.001,", "the key publshed of training.movielens.learning_rate is"),
+        ("\n  mq2008:\n    archive", "\n  2008:\n    archive", "the key 2008 of lists is not text: write it in quotes"),
+        ("controls: [random,", "controls: [true,", "controls[0] is true: expected one of random, popularity, oracle"),
     ],
 )
 def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected: str, tmp_path: Path) -> None:

@@ -107,9 +107,10 @@ def _explained(error: ValidationError, config: Mapping[str, Any]) -> Iterator[tu
                 owner = f"of {where[-2]}" if len(path) < len(where) else "here"  # of one of several models
                 hint = f"{nearest(path[-1], keys)} (the keys {owner}: {listed(keys)})"
                 yield path, f"unknown key {named(path)}{hint}"
-            case "invalid_key":
-                path = (*_in_file(where[:-1], config), key_text(found))
-                yield path, f"the key {path[-1]} of {named(path[:-1])} is not text: write it in quotes"
+            case _ if kind == "invalid_key" or where[-1:] == ("[key]",):
+                path = (*_in_file(where[: -1 if kind == "invalid_key" else -2], config), key_text(found))
+                wrong = details["msg"] if isinstance(found, str) else "is not text: write it in quotes"
+                yield path, f"the key {path[-1]} of {named(path[:-1])} {wrong}"
             case "union_tag_not_found":
                 yield path, f"the key {named((*path, 'name'))} is missing"
             case "union_tag_invalid":
@@ -117,8 +118,7 @@ def _explained(error: ValidationError, config: Mapping[str, Any]) -> Iterator[tu
                 path, name = (*path, "name"), context["tag"]
                 yield path, f"{named(path)} is {shown(name)}: expected one of {listed(names)}{nearest(name, names)}"
             case "problem":
-                subject = "the key " if where[-1:] == ("[key]",) else ""
-                yield path, f"{subject}{named(path)} {details['msg']}"
+                yield path, f"{named(path)} {details['msg']}"
             case _:
                 expected = _EXPECTED[kind].format(**context) if kind in _EXPECTED else details["msg"]
                 yield path, f"{named(path)} is {shown(found)}: expected {expected}{_hint(kind, found)}"

@@ -67,15 +67,15 @@ class Allowed:
         self._json_schema = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
+        return core_schema.no_info_plain_validator_function(self._check)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(schema), **self._json_schema}
+        return {"type": "string", **self._json_schema}
 
-    def _check(self, text: str) -> str:
-        if not re.fullmatch(self._pattern, text):
-            raise problem(f"is {shown(text)}: expected {self._expected}{nearest(text, self._names)}")
-        return text
+    def _check(self, value: Any) -> str:
+        if isinstance(value, str) and re.fullmatch(self._pattern, value):
+            return value
+        raise problem(f"is {shown(value)}: expected {self._expected}{nearest(value, self._names)}")
 
 
 def _without_repeats(values: list[Any]) -> list[Any]:
