@@ -24,6 +24,7 @@ from rankbound_study.data.fetch import fetch
 from rankbound_study.data.folds import fold_lists
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.letor_sets import convert
+from rankbound_study.data.publishers import PUBLISHERS
 from rankbound_study.data.reader import read_features
 from rankbound_study.data.sampling import split_of_part
 from rankbound_study.data.sources import SOURCES, RawFile
@@ -103,8 +104,8 @@ def _folds(folder: Path) -> list[dict[str, Part]]:
     """Return the splits of the five folds; the archive is read from the mirror, or downloaded."""
     lists, folds = folder / "lists.parquet", folder / "folds.parquet"
     if not folds.exists():
-        source = SOURCES["mq2008"]
-        convert(RawFile(source, fetch(source, folder / "MQ2008.zip")), lists)
+        raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
+        convert(RawFile(SOURCES["mq2008"], raw), lists)
         fold_lists(lists, folds)
     features = read_features(lists).astype(np.float64)
     labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()

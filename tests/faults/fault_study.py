@@ -157,8 +157,12 @@ def _generate_archives(project: Project) -> None:
     with project.path("src/rankbound_study/data/sources.py").open("a", encoding="utf-8") as file:
         file.write("\nimport dataclasses\n\nSOURCES = dict(SOURCES)\n")
         for name, change in changes.items():
+            file.write(f"SOURCES[{name!r}] = dataclasses.replace(SOURCES[{name!r}], {change})\n")
+    with project.path("src/rankbound_study/data/publishers.py").open("a", encoding="utf-8") as file:
+        file.write("\nimport dataclasses\n\nPUBLISHERS = dict(PUBLISHERS)\n")
+        for name in changes:
             address = f"addresses=({NOWHERE + '/' + name!r},)"
-            file.write(f"SOURCES[{name!r}] = dataclasses.replace(SOURCES[{name!r}], {address}, {change})\n")
+            file.write(f"PUBLISHERS[{name!r}] = dataclasses.replace(PUBLISHERS[{name!r}], {address})\n")
 
 
 def _ratings(random: np.random.Generator) -> dict[str, bytes]:

@@ -89,7 +89,7 @@ def test_another_content_placed_by_hand_is_refused_and_left(
         rf"python -m rankbound_study convert: {raw}: .*{swap.named}.*[0-9a-f]{{32,}}.*found [0-9a-f]{{32,}}", said
     ), said
     assert f"run `python -m rankbound_study download {name} --out {raw}`, which sets a wrong file aside" in said
-    assert f"save {' or '.join(source.file_names)} from {source.homepage} as {raw}" in said
+    assert "and, where it cannot download, says what to save by hand" in said
     assert raw.read_bytes() == content
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / raw]
 

@@ -13,6 +13,7 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.folds import fold_interactions, fold_lists
 from rankbound_study.data.negatives import Drawing
+from rankbound_study.data.publishers import PUBLISHERS
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.sources import SOURCES, RawFile
@@ -31,14 +32,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
-    raw = fetch(SOURCES["mq2008"], folder / "MQ2008.zip")
+    raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
     letor_sets.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
-    raw = fetch(SOURCES["movielens"], folder / "ml-latest-small.zip")
+    raw = fetch(PUBLISHERS["movielens"], folder / "ml-latest-small.zip")
     movielens.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 

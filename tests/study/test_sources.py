@@ -14,6 +14,7 @@ from rar4_fixture import make_rar
 from rankbound.errors import ConfigError, SourceError
 from rankbound_study.data.archives import Limits
 from rankbound_study.data.fetch import MIRROR_VARIABLE, Patience, fetch
+from rankbound_study.data.publishers import PUBLISHERS, Publisher
 from rankbound_study.data.sources import SOURCES, Source, check_content, find_source
 
 TEXT = b"0 qid:1 1:0.5\n" * 200_000  # several read blocks, of a length that no block divides
@@ -21,13 +22,16 @@ HASTE = Patience(connect=60, silence=60, attempts=2, pause=0.01)
 SOURCE = Source(
     name="toy",
     title="Toy set",
-    file_names=("Toy.zip", "Toy.rar"),
-    addresses=(),
-    homepage="https://example.org/toy",
     algorithm="sha256",
     normalise=True,
     members={"S1.txt": hashlib.sha256(TEXT).hexdigest()},
     limits=Limits(),
+)
+PUBLISHER = Publisher(
+    source=SOURCE,
+    file_names=("Toy.zip", "Toy.rar"),
+    addresses=(),
+    homepage="https://example.org/toy",
     terms="none",
     citation="none",
 )
@@ -85,13 +89,14 @@ def answer_with(data: bytes, length: int | None = None, status: int = 200) -> An
 def test_the_table_of_sources_is_complete() -> None:
     for name, source in SOURCES.items():
         assert source.name == name
-        assert all(file_name.endswith((".zip", ".rar", ".pth")) for file_name in source.file_names)
-        assert all(address.startswith("https://") for address in source.addresses)
+        publisher = PUBLISHERS[name]
+        assert all(file_name.endswith((".zip", ".rar", ".pth")) for file_name in publisher.file_names)
+        assert all(address.startswith("https://") for address in publisher.addresses)
         length = hashlib.new(source.algorithm).digest_size * 2
         assert all(len(checksum) == length for checksum in source.members.values())
         assert source.members or source.folder or source.checksum
-        assert source.terms
-        assert source.citation
+        assert publisher.terms
+        assert publisher.citation
     with pytest.raises(ConfigError, match=r"no source 'movielen'; known are movielens, mq2008"):
         find_source("movielen")
 
@@ -127,14 +132,14 @@ def test_a_lone_carriage_return_is_content(tmp_path: Path) -> None:
 def test_a_file_that_is_there_and_passes_is_left_alone(tmp_path: Path) -> None:
     path = pack(tmp_path / "raw" / "Toy.zip")
     before = path.stat()
-    assert fetch(SOURCE, path) == path
+    assert fetch(PUBLISHER, path) == path
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert path.stat().st_ino == before.st_ino
 
 
 def test_a_file_placed_by_hand_under_its_own_name_is_used(tmp_path: Path) -> None:
     make_rar(tmp_path / "Toy.rar", {"S1.txt": TEXT})
-    assert fetch(SOURCE, tmp_path / "Toy.zip").read_bytes() == (tmp_path / "Toy.rar").read_bytes()
+    assert fetch(PUBLISHER, tmp_path / "Toy.zip").read_bytes() == (tmp_path / "Toy.rar").read_bytes()
 
 
 @pytest.mark.parametrize("by_environment", [True, False])
@@ -146,7 +151,7 @@ def test_a_mirror_folder_gives_any_of_the_names(
     make_rar(mirror / "Toy.rar", {"S1.txt": TEXT})
     if by_environment:
         monkeypatch.setenv(MIRROR_VARIABLE, str(mirror))
-    out = fetch(SOURCE, tmp_path / "raw" / "Toy.zip", mirror=None if by_environment else str(mirror))
+    out = fetch(PUBLISHER, tmp_path / "raw" / "Toy.zip", mirror=None if by_environment else str(mirror))
     assert out.read_bytes() == (mirror / "Toy.rar").read_bytes()
     assert [entry.name for entry in out.parent.iterdir()] == ["Toy.zip"]
 
@@ -159,15 +164,15 @@ def test_a_mirror_url_is_asked_by_file_name(tmp_path: Path, serve: Callable[[Ans
         asked.append(request.path)
         answer_with(data)(request)
 
-    out = fetch(SOURCE, tmp_path / "raw" / "Toy.zip", mirror=serve(answer) + "/archives/", patience=HASTE)
+    out = fetch(PUBLISHER, tmp_path / "raw" / "Toy.zip", mirror=serve(answer) + "/archives/", patience=HASTE)
     assert out.read_bytes() == data
     assert asked == ["/archives/Toy.zip"]
 
 
 def test_the_publisher_comes_after_the_mirror(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
     data = pack(tmp_path / "x.zip").read_bytes()
-    source = replace(SOURCE, addresses=(serve(answer_with(data)) + "/Toy.zip",))
-    out = fetch(source, tmp_path / "raw" / "Toy.zip", mirror=str(tmp_path / "absent"), patience=HASTE)
+    publisher = replace(PUBLISHER, addresses=(serve(answer_with(data)) + "/Toy.zip",))
+    out = fetch(publisher, tmp_path / "raw" / "Toy.zip", mirror=str(tmp_path / "absent"), patience=HASTE)
     assert out.read_bytes() == data
 
 
@@ -177,7 +182,7 @@ def test_a_rejected_file_is_set_aside_and_the_next_place_tried(
     path = pack(tmp_path / "raw" / "Toy.zip", b"something else")
     wrong = path.read_bytes()
     good = pack(tmp_path / "mirror" / "Toy.zip").read_bytes()
-    assert fetch(SOURCE, path, mirror=str(tmp_path / "mirror")).read_bytes() == good
+    assert fetch(PUBLISHER, path, mirror=str(tmp_path / "mirror")).read_bytes() == good
     assert (tmp_path / "raw" / "Toy.zip.rejected").read_bytes() == wrong
     assert "rejected" in capsys.readouterr().err
 
@@ -198,7 +203,7 @@ def test_what_fails_is_never_used_and_the_message_says_why(tmp_path: Path, damag
         "page": "it begins with b'<html>pl'",
     }
     with pytest.raises(SourceError, match=rf"{reasons[damage]}(.|\n)*Toy\.zip\.rejected(.|\n)*By hand"):
-        fetch(SOURCE, path)
+        fetch(PUBLISHER, path)
     assert [entry.name for entry in path.parent.iterdir()] == ["Toy.zip.rejected"]
 
 
@@ -206,10 +211,10 @@ def test_unreachable_places_are_all_listed_with_their_reasons(tmp_path: Path, se
     gone = serve(answer_with(b"no", status=404))
     broken = serve(answer_with(b"no", status=503))
     refused = "http://127.0.0.1:9/Toy.zip"  # the discard port, where nothing listens
-    source = replace(SOURCE, addresses=(f"{gone}/Toy.zip", f"{broken}/Toy.zip", refused))
+    publisher = replace(PUBLISHER, addresses=(f"{gone}/Toy.zip", f"{broken}/Toy.zip", refused))
     out = tmp_path / "raw" / "Toy.zip"
     with pytest.raises(SourceError) as caught:
-        fetch(source, out, mirror=str(tmp_path / "absent"), patience=HASTE)
+        fetch(publisher, out, mirror=str(tmp_path / "absent"), patience=HASTE)
     message = str(caught.value)
     assert f"{tmp_path}/absent/Toy.zip: No such file" in message
     assert f"{tmp_path}/absent/Toy.rar: No such file" in message
@@ -224,36 +229,36 @@ def test_unreachable_places_are_all_listed_with_their_reasons(tmp_path: Path, se
 def test_a_download_cut_off_is_detected_and_tried_again(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
     data = pack(tmp_path / "x.zip").read_bytes()
     answers = [answer_with(data[:500], length=len(data)), answer_with(data)]
-    source = replace(SOURCE, addresses=(serve(lambda request: answers.pop(0)(request)) + "/Toy.zip",))
-    assert fetch(source, tmp_path / "raw" / "Toy.zip", patience=HASTE).read_bytes() == data
+    publisher = replace(PUBLISHER, addresses=(serve(lambda request: answers.pop(0)(request)) + "/Toy.zip",))
+    assert fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE).read_bytes() == data
     assert answers == []
 
 
 def test_a_download_always_cut_off_leaves_nothing(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
     data = pack(tmp_path / "x.zip").read_bytes()
-    source = replace(SOURCE, addresses=(serve(answer_with(data[:500], length=len(data))) + "/Toy.zip",))
+    publisher = replace(PUBLISHER, addresses=(serve(answer_with(data[:500], length=len(data))) + "/Toy.zip",))
     with pytest.raises(SourceError, match=r"IncompleteRead.*500 bytes read.*\(2 attempts\)"):
-        fetch(source, tmp_path / "raw" / "Toy.zip", patience=HASTE)
+        fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE)
     assert list((tmp_path / "raw").iterdir()) == []
 
 
 def test_a_server_that_falls_silent_is_given_up(tmp_path: Path, serve: Callable[[Answer], str]) -> None:
     woken = threading.Event()
-    source = replace(SOURCE, addresses=(serve(lambda request: (woken.wait(20), None)[1]) + "/Toy.zip",))
+    publisher = replace(PUBLISHER, addresses=(serve(lambda request: (woken.wait(20), None)[1]) + "/Toy.zip",))
     with pytest.raises(SourceError, match=r"(?i)time.*out"):
-        fetch(source, tmp_path / "Toy.zip", patience=Patience(connect=1, silence=0.2, attempts=1))
+        fetch(publisher, tmp_path / "Toy.zip", patience=Patience(connect=1, silence=0.2, attempts=1))
     woken.set()
 
 
 def test_a_full_disk_is_said_so(
     tmp_path: Path, serve: Callable[[Answer], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = replace(SOURCE, addresses=(serve(answer_with(b"data")) + "/Toy.zip",))
+    publisher = replace(PUBLISHER, addresses=(serve(answer_with(b"data")) + "/Toy.zip",))
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("rankbound_study.data.fetch.os.fsync", full)
     with pytest.raises(SourceError, match=r"could not write .*Toy\.zip\..*\.part: No space left on device"):
-        fetch(source, tmp_path / "raw" / "Toy.zip", patience=HASTE)
+        fetch(publisher, tmp_path / "raw" / "Toy.zip", patience=HASTE)
     assert list((tmp_path / "raw").iterdir()) == []

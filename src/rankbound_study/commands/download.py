@@ -21,10 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Fetch and check the archive, and state its terms."""
     from rankbound_study.data.fetch import fetch
+    from rankbound_study.data.publishers import PUBLISHERS
     from rankbound_study.data.sources import find_source
 
     source = find_source(arguments.source)
-    path = fetch(source, arguments.out, arguments.mirror)
-    print(f"{path}: {source.title}, content as expected\nterms: {source.terms}\ncite: {source.citation}")
+    publisher = PUBLISHERS[source.name]
+    path = fetch(publisher, arguments.out, arguments.mirror)
+    print(f"{path}: {source.title}, content as expected\nterms: {publisher.terms}\ncite: {publisher.citation}")
     if source.remark:
         print(f"note: {source.remark}")

@@ -28,6 +28,15 @@ def strings_to_arrow(texts: Sequence[str]) -> pa.Array:
     )
 
 
+def repeated(value: str | int | None, kind: pa.DataType, count: int) -> pa.Array:
+    """Return an Arrow array of `count` times the same value; None gives nulls."""
+    if value is None:
+        return pa.nulls(count, kind)
+    if isinstance(value, str):
+        return strings_to_arrow([value] * count)
+    return to_arrow(np.full(count, value, _dtype(kind)))
+
+
 def to_numpy(array: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return the numbers of an Arrow array without nulls; a read-only view of its memory if it has one chunk."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]

@@ -107,20 +107,14 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
     Raises DataError, which names the file and the column, what was found and what was expected.
     """
     expected = CONTRACTS[contract]
-    file = open_parquet(path)
-    try:
-        _check_version(file.schema_arrow, expected, path)
+    with _opened(path, expected) as file:
         _check_columns(file.schema_arrow, expected, str(path))
         check_memory(file, path)
+        for name in columns or ():
+            if name not in file.schema_arrow.names:
+                raise DataError(f"{path}: there is no column {name!r}; it has {', '.join(file.schema_arrow.names)}")
         table = file.read(columns=None if columns is None else list(columns))
         table.validate(full=True)
-    except DAMAGE as error:
-        raise unreadable(path, error) from error
-    finally:
-        file.close()
-    for name in columns or ():
-        if name not in table.column_names:
-            raise DataError(f"{path}: there is no column {name!r}; it has {', '.join(file.schema_arrow.names)}")
     _check_nulls(table, expected, str(path))
     return table if columns is None else table.select(list(columns))
 
@@ -128,9 +122,7 @@ def read_table(path: str | os.PathLike[str], contract: str, columns: Sequence[st
 def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Yield the named columns one row group at a time, to save memory; checks are those of `read_table`."""
     expected = CONTRACTS[contract]
-    file = open_parquet(path)
-    try:
-        _check_version(file.schema_arrow, expected, path)
+    with _opened(path, expected) as file:
         _check_columns(file.schema_arrow, expected, str(path))
         check_memory(file, path)
         for group in range(file.num_row_groups):
@@ -138,35 +130,20 @@ def read_row_groups(path: str | os.PathLike[str], contract: str, columns: Sequen
             table.validate(full=True)
             _check_nulls(table, expected, str(path))
             yield table
-    except DAMAGE as error:
-        raise unreadable(path, error) from error
-    finally:
-        file.close()
 
 
 def read_metadata(path: str | os.PathLike[str], contract: str) -> dict[str, str]:
     """Return the text metadata of a file of that contract, after checking its version."""
-    file = open_parquet(path)
-    try:
-        _check_version(file.schema_arrow, CONTRACTS[contract], path)
+    with _opened(path, CONTRACTS[contract]) as file:
         found = file.metadata.metadata or {}
-    finally:
-        file.close()
-    of_file = {b"ARROW:schema", SEAL_KEY.encode()}
-    try:
+        of_file = {b"ARROW:schema", SEAL_KEY.encode()}
         return {key.decode(): value.decode() for key, value in found.items() if key not in of_file}
-    except UnicodeDecodeError as error:
-        raise unreadable(path, error) from error
 
 
 def count_rows(path: str | os.PathLike[str], contract: str) -> int:
     """Return the number of rows in a file of that contract."""
-    file = open_parquet(path)
-    try:
-        _check_version(file.schema_arrow, CONTRACTS[contract], path)
+    with _opened(path, CONTRACTS[contract]) as file:
         return int(file.metadata.num_rows)
-    finally:
-        file.close()
 
 
 def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
@@ -179,6 +156,19 @@ def contract_of(path: str | os.PathLike[str], allowed: Sequence[str]) -> str:
             return name
     expected = " or ".join(str(CONTRACTS[name]) for name in allowed)
     raise DataError(f"{path}: the metadata key {SCHEMA_KEY!r} should be {expected}, found {found!r}")
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], contract: Contract) -> Iterator[pq.ParquetFile]:
+    """Open a file and check its version; damage that is noticed while it is open is a DataError, too."""
+    file = open_parquet(path)
+    try:
+        _check_version(file.schema_arrow, contract, path)
+        yield file
+    except DAMAGE as error:
+        raise unreadable(path, error) from error
+    finally:
+        file.close()
 
 
 def _check_version(schema: pa.Schema, contract: Contract, path: str | os.PathLike[str]) -> None:

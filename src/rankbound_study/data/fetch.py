@@ -5,13 +5,15 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from rankbound.errors import SourceError
 from rankbound.io.atomic import temporary_beside
+from rankbound_study.data.publishers import Publisher
 from rankbound_study.data.sources import Source, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
@@ -38,9 +40,9 @@ class _Fault(Exception):
 
 
 def fetch(
-    source: Source, out: str | os.PathLike[str], mirror: str | None = None, patience: Patience | None = None
+    publisher: Publisher, out: str | os.PathLike[str], mirror: str | None = None, patience: Patience | None = None
 ) -> Path:
-    """Make sure that `out` is the archive of `source` with the right content, and return it.
+    """Make sure that `out` is the file of `publisher` with the right content, and return it.
 
     Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
     (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL with the archives by name); the
@@ -50,9 +52,9 @@ def fetch(
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
     faults: list[str] = []
-    if target.exists() and _accept(source, target, target, faults):
+    if target.exists() and _accept(publisher.source, target, target, faults):
         return target
-    for place in _places(source, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
+    for place in _places(publisher, target, [os.environ.get(MIRROR_VARIABLE), mirror]):
         # A temporary name: two simultaneous downloads must not write into one file.
         with temporary_beside(target.with_name(f"{target.name}.part"), ".part") as part:
             try:
@@ -60,18 +62,18 @@ def fetch(
             except _Fault as fault:
                 faults.append(f"{place}: {fault}")
                 continue
-            if _accept(source, part, target, faults, place):
+            if _accept(publisher.source, part, target, faults, place):
                 part.replace(target)
                 return target
-    raise SourceError(_advice(source, target, faults))
+    raise SourceError(_advice(publisher, target, faults))
 
 
-def _places(source: Source, target: Path, mirrors: list[str | None]) -> Iterator[str]:
-    siblings = [target.parent / name for name in source.file_names]
+def _places(publisher: Publisher, target: Path, mirrors: list[str | None]) -> Iterator[str]:
+    siblings = [target.parent / name for name in publisher.file_names]
     yield from (str(path) for path in siblings if path != target and path.exists())
     for mirror in filter(None, dict.fromkeys(mirrors)):
-        yield from (f"{mirror.rstrip('/')}/{name}" for name in source.file_names)
-    yield from source.addresses
+        yield from (f"{mirror.rstrip('/')}/{name}" for name in publisher.file_names)
+    yield from publisher.addresses
 
 
 def _accept(source: Source, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
@@ -88,12 +90,12 @@ def _accept(source: Source, path: Path, target: Path, faults: list[str], place: 
     return True
 
 
-def _advice(source: Source, target: Path, faults: list[str]) -> str:
+def _advice(publisher: Publisher, target: Path, faults: list[str]) -> str:
     tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
-    names = " or ".join(source.file_names)
+    names = " or ".join(publisher.file_names)
     return (
-        f"could not get {source.title}. Tried:\n{tried}\n"
-        f"By hand: fetch {names} (from {source.homepage} or a colleague), and save it as {target} "
+        f"could not get {publisher.source.title}. Tried:\n{tried}\n"
+        f"By hand: fetch {names} (from {publisher.homepage} or a colleague), and save it as {target} "
         f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
         "URL that has it. It is accepted if its content has the expected checksums."
     )
@@ -143,26 +145,17 @@ def _save(response: Any, part: Path) -> None:
     expected = response.headers.get("Content-Length")
     length = int(expected) if expected and expected.isdigit() else None
     count = 0
-    with part.open("wb") as file, _progress(part.name, length) as advance:
+    # disable=None: no bar unless the output is a terminal.
+    bar = tqdm(total=length, desc=part.name, unit="B", unit_scale=True, disable=None)
+    with part.open("wb") as file, bar:
         for block in response.iter_content(_BLOCK_BYTES):
             file.write(block)
             count += len(block)
-            advance(len(block))
+            bar.update(len(block))
         file.flush()
         os.fsync(file.fileno())
     if length is not None and count != length:
         raise _Fault(f"cut off after {count} of {length} bytes", again=True)
-
-
-@contextmanager
-def _progress(title: str, length: int | None) -> Iterator[Any]:
-    if not sys.stderr.isatty():
-        yield lambda count: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(total=length, desc=title, unit="B", unit_scale=True) as bar:
-        yield bar.update
 
 
 def _root_cause(error: BaseException) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
+from rankbound_study.data.schemas import PARTS_KEY, origin
 
 FOLDS = 5
 OPTIONS_KEY = "rankbound.folds"
@@ -27,7 +27,7 @@ def fold_lists(lists: str | os.PathLike[str], out: str | os.PathLike[str]) -> No
     if PARTS_KEY not in metadata:
         raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing, which gives the end of each part")
     parts = _part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
-    kept = _origin(metadata)
+    kept = origin(metadata)
     write_table(pa.table({"topic": topics, "fold": pa.array(parts, pa.int8())}), out, "list-folds", None, kept)
 
 
@@ -50,7 +50,7 @@ def fold_interactions(
         )
     fold = split_relevant(topic[kept], dataset, seed)
     options = {"dataset": dataset, "min_relevant": min_relevant, "seed": seed, "threshold": threshold}
-    metadata = _origin(read_metadata(interactions, "interactions"))
+    metadata = origin(read_metadata(interactions, "interactions"))
     write_table(
         pa.table({"topic": topic[kept], "item": item[kept], "fold": fold}),
         out,
@@ -90,7 +90,3 @@ def _part_of_topics(counts: list[int], topics: int, where: str) -> list[int]:
     if sum(counts) != topics:
         raise DataError(f"{where}: {PARTS_KEY} counts {sum(counts)} topics in {counts}, but there are {topics}")
     return [part for part, count in enumerate(counts, 1) for _ in range(count)]
-
-
-def _origin(metadata: dict[str, str]) -> dict[str, str]:
-    return {key: metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in metadata}

@@ -15,7 +15,7 @@ from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound_study.data.schemas import origin
 
 Path = str | os.PathLike[str]
 Integers = npt.NDArray[np.int64]
@@ -54,8 +54,7 @@ def fold_images(images: Path, out: Path, splitting: Splitting) -> None:
                 raise DataError(f"{images}: {len(faces)} faces leave the {split} part of fold {fold} empty")
         tables.append(_fold_table(faces, fold, part))
     options = {key: getattr(splitting, key) for key in ("folds", "seed", "test_share", "validation_share")}
-    kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
-    notes = {**kept, OPTIONS_KEY: json.dumps(options, sort_keys=True)}
+    notes = {**origin(faces.metadata), OPTIONS_KEY: json.dumps(options, sort_keys=True)}
     write_table(pa.concat_tables(tables), out, "image-folds", [len(faces)] * splitting.folds, notes)
 
 

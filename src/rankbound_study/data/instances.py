@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import ConfigError
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow
+from rankbound_study.data.arrow import repeated, strings_to_arrow, to_arrow
 from rankbound_study.data.contracts import read_metadata, write_table
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
 
@@ -71,7 +71,10 @@ def origin_of(data: Path, contract: str, dataset: str) -> dict[str, str]:
 
 
 def _with_key(lists: pa.Table, dataset: str, nsr: int | None, fold: int, split: str) -> pa.Table:
-    key = {"dataset": (dataset, pa.string()), "nsr": (nsr, pa.int8()), "fold": (fold, pa.int8())}
-    key["split"] = (split, pa.string())
-    columns = {name: pa.array([value] * lists.num_rows, kind) for name, (value, kind) in key.items()}
-    return pa.table({**columns, **{name: lists.column(name) for name in lists.column_names}})
+    key = {
+        "dataset": repeated(dataset, pa.string(), lists.num_rows),
+        "nsr": repeated(nsr, pa.int8(), lists.num_rows),
+        "fold": repeated(fold, pa.int8(), lists.num_rows),
+        "split": repeated(split, pa.string(), lists.num_rows),
+    }
+    return pa.table({**key, **{name: lists.column(name) for name in lists.column_names}})

@@ -13,6 +13,7 @@ from typing import BinaryIO, cast
 
 import pyarrow as pa
 from tqdm import tqdm
+from tqdm.utils import CallbackIOWrapper
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.letor import read_lists
@@ -79,7 +80,7 @@ def convert(raw: RawFile, out: str | os.PathLike[str]) -> None:
         for name in names:
             before = len(seen)
             with raw.open(name) as stream:
-                counted = cast("BinaryIO", _Counted(stream, bar))
+                counted = cast("BinaryIO", CallbackIOWrapper(bar.update, stream, "read"))
                 where = f"{raw.path}: {name}"
                 lists = read_lists(counted, described.width, where, seen=seen, largest_label=described.largest_label)
                 for table in _ahead(_grouped(lists)):
@@ -97,18 +98,6 @@ def _check_copies(described: LetorSet, raw: RawFile, sizes: Mapping[str, int]) -
                 f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
                 f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
             )
-
-
-class _Counted:
-    """A stream that reports the bytes read to a progress bar."""
-
-    def __init__(self, stream: BinaryIO, bar: "tqdm[None]") -> None:
-        self._stream, self._bar = stream, bar
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self._bar.update(len(data))
-        return data
 
 
 def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:

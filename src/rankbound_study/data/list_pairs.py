@@ -32,7 +32,7 @@ def pairs_of_lists(split: Split, count: int | None = None, random: np.random.Gen
     places = order[np.stack((better, worse), 1)]
     if random is not None:
         places = random.permuted(places, axis=1)
-    topics = np.repeat(split.topics, split.sizes)[places[:, 0]]
+    topics = split.owners[places[:, 0]]
     flat = places.reshape(-1)
     return Split(topics, split.items[flat], split.relevance[flat], 2 * np.arange(len(places) + 1))
 

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -43,11 +43,26 @@ class Split:
         return np.diff(self.offsets)
 
     @property
+    def owners(self) -> npt.NDArray[np.int64]:
+        """The topic of each item."""
+        return np.repeat(self.topics, self.sizes)
+
+    @property
     def positives(self) -> npt.NDArray[np.int64]:
         """The number P of items with relevance above 0 in each list."""
         before = np.concatenate(([0], np.cumsum(self.relevance > 0, dtype=np.int64)))
         counts: npt.NDArray[np.int64] = before[self.offsets[1:]] - before[self.offsets[:-1]]
         return counts
+
+    def slices(self) -> Iterator[tuple[int, slice]]:
+        """Yield the topic of each list, and the places of its items."""
+        for topic, (start, stop) in zip(self.topics.tolist(), pairwise(self.offsets.tolist()), strict=True):
+            yield topic, slice(start, stop)
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> "Split":
+        """Return the lists of the items where `mask` is true; lists may become empty, but none is removed."""
+        before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+        return Split(self.topics, self.items[mask], self.relevance[mask], before[self.offsets])
 
 
 @dataclass(frozen=True)
@@ -123,7 +138,7 @@ def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 def merge(train: Split, validation: Split) -> Split:
     """Join the lists of both splits by topic, items ascending, for the training of the published protocol."""
     topics = np.unique(np.concatenate((train.topics, validation.topics)))
-    owner = np.concatenate((np.repeat(train.topics, train.sizes), np.repeat(validation.topics, validation.sizes)))
+    owner = np.concatenate((train.owners, validation.owners))
     items = np.concatenate((train.items, validation.items))
     relevance = np.concatenate((train.relevance, validation.relevance))
     order = np.lexsort((items, owner))

@@ -140,6 +140,11 @@ CONTRACTS: Mapping[str, Contract] = {
 }
 
 
+def origin(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata that a file takes over from those it is made of: data set, and how it was generated."""
+    return {key: metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in metadata}
+
+
 def any_width(expected: pa.DataType) -> bool:
     """Return whether a contract's type leaves the width of its values open."""
     return id(expected) in _ANY_WIDTH

@@ -1,4 +1,4 @@
-"""The publishers' raw files: addresses, terms, and checksums of the content.
+"""The publishers' raw files: which content is right. (`publishers` has their addresses and terms.)
 
 An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip), so the content counts: every member
 named here must have its checksum, with CRLF line ends read as LF if `normalise` says so, and a folder named here must
@@ -29,24 +29,18 @@ _READ_BYTES = _MEGABYTE
 class Source:
     """A raw archive, or a single file.
 
-    `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
     For an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` describes a
     folder of many files; for a single file, `checksum` is its SHA-256. `remark` states the limits of the check.
     """
 
     name: str
     title: str
-    file_names: tuple[str, ...]
-    addresses: tuple[str, ...]
-    homepage: str
     algorithm: str = "sha256"
     normalise: bool = False
     members: Mapping[str, str] = field(default_factory=dict)
     folder: Folder | None = None
     checksum: str = ""
     limits: Limits = field(default_factory=Limits)
-    terms: str
-    citation: str
     remark: str = ""
 
 
@@ -56,11 +50,7 @@ SOURCES: Mapping[str, Source] = {
         Source(
             name="movielens",
             title="MovieLens latest-small (September 2018)",
-            file_names=("ml-latest-small.zip",),
-            addresses=("https://files.grouplens.org/datasets/movielens/ml-latest-small.zip",),
-            homepage="https://grouplens.org/datasets/movielens/latest/",
             algorithm="md5",
-            normalise=False,
             members={
                 "ratings.csv": "325a6f09399d1c45671f187505e1a100",
                 "movies.csv": "ed94fab72b62442ef8150d9446e000d6",
@@ -68,20 +58,10 @@ SOURCES: Mapping[str, Source] = {
                 "links.csv": "316913f95cdad64c745ca22f3630e230",
             },
             limits=Limits(members=100, member_bytes=64 * _MEGABYTE, total_bytes=256 * _MEGABYTE),
-            terms="Research use; redistribution only under the same terms (README.txt in the archive).",
-            citation=(
-                "F. Maxwell Harper and Joseph A. Konstan. 2015. The MovieLens Datasets: History and Context. "
-                "ACM Transactions on Interactive Intelligent Systems 5, 4: 19:1-19:19. "
-                "https://doi.org/10.1145/2827872"
-            ),
         ),
         Source(
             name="mq2008",
             title="LETOR 4.0 MQ2008 (supervised ranking)",
-            file_names=("MQ2008.zip", "MQ2008.rar"),
-            addresses=("https://s3-us-west-2.amazonaws.com/xgboost-examples/MQ2008.rar",),
-            homepage="https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/",
-            algorithm="sha256",
             normalise=True,
             members={
                 "S1.txt": "cbd42504549a2388f6c0aefdb506f22074225b574c7a5df10194174c9b00e4e0",
@@ -91,25 +71,10 @@ SOURCES: Mapping[str, Source] = {
                 "S5.txt": "c68c52feb1ecae7f17b64c8e2fda2098302681bbd4ea5fad8c73a1d32a1cf2b2",
             },
             limits=Limits(members=1000, member_bytes=256 * _MEGABYTE, total_bytes=1024 * _MEGABYTE),
-            terms="Research use; no redistribution.",
-            citation=(
-                "Tao Qin and Tie-Yan Liu. 2013. Introducing LETOR 4.0 Datasets. arXiv:1306.2597. "
-                "https://arxiv.org/abs/1306.2597"
-            ),
         ),
         Source(
             name="mslr-web10k",
             title="MSLR-WEB10K (Microsoft learning to rank)",
-            file_names=("MSLR-WEB10K.zip",),
-            # The publisher's share link, https://1drv.ms/u/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78, through the API for such
-            # links.
-            addresses=(
-                "https://api.onedrive.com/v1.0/shares/"
-                "u!aHR0cHM6Ly8xZHJ2Lm1zL3UvcyFBdHNNZldVejVsOG5iT0lvSjZLczBiRU1wNzg/root/content",
-                "https://api.onedrive.com/v1.0/shares/s!AtsMfWUz5l8nbOIoJ6Ks0bEMp78/root/content",
-            ),
-            homepage="https://www.microsoft.com/en-us/research/project/mslr/",
-            algorithm="sha256",
             # As listed in the library pytorchltr (datasets/svmrank/mslr10k.py), where every part occurs twice with the
             # same checksum, for the fold that tests on it and for the one that validates on it.
             members={
@@ -120,11 +85,6 @@ SOURCES: Mapping[str, Source] = {
                 "Fold1/test.txt": "33fe002374a4fce58c4e12863e4eee74745d5672a26f3e4ddacc20ccfe7d6ba0",
             },
             limits=Limits(members=1000, member_bytes=2048 * _MEGABYTE, total_bytes=16384 * _MEGABYTE),
-            terms="Research use (Microsoft Research licence agreement, on the homepage); no redistribution.",
-            citation=(
-                "Tao Qin and Tie-Yan Liu. 2013. Introducing LETOR 4.0 Datasets. arXiv:1306.2597. "
-                "https://arxiv.org/abs/1306.2597"
-            ),
             remark=(
                 "the five test parts, which hold every row once, were compared with the checksums that the library "
                 "pytorchltr lists; the train and validation files repeat these rows and are not read"
@@ -133,12 +93,6 @@ SOURCES: Mapping[str, Source] = {
         Source(
             name="aaf",
             title="All-Age-Faces",
-            file_names=("All-Age-Faces.zip", "All-Age-Faces-128px.zip"),
-            addresses=(
-                "https://github.com/middleyuan/All-Age-Faces-Dataset/archive/HEAD.zip",
-                "https://www.dropbox.com/s/a0lj1ddd54ns8qy/All-Age-Faces%20Dataset.zip?dl=1",
-            ),
-            homepage="https://github.com/JingchunCheng/All-Age-Faces-Dataset",
             folder=Folder(
                 path="original images",
                 count=13_322,
@@ -148,12 +102,6 @@ SOURCES: Mapping[str, Source] = {
                 unknown_from=120 * _MEGABYTE,
             ),
             limits=Limits(members=100_000, member_bytes=512 * _MEGABYTE, total_bytes=8192 * _MEGABYTE),
-            terms="Research use; no redistribution.",
-            citation=(
-                "Jingchun Cheng, Yali Li, Jilong Wang, Le Yu, and Shengjin Wang. 2019. Exploiting Effective Facial "
-                "Patches for Robust Gender Recognition. Tsinghua Science and Technology 24, 3: 333-345. "
-                "https://doi.org/10.26599/TST.2018.9010090"
-            ),
             remark=(
                 "for the full-size edition only the 13,322 names were compared: the checksum of its contents is not "
                 "known; the edition with 128 pixels a side is compared byte by byte"
@@ -162,16 +110,8 @@ SOURCES: Mapping[str, Source] = {
         Source(
             name="vgg16",
             title="VGG16 weights trained on ImageNet (torchvision)",
-            file_names=("vgg16-397923af.pth",),
-            addresses=("https://download.pytorch.org/models/vgg16-397923af.pth",),
-            homepage="https://docs.pytorch.org/vision/stable/models/vgg.html",
             # The publisher puts the first eight digits into the file's name.
             checksum="397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
-            terms="BSD 3-Clause (torchvision); trained on ImageNet, whose own terms are non-commercial research.",
-            citation=(
-                "Karen Simonyan and Andrew Zisserman. 2015. Very Deep Convolutional Networks for Large-Scale Image "
-                "Recognition. ICLR. https://arxiv.org/abs/1409.1556"
-            ),
         ),
     )
 }
@@ -203,8 +143,7 @@ class RawFile:
             raise SourceError(
                 f"{error}. To get the right file, run "
                 f"`python -m rankbound_study download {self.source.name} --out {self.path}`, which sets a wrong file "
-                f"aside, or save {' or '.join(self.source.file_names)} from {self.source.homepage} "
-                f"as {self.path}"
+                "aside and, where it cannot download, says what to save by hand"
             ) from error
 
     @cached_property

@@ -99,7 +99,7 @@ class Tested:
 
     def _truth(self, fold: int) -> pl.DataFrame:
         split = self.instances.split(fold, "test")
-        place = np.repeat(split.topics, split.sizes)
+        place = split.owners
         return pl.DataFrame(
             {
                 "topic": pl.Series(self.instances.topics, dtype=pl.String).gather(place),

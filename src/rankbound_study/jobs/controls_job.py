@@ -1,19 +1,19 @@
 """The controls of a data set, scored on the test parts: random, popularity and oracle."""
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
+from rankbound.training.epochs import LAST
 from rankbound_study.data.contracts import write_table
+from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
 from rankbound_study.jobs.records import run_rows
 from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
 from rankbound_study.options import parse_options
-from rankbound_study.vocabulary import PUBLISHED
 
 
 def run_controls(options: str, instances: Path, out: Path) -> None:
@@ -26,12 +26,22 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     if unknown := set(values["controls"]) - set(CONTROLS):
         raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
     data = StudyData.read(Inputs(instances), torch.device("cpu"))
-    names = [name for name in values["controls"] if name != "popularity" or values["nsr"] is not None]
     tables = []
-    for name in names:
-        for fold in values["folds"]:
-            parts = data.fold(fold, merge_validation=values["protocol"] == PUBLISHED)
-            tables.append(run_rows(_key(values, name, fold), "last", 0, parts.test, _scores(name, parts)))
+    for name in values["controls"]:
+        if name == "popularity" and values["nsr"] is None:
+            continue
+        job = TrainingJob(
+            **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},
+            model={"name": name},
+            loss="none",
+            bounding="none",
+            folds=tuple(values["folds"]),
+            seeds=(0,),
+            settings={},
+        )
+        for fold in job.folds:
+            parts = data.fold(fold, merge_validation=job.trains_on_validation)
+            tables.append(run_rows(job.key(fold, 0), LAST, 0, parts.test, _scores(name, parts)))
     write_table(pa.concat_tables(tables), out, "runs")
 
 
@@ -39,19 +49,3 @@ def _scores(name: str, parts: FoldParts) -> Tensor:
     if name == "popularity":
         return popularity_scores(parts.test.items, parts.training.items, parts.training.relevance)
     return oracle_scores(parts.test.relevance) if name == "oracle" else random_scores(parts.test.items)
-
-
-def _key(values: dict[str, Any], name: str, fold: int) -> dict[str, Any]:
-    return {
-        "study": values["study"],
-        "protocol": values["protocol"],
-        "dataset": values["dataset"],
-        "nsr_train": values["nsr"],
-        "nsr_test": values["nsr"],
-        "model": name,
-        "options": "{}",
-        "loss": "none",
-        "bounding": "none",
-        "fold": fold,
-        "seed": 0,
-    }

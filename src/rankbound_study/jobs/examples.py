@@ -53,7 +53,7 @@ def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, 
         return parts.training
     split = data.instances.split(fold, "train")
     if batches == "items":
-        return data.part(_single(np.repeat(split.topics, split.sizes), split.items, split.relevance))
+        return data.part(_single(split.owners, split.items, split.relevance))
     if batches != "pairs":
         raise ConfigError(f"settings: batches is {batches!r}, expected one of {', '.join(BATCHES)}")
     random = np.random.default_rng(derive_seed("pairs", job.study, job.dataset, fold, seed))
@@ -72,7 +72,7 @@ def value_examples(job: TrainingJob, data: StudyData, fold: int) -> tuple[Part, 
         raise ConfigError(f"target: {job.name} learns the items' values, but items of {job.dataset} have none")
     split = data.instances.split(fold, "train")
     items, first = np.unique(split.items, return_index=True)
-    part = data.part(_single(np.repeat(split.topics, split.sizes)[first], items, split.relevance[first]))
+    part = data.part(_single(split.owners[first], items, split.relevance[first]))
     values = data.values.index_select(0, part.items)
     scale = ValueScale.of(values)
     return replace(part, relevance=scale.scaled(values)), scale

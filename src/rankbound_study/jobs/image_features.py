@@ -11,7 +11,7 @@ from tqdm import tqdm
 from rankbound_study.data.arrow import strings_to_arrow, to_arrow
 from rankbound_study.data.contracts import open_writer, read_table, write_table
 from rankbound_study.data.images import Faces, read_faces, read_pixels
-from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
+from rankbound_study.data.schemas import origin
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.vgg16_weights import read_weights
 from rankbound_study.models.vgg16 import INPUT_SIDE, VGG16, imagenet_images
@@ -35,8 +35,7 @@ def extract_features(
     faces = read_faces(images)
     with Shards(out, f"{CHUNK} {side} {code}", [images, weights]) as shards:
         _extract_all(model, images, faces, shards, side, where)
-        kept = {key: faces.metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in faces.metadata}
-        with open_writer(out, "image-features", kept) as write:
+        with open_writer(out, "image-features", origin(faces.metadata)) as write:
             for start in range(0, len(faces), CHUNK):
                 write(read_table(shards.path(_name(start)), "image-features"))
         shards.remove()

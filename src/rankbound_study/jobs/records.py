@@ -11,7 +11,7 @@ from torch import Tensor
 from rankbound.metrics import evaluate, metric
 from rankbound.training.epochs import Epoch
 from rankbound.training.parts import Part
-from rankbound_study.data.arrow import strings_to_arrow, to_arrow
+from rankbound_study.data.arrow import repeated, strings_to_arrow, to_arrow
 from rankbound_study.data.schemas import CONTRACTS
 from rankbound_study.jobs.job import RUN_METRICS
 
@@ -57,13 +57,5 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
 
 def _with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
     types = CONTRACTS[contract].columns
-    keyed = {name: _repeated(value, types[name], rows) for name, value in key.items()}
+    keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
     return pa.table({**keyed, **columns})
-
-
-def _repeated(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
-    if value is None:
-        return pa.nulls(rows, kind)
-    if isinstance(value, str):
-        return strings_to_arrow([value] * rows)
-    return to_arrow(np.full(rows, value, kind.to_pandas_dtype()))

@@ -1,6 +1,5 @@
-"""Test lists that differ from the job's instances: another ratio of negatives, or fewer relevant items."""
+"""Lists that differ from the instances: tests at another ratio, with fewer relevant items; other validation shares."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +8,9 @@ import numpy.typing as npt
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
-from rankbound_study.data.reader import Instances, Split, read_instances
+from rankbound_study.data.reader import Instances, Split, merge, read_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.validation_share import with_validation_share
 
 _Integers = npt.NDArray[np.int64]
 
@@ -58,36 +56,62 @@ def with_tests_of(instances: Instances, other: Instances) -> Instances:
         if not np.array_equal(_relevant_pairs(test, instances), _relevant_pairs(own, instances)):
             raise DataError(f"test instances: fold {fold}'s test part has other relevant items; make both anew")
         seen = np.concatenate([_pairs(instances.split(fold, part), instances) for part in ("train", "validation")])
-        splits[fold, "test"] = _kept(test, ~np.isin(_pairs(test, instances), seen))
+        splits[fold, "test"] = test.keep(~np.isin(_pairs(test, instances), seen))
     return replace(instances, splits=splits)
 
 
 def with_few_relevant(instances: Instances, count: int) -> Instances:
     """Return `instances` with at most `count` relevant items, drawn at random, per test list, and all other items."""
-    splits: Mapping[tuple[int, str], Split] = {
-        (fold, name): _with_few(split, instances, fold, count) if name == "test" else split
-        for (fold, name), split in instances.splits.items()
-    }
+    splits = dict(instances.splits)
+    for fold in instances.folds:
+        test = instances.split(fold, "test")
+        kept = test.relevance == 0
+        for topic, own in test.slices():
+            relevant = own.start + np.flatnonzero(test.relevance[own] > 0)
+            seed = derive_seed("test-relevant", instances.dataset, fold, instances.topics[topic])
+            kept[np.random.default_rng(seed).permutation(relevant)[:count]] = True
+        splits[fold, "test"] = test.keep(kept)
     return replace(instances, splits=splits)
 
 
-def _with_few(split: Split, instances: Instances, fold: int, count: int) -> Split:
-    kept = split.relevance == 0
-    for topic, start, stop in zip(split.topics.tolist(), split.offsets[:-1], split.offsets[1:], strict=True):
-        relevant = start + np.flatnonzero(split.relevance[start:stop] > 0)
-        seed = derive_seed("test-relevant", instances.dataset, fold, instances.topics[topic])
-        kept[np.random.default_rng(seed).permutation(relevant)[:count]] = True
-    return _kept(split, kept)
+def with_validation_share(instances: Instances, share: float) -> Instances:
+    """Return `instances` with that share of training and validation items, relevant and other, in validation.
+
+    Each user's items of both parts are shuffled by a seed of the user and the fold and split anew, so the validation
+    items of a smaller share are among those of a larger one. Test lists stay.
+
+    Raises:
+        ConfigError: the instances are judged lists, whose folds have a separate validation part.
+        DataError: a user would keep nothing to train on.
+    """
+    if instances.nsr is None:
+        raise ConfigError(f"validation_share: {instances.dataset} is not a data set of ratings")
+    splits = dict(instances.splits)
+    for fold in instances.folds:
+        both = merge(instances.split(fold, "train"), instances.split(fold, "validation"))
+        validates = np.zeros(len(both.items), dtype=bool)
+        for topic, own in both.slices():
+            user = instances.topics[topic]
+            seed = derive_seed("validation-share", instances.dataset, fold, user)
+            shuffled = own.start + np.random.default_rng(seed).permutation(own.stop - own.start)
+            for some in (shuffled[both.relevance[shuffled] > 0], shuffled[both.relevance[shuffled] == 0]):
+                validates[some[: _validation_count(share, len(some), user)]] = True
+        splits[fold, "train"], splits[fold, "validation"] = both.keep(~validates), both.keep(validates)
+    return replace(instances, splits=splits)
 
 
-def _kept(split: Split, kept: npt.NDArray[np.bool_]) -> Split:
-    before = np.concatenate(([0], np.cumsum(kept, dtype=np.int64)))
-    return replace(split, items=split.items[kept], relevance=split.relevance[kept], offsets=before[split.offsets])
+def _validation_count(share: float, items: int, user: str) -> int:
+    count = max(1, round(share * items))
+    if count >= items:
+        raise DataError(
+            f"validation_share: user {user} has {items} items of one kind to train on, of which {count} would validate"
+        )
+    return count
 
 
 def _pairs(split: Split, instances: Instances) -> _Integers:
     """Return a number for every topic and item of the lists."""
-    pairs: _Integers = np.repeat(split.topics, split.sizes) * instances.item_count + split.items
+    pairs: _Integers = split.owners * instances.item_count + split.items
     return pairs
 
 

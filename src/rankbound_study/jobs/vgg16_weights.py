@@ -9,7 +9,8 @@ from torch import Tensor
 from rankbound.errors import DataError, SourceError
 from rankbound.io.tensor_files import read_tensors, write_tensors
 from rankbound.seeds import derive_seed
-from rankbound_study.data.sources import SOURCES, RawFile
+from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.data.sources import RawFile
 from rankbound_study.models.vgg16 import VGG16, check_published
 
 SYNTHETIC = "synthetic-vgg16"
@@ -18,9 +19,8 @@ _SMALL_WIDTH = 64
 
 WHAT_IS_MISSING = (
     "The features of VGG16 (table 3, figure 5 of the study) need its published weights: run "
-    f"`python -m rankbound_study download vgg16 --out data/raw/{SOURCES['vgg16'].file_names[0]}` where "
-    f"{SOURCES['vgg16'].addresses[0]} can be reached, or save that file by hand under that name, and then "
-    "`python -m rankbound_study weights vgg16`"
+    f"`python -m rankbound_study download vgg16 --out data/raw/{VGG16_FILE}`, which says what to do by hand where it "
+    "cannot download, and then `python -m rankbound_study weights vgg16`"
 )
 
 
