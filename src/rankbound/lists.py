@@ -99,15 +99,15 @@ class Lists:
         floating = as_floating(values)
         # The sum of a million numbers in single precision would have a relative error of 1e-4.
         exact = floating if len(values) < LONG else floating.to(torch.float64)
-        return torch.segment_reduce(exact, "sum", offsets=self.offsets, unsafe=True).to(floating.dtype)
+        return _reduce(exact, "sum", self).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
         """Return the largest value of each list; minus infinity for an empty list."""
-        return torch.segment_reduce(as_floating(values), "max", offsets=self.offsets, unsafe=True)
+        return _reduce(as_floating(values), "max", self)
 
     def min(self, values: Tensor) -> Tensor:
         """Return the smallest value of each list; infinity for an empty list."""
-        return torch.segment_reduce(as_floating(values), "min", offsets=self.offsets, unsafe=True)
+        return _reduce(as_floating(values), "min", self)
 
     def running_sum(self, values: Tensor) -> Tensor:
         """Return the sum of its list's values up to and including each item, `(n_items,)`."""
@@ -124,6 +124,31 @@ class Lists:
         """Return one slice per list, for tests and for printed output."""
         bounds = self.offsets.tolist()
         return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
+    if values.requires_grad and torch.is_grad_enabled():
+        reduced: Tensor = _Reduced.apply(values, how, lists)  # type: ignore[no-untyped-call]
+        return reduced
+    return torch.segment_reduce(values, how, offsets=lists.offsets, unsafe=True)
+
+
+class _Reduced(torch.autograd.Function):
+    """A reduction that can be differentiated repeatedly, unlike PyTorch's; items that tie for an extreme share it."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, how: str, lists: Lists) -> Tensor:
+        reduced = torch.segment_reduce(values, how, offsets=lists.offsets, unsafe=True)
+        ctx.lists = lists
+        if how != "sum":
+            reached = (values == lists.spread(reduced)).to(values)
+            ctx.save_for_backward(reached / lists.spread(lists.sum(reached)))
+        return reduced
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        gradient = ctx.lists.spread(upstream)
+        return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
 
 
 def as_floating(values: Tensor) -> Tensor:

@@ -6,14 +6,16 @@ $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ i
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
 """
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from rankbound.gradients import last_derivative
 from rankbound.interpolation import InterpolatedSums
-from rankbound.kernel_sums import chosen_method
+from rankbound.kernel_sums import chosen_method, kernel_sums
+from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, Kernel
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, require_finite
 from rankbound.pairs import pair_sums
 
@@ -53,7 +55,7 @@ def smooth_rank(
             number of items, with relative errors below 1e-6; `"auto"` selects the faster one.
 
     Returns:
-        `(n_items,)`, the ranks, differentiable once with respect to `scores`.
+        `(n_items,)`, the ranks, differentiable twice with respect to `scores`.
 
     Raises:
         ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown method,
@@ -91,6 +93,47 @@ def smooth_ranks_of(
     return ranks
 
 
+@dataclass(frozen=True)
+class _Problem:
+    """The ranks of the items `targets` as a function of the scores."""
+
+    lists: Lists
+    weights: Weights
+    targets: Tensor
+    temperature: float
+    method: str
+
+    def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
+        r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
+
+        With $x = s/\tau$ and the slope along the direction, $\sum_i g_i \sum_j w_j \sigma'(x_j - x_i)(v_j - v_i)$:
+
+        $$\partial/\partial x_k = w_k \sum_i g_i\, \sigma''(x_k - x_i)(v_k - v_i)
+          - g_k \sum_j w_j\, \sigma''(x_j - x_k)(v_j - v_k).$$
+        """
+        # In double precision: the terms of near-ties almost cancel.
+        x, v = scores.to(torch.float64), direction.to(torch.float64)
+        w = [torch.ones_like(x) if weight is None else weight.to(x) for weight in self.weights]
+        g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
+        wv, gv = [weight * v for weight in w], [push * v for push in g]
+
+        slopes = self._sums(x, SIGMOID_SLOPE, (*w, *wv), self.targets)
+        by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
+        bends = self._sums(x, SIGMOID_CURVATURE, (*w, *wv, *g, *gv), None).unbind(1)
+        by_scores = torch.zeros_like(x)
+        for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *_parts(bends, len(w)), strict=True):
+            # The curvature of the sigmoid is odd.
+            by_scores += one * (of_gv - v * of_g) - push * (of_wv - v * of_w)
+        by_scores.masked_fill_(self.lists.spread(self.lists.sizes == 1), 0.0)
+        by_scores, by_upstream = by_scores / self.temperature**2, by_upstream / self.temperature
+        return by_scores.to(scores.dtype), by_upstream.to(upstream.dtype)
+
+    def _sums(self, scores: Tensor, kernel: Kernel, weights: tuple[Tensor, ...], targets: Tensor | None) -> Tensor:
+        return kernel_sums(
+            scores, self.lists, kernel, weights, targets=targets, temperature=self.temperature, method=self.method
+        )
+
+
 class _SmoothRanks(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -102,17 +145,37 @@ class _SmoothRanks(torch.autograd.Function):
         # The sums include the item itself, which adds half its weight.
         for column, weight in zip(ranks.unbind(1), weights, strict=True):
             column += 0.5 if weight is None else 1 - weight.index_select(0, targets) / 2
-        ctx.sums, ctx.lists, ctx.temperature, ctx.weights = sums, lists, temperature, weights
+        ctx.save_for_backward(scores)
+        ctx.sums, ctx.problem = sums, _Problem(lists, weights, targets, temperature, method)
         return ranks.to(scores.dtype)
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        gradient = ctx.sums.gradient(ctx.weights, upstream)
-        alone = ctx.lists.sizes == 1
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        (scores,) = ctx.saved_tensors
+        return _Gradient.apply(scores, upstream, ctx.sums, ctx.problem), None, None, None, None, None  # type: ignore[no-untyped-call]
+
+
+class _Gradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, upstream: Tensor, sums: Sums, problem: _Problem) -> Tensor:
+        gradient = sums.gradient(problem.weights, upstream)
+        alone = problem.lists.sizes == 1
         if bool(alone.any()):
             # The rank of a lone item is 1 whatever its score; its two terms cancel only up to rounding.
-            gradient = gradient.masked_fill(ctx.lists.spread(alone), 0.0)
-        if ctx.temperature != 1:
-            gradient = gradient / ctx.temperature
-        return gradient.to(upstream.dtype), None, None, None, None, None
+            gradient = gradient.masked_fill(problem.lists.spread(alone), 0.0)
+        if problem.temperature != 1:
+            gradient = gradient / problem.temperature
+        ctx.save_for_backward(scores, upstream)
+        ctx.problem = problem
+        return gradient.to(upstream.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, direction: Tensor) -> Any:
+        scores, upstream = ctx.saved_tensors
+        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+            seconds = ctx.problem.by_scores_and_upstream(scores, upstream, direction)
+        return *last_derivative(seconds, scores, upstream, direction), None, None
+
+
+def _parts(columns: tuple[Tensor, ...], size: int) -> list[tuple[Tensor, ...]]:
+    return [columns[start : start + size] for start in range(0, len(columns), size)]

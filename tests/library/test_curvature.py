@@ -16,7 +16,6 @@ import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import KINDS
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.curvature import DifferentiableLists
 from rankbound.ranks import Ranks
 
 AFFINE = ("none", "min-max", "expectation", "expectation-max")
@@ -59,7 +58,7 @@ def sigmoids(scores: Tensor, temperature: float = 1.0) -> Tensor:
 def written_out(metric: rb.Metric, grades: Tensor, temperature: float = 1.0) -> Function:
     """The metric of one list over ranks that are sums of a matrix of sigmoids, which autograd differentiates twice."""
     mask = metric.relevant(grades)
-    lists = DifferentiableLists(torch.tensor([0, int(mask.sum())]))
+    lists = Lists(torch.tensor([0, int(mask.sum())]))
     weights = [weight.to(torch.float64) for weight in metric.rank_weights(grades)]
 
     def value(scores: Tensor) -> Tensor:
@@ -274,7 +273,7 @@ def test_a_users_own_loss_is_differentiated_twice() -> None:
 
 
 def test_extremes_of_differentiable_lists_share_the_gradient() -> None:
-    lists = DifferentiableLists(torch.tensor([0, 3, 3, 5]))
+    lists = Lists(torch.tensor([0, 3, 3, 5]))
     values = torch.tensor([1.0, 4.0, 4.0, 2.0, 0.0], dtype=torch.float64, requires_grad=True)
     assert lists.max(values).tolist() == [4.0, -math.inf, 2.0]
     assert lists.min(values).tolist() == [1.0, math.inf, 0.0]

@@ -17,6 +17,7 @@ from rankbound.bounds._score_distribution import Gain, ScoreDistribution, counts
 from rankbound.bounds._scores import Floats
 from rankbound.bounds._smoothing import FINE_GAIN
 from rankbound.errors import ConfigError
+from rankbound.gradients import last_derivative
 from rankbound.kernels import sigmoid_curvature, sigmoid_slope
 
 REACH = 30.0
@@ -173,11 +174,11 @@ class _Density(torch.autograd.Function):
         return density.clone()
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> Any:
         values, table = ctx.saved_tensors
-        bend = ctx.lookup.bend(values.to(torch.float64), table).to(values.dtype)
-        return gradient * bend, None, None, None
+        with torch.no_grad():
+            by_values = gradient * ctx.lookup.bend(values.to(torch.float64), table).to(values.dtype)
+        return *last_derivative((by_values,), values, gradient), None, None, None
 
 
 def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:

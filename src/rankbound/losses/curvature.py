@@ -21,36 +21,12 @@ from torch import Tensor
 
 from rankbound.kernel_sums import kernel_sums
 from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, SIGMOID_SLOPE_SQUARED, Kernel, sigmoid_slope
-from rankbound.lists import Lists, as_floating
+from rankbound.lists import Lists
 
 # The slope of the sigmoid at 0, the gap of an item to itself; its curvature there is 0.
 OWN_SLOPE = 0.25
 # Mixed second derivatives below this share of the largest one are rounding errors.
 SEPARABLE = 1e-9
-
-
-class DifferentiableLists(Lists):
-    """Lists whose sums and extremes can be differentiated repeatedly; PyTorch's segment reductions only once."""
-
-    def sum(self, values: Tensor) -> Tensor:
-        floating = as_floating(values)
-        return floating.new_zeros(len(self)).index_add(0, self.segment, floating)
-
-    def max(self, values: Tensor) -> Tensor:
-        return self._mean_at(super().max(values.detach()), as_floating(values))
-
-    def min(self, values: Tensor) -> Tensor:
-        return self._mean_at(super().min(values.detach()), as_floating(values))
-
-    def keep(self, mask: Tensor) -> "DifferentiableLists":
-        return DifferentiableLists(super().keep(mask).offsets)
-
-    def _mean_at(self, extreme: Tensor, values: Tensor) -> Tensor:
-        """Return the extreme as the mean of the items that attain it, which share its gradient."""
-        reached = values.detach() == self.spread(extreme)
-        count = self.sum(reached.to(values))
-        mean = self.sum(torch.where(reached, values, 0.0)) / count.clamp(min=1)
-        return torch.where(count > 0, mean, extreme)
 
 
 def curvature_by_autograd(loss: Callable[[Tensor, Lists], Tensor], scores: Tensor, lists: Lists) -> Tensor:
@@ -61,7 +37,7 @@ def curvature_by_autograd(loss: Callable[[Tensor, Lists], Tensor], scores: Tenso
     """
     leaf = scores.detach().clone().requires_grad_()
     with torch.enable_grad():
-        slope = _gradient(loss(leaf, DifferentiableLists(lists.offsets)).sum(), leaf)
+        slope = _gradient(loss(leaf, lists).sum(), leaf)
     diagonal = torch.zeros_like(scores)
     for place in range(_longest(lists)):
         here = lists.position == place
@@ -164,9 +140,9 @@ class SmoothRankCurvature:
         return self._sums(SIGMOID_SLOPE, self.weights, self.targets) - OWN_SLOPE * self._own
 
     @cached_property
-    def _target_lists(self) -> DifferentiableLists:
+    def _target_lists(self) -> Lists:
         marked = torch.zeros_like(self.scores, dtype=torch.bool).index_fill(0, self.targets, True)
-        return DifferentiableLists(self.lists.keep(marked).offsets)
+        return self.lists.keep(marked)
 
 
 def _outer_derivatives(outer: Callable[[Tensor], Tensor], value: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from rankbound.losses.gradients import with_gradient
+from rankbound.gradients import with_gradient, without_curvature
 from rankbound.losses.pairwise import PairLoss
 from rankbound.losses.preferences import Preferences
 from rankbound.losses.violations import Violations
@@ -46,7 +46,7 @@ class HingeLoss(PairLoss):
                 slopes[items] -= lost
             if grade < grades[-1]:
                 slopes[items] += violations.by(items, pairs.under(grade))
-        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists)
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         return torch.zeros_like(scores)

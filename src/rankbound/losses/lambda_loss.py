@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
+from rankbound.gradients import with_gradient
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.gain_pairs import Pairs, pairs_by_gain, pairs_with_all
-from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single
 from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.swap_weights import SwapWeights, discounts
@@ -50,14 +50,22 @@ class SwapLoss(RankingLoss):
                 losses.index_add_(0, pairs.winner, (weight * softplus(gap)).to(losses))
                 slope = (weight * torch.sigmoid(gap) / self.temperature).to(slopes)
                 slopes.index_add_(0, pairs.loser, slope).index_add_(0, pairs.winner, slope, alpha=-1)
-        return with_gradient(single, lists.sum(losses).to(single), slopes.to(single), lists)
+
+        def hessian_product(direction: Tensor) -> Tensor:
+            product = torch.zeros_like(slopes)
+            for pairs, bend in self._bends(single.detach(), relevance, lists):
+                gap = direction.index_select(0, pairs.loser) - direction.index_select(0, pairs.winner)
+                pull = bend * gap
+                product.index_add_(0, pairs.loser, pull).index_add_(0, pairs.winner, pull, alpha=-1)
+            return product
+
+        return with_gradient(single, lists.sum(losses).to(single), slopes.to(single), lists, hessian_product)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         single = at_least_single(scores)
         curvature = torch.zeros_like(single, dtype=torch.float64)
-        for pairs, weight, gap in self._pairs(single, relevance, lists):
-            bend = (weight * sigmoid_slope(gap) / self.temperature**2).to(curvature)
+        for pairs, bend in self._bends(single, relevance, lists):
             curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
         return curvature.to(single)
 
@@ -68,6 +76,11 @@ class SwapLoss(RankingLoss):
         # Discounts are monotonic: two differ if and only if the first and the last differ.
         last = table.index_select(0, (lists.sizes - 1).clamp(min=0))
         return (lists.max(gains) > lists.min(gains)) & (last != table[0])
+
+    def _bends(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Weighted:
+        """Yield pairs and the second derivatives of their terms by the score difference, float64."""
+        for pairs, weight, gap in self._pairs(scores, relevance, lists):
+            yield pairs, (weight * sigmoid_slope(gap) / self.temperature**2).to(torch.float64)
 
     def _pairs(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Iterator[tuple[Pairs, Tensor, Tensor]]:
         """Yield pairs, their weights, and the loser's score minus the winner's in units of the temperature."""

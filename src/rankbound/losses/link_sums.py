@@ -5,6 +5,7 @@ $x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums visit th
 over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +15,7 @@ from rankbound.interpolation import ORDER, Boxes
 from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
 from rankbound.kernels import Kernel
 from rankbound.losses.preferences import Preferences
-from rankbound.pairs import pair_chunks, pair_gaps
+from rankbound.pairs import Chunk, pair_chunks, pair_gaps
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,24 @@ class LinkSums:
         boxes = self._boxes(PRECISE_ORDER)
         return self._over_lower_grades(boxes, (curvature,))[0] + self._over_higher_grades(boxes, (curvature,))[0]
 
+    def hessian_product(self, direction: Tensor) -> Tensor:
+        """Return the Hessian of the total by scores over the temperature, times `direction` `(n_items,)`."""
+        link, own = self._link.curvature, direction.to(torch.float64)
+        if self._method == "direct":
+            product = torch.zeros_like(own)
+            for targets, chunk, gaps, weights in self._pair_chunks():
+                winner = chunk.per_target.spread(targets)
+                pull = link.at(gaps) * weights * (own.index_select(0, winner) - own.index_select(0, chunk.item))
+                product.index_add_(0, winner, pull).index_add_(0, chunk.item, pull, alpha=-1)
+            return product
+        boxes = self._boxes(PRECISE_ORDER)
+        pulled = self._over_lower_grades(boxes, (link,), own)[0] + self._over_higher_grades(boxes, (link,), own)[0]
+        return self.curvature() * own - pulled
+
     def _direct(self, kernels: tuple[Kernel, ...], pushed: Kernel | None = None) -> Tensor:
         """Return one row per kernel, summed at the better items, and one of `pushed`, summed at the worse ones."""
         sums = self._scores.new_zeros(len(kernels) + (pushed is not None), len(self._scores))
-        better = self._pairs.better
-        for chunk in pair_chunks(self._pairs.lists, better):
-            targets = better[chunk.targets]
-            gaps = pair_gaps(self._scores, better, chunk, self._temperature)
-            weights = self._pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+        for targets, chunk, gaps, weights in self._pair_chunks():
             for kernel, own in zip(kernels, sums, strict=False):
                 values = kernel.at(gaps) * weights
                 own[targets] = chunk.per_target.sum(values)
@@ -72,18 +83,31 @@ class LinkSums:
                     sums[-1].index_add_(0, chunk.item, values)
         return sums
 
+    def _pair_chunks(self) -> Iterator[tuple[Tensor, Chunk, Tensor, Tensor]]:
+        """Yield chunks of the pairs: their better items, the chunk, the gaps and the weights."""
+        better = self._pairs.better
+        for chunk in pair_chunks(self._pairs.lists, better):
+            targets = better[chunk.targets]
+            gaps = pair_gaps(self._scores, better, chunk, self._temperature)
+            yield targets, chunk, gaps, self._pairs.between(chunk.per_target.spread(targets), chunk.item).to(gaps)
+
     def _boxes(self, order: int = ORDER) -> Boxes:
         return Boxes(self._scores, self._pairs.lists, self._temperature, order)
 
-    def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...]) -> Tensor:
-        return self._over_grades(boxes, kernels, self._pairs.distinct.tolist())
+    def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
+        return self._over_grades(boxes, kernels, self._pairs.distinct.tolist(), factor)
 
-    def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...]) -> Tensor:
+    def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
         mirrored = tuple(kernel.mirrored for kernel in kernels)
-        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist())
+        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist(), factor)
 
-    def _over_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], grades: list[float]) -> Tensor:
-        """Return one row per kernel: each item's sums over the items of all grades before its own in `grades`."""
+    def _over_grades(
+        self, boxes: Boxes, kernels: tuple[Kernel, ...], grades: list[float], factor: Tensor | None
+    ) -> Tensor:
+        """Return one row per kernel: each item's sums over the items of all grades before its own in `grades`.
+
+        Terms are multiplied by the other item's `factor` `(n_items,)`.
+        """
         sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
         moments = weighted = sums.new_zeros(())
         for place, grade in enumerate(grades):
@@ -96,5 +120,5 @@ class LinkSums:
                 for kernel, row in zip(kernels, sums, strict=True):
                     row[items] = boxes.at(points, kernel, weighted).squeeze(1)
             if place + 1 < len(grades):
-                moments = moments + boxes.moments((None,), points)
+                moments = moments + boxes.moments((None if factor is None else points.pick(factor),), points)
         return sums

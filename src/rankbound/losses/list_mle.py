@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single, log_sum_exp, log_sum_exp_from
 from rankbound.ranks import TieBlocks, tie_blocks
 
@@ -43,7 +43,7 @@ class ListMLELoss(RankingLoss):
         with torch.no_grad():
             draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists))
             losses, slopes = draws.losses().to(single), draws.slopes().to(single)
-        return with_gradient(single, losses, slopes, lists)
+        return with_gradient(single, losses, slopes, lists, draws.hessian_product)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -63,8 +63,8 @@ class _Draws:
     ) -> None:
         self._blocks, self._lists = _grades(relevance, lists), lists
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
-        within = Lists.of_sizes(self._blocks.size)
-        self._left = log_sum_exp_from(log_sum_exp(self._scores, within), self._blocks.lists)
+        self._within = Lists.of_sizes(self._blocks.size)
+        self._left = log_sum_exp_from(log_sum_exp(self._scores, self._within), self._blocks.lists)
         self._share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
         self._log_weight = (self._share * self._blocks.size).log()
 
@@ -82,6 +82,17 @@ class _Draws:
         drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
         twice = (2 * self._scores + self._log_sum_to(self._log_weight - 2 * self._left)).exp()
         return self._in_order_of_rows((drawn - twice).clamp(min=0))
+
+    def hessian_product(self, direction: Tensor) -> Tensor:
+        """Return, for each item, the sum over its draws of weight times p times (direction minus its mean)."""
+        # The Hessian maps equal numbers to 0. Above the list's lowest, all have logarithms.
+        exact = direction.to(torch.float64)
+        height = (exact - self._lists.spread(self._lists.min(exact))).index_select(0, self._blocks.order)
+        weighted = log_sum_exp(self._scores + height.log(), self._within)
+        log_mean = log_sum_exp_from(weighted, self._blocks.lists) - self._left
+        drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
+        expected = (self._scores + self._log_sum_to(self._log_weight - self._left + log_mean)).exp()
+        return self._in_order_of_rows(height * drawn - expected)
 
     def _log_sum_to(self, values: Tensor) -> Tensor:
         """Return the log-sum of the blocks' `values` from the highest grade to each item's own, in sorted order."""

@@ -95,5 +95,4 @@ def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, T
     item = every.position + every.spread(lists.offsets.index_select(0, owner))
     longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
     unused = (longer[:, :-1] != item[:, None]).all(1)
-    # The class of `lists` is kept: it may be one with twice differentiable sums.
-    return longer[unused], every.segment[unused], type(lists)(every.keep(unused).offsets)
+    return longer[unused], every.segment[unused], every.keep(unused)

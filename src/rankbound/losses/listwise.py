@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single, log_softmax, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of, require_one_of
 
@@ -26,8 +26,13 @@ class CrossEntropyLoss(RankingLoss):
             targets, log_chances = self.targets(relevance, lists).to(single), log_softmax(single, lists)
             losses = precise_sum(targets * -log_chances, lists)
             counted = self.informative(relevance, lists).to(single)
-            slopes = lists.spread(counted) * log_chances.exp() - targets
-        return with_gradient(single, losses, slopes, lists)
+            chances = lists.spread(counted) * log_chances.exp()
+
+        def hessian_product(direction: Tensor) -> Tensor:
+            mean = precise_sum(chances * direction, lists)
+            return chances * (direction - lists.spread(mean))
+
+        return with_gradient(single, losses, chances - targets, lists, hessian_product)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return $p_i (1 - p_i)$, which doesn't depend on the target."""

@@ -31,7 +31,8 @@ def log_softmax(scores: Tensor, lists: Lists) -> Tensor:
 
 def log_sum_exp(values: Tensor, lists: Lists) -> Tensor:
     r"""Return $\log \sum_j e^{v_j}$ of each list, `(n_lists,)`; minus infinity for an empty list."""
-    top = lists.max(values.detach())
+    # A list of minus infinities has no top to subtract.
+    top = lists.max(values.detach()).nan_to_num(neginf=0.0)
     return top + lists.sum((values - lists.spread(top)).exp()).log()
 
 

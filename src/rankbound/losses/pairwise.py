@@ -10,11 +10,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.gradients import with_gradient
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.gradients import with_gradient
 from rankbound.losses.link_sums import Link, LinkSums
 from rankbound.losses.log_sums import at_least_single
 from rankbound.losses.pointwise import REDUCTIONS, require_one_of
@@ -94,7 +94,13 @@ class LinkLoss(PairLoss):
         if not (scores.requires_grad and torch.is_grad_enabled()):
             return lists.sum(sums.losses()).to(scores.dtype)
         losses, gradient = sums.losses_and_gradient()
-        return with_gradient(scores, lists.sum(losses).to(scores.dtype), gradient / unit, lists)
+        return with_gradient(
+            scores,
+            lists.sum(losses).to(scores.dtype),
+            gradient / unit,
+            lists,
+            lambda direction: sums.hessian_product(direction) / unit**2,
+        )
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         unit = self.unit * self.temperature

@@ -6,9 +6,9 @@ Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the samplin
 import torch
 from torch import Tensor
 
+from rankbound.gradients import with_gradient, without_curvature
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.gradients import with_gradient
 from rankbound.losses.log_sums import at_least_single
 from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.violations import Violations
@@ -111,7 +111,7 @@ class WARPLoss(RankingLoss):
         slopes[others] = violations.by(others, slopes.index_copy(0, items, share))
         slopes[items] = -rank * share
         losses = lists.keep(relevant).sum((share * hinges).to(scores.dtype))
-        return with_gradient(scores, losses, slopes, lists)
+        return with_gradient(scores, losses, slopes, lists, without_curvature)
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
         """Return the total loss of each list's relevant items, `(n_lists,)`, from the first violators drawn."""
