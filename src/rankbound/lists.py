@@ -200,6 +200,21 @@ def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
     return tensor.to(scores.device)
 
 
+def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:
+    """Return `count` weights as constants in the dtype and on the device of `beside`.
+
+    Raises `ValueError` for another number of them, or weights that are negative, NaN or infinite.
+    """
+    tensor = as_tensor(weights, name).detach().to(beside)
+    if len(tensor) != count:
+        raise ValueError(f"{name}: found {len(tensor)} values, expected {count}")
+    usable = torch.isfinite(tensor) & (tensor >= 0)
+    if not bool(usable.all()):
+        place = int(torch.nonzero(~usable)[0, 0])
+        raise ValueError(f"{name}: found {tensor[place].item()} at {place}, expected finite numbers from 0")
+    return tensor
+
+
 def require_grades(relevance: Tensor) -> None:
     """Raise `ValueError` for relevance labels that are negative, NaN or infinite."""
     if len(relevance) and not float(relevance.min()) >= 0:

@@ -49,6 +49,12 @@ def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> Val
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")
 
 
+def require_one_of(name: str, value: str, known: Collection[str]) -> None:
+    """Raise `ValueError` for a value that isn't among the known ones."""
+    if value not in known:
+        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")
+
+
 def build(
     kind: Callable[..., Named], text: str, parameters: Mapping[str, str], cutoff: int | None, what: str = "metric"
 ) -> Named:

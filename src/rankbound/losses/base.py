@@ -6,43 +6,68 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from rankbound.lists import Lists, as_tensor, beside, require_finite, require_grades
+from rankbound.lists import Lists, as_tensor, beside, require_finite, require_grades, weights_of
 from rankbound.losses.curvature import curvature_by_autograd
-from rankbound.texts import text_of
+from rankbound.losses.log_sums import at_least_single
+from rankbound.texts import require_one_of, text_of
+
+REDUCTIONS = ("none", "mean", "sum")
 
 
 class RankingLoss(nn.Module, ABC):
     """A ranking loss, with one value to minimise per list of a batch.
 
     In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
-    the number of informative lists.
+    the number of informative lists. Losses can be added and multiplied by numbers: `0.7 * nDCG + 0.3 * RankNet` is a
+    loss.
     """
 
     name: ClassVar[str]
     """The name that begins the loss's text; a class without one is not found by `rankbound.loss`."""
 
-    def forward(self, scores: Tensor, relevance: Tensor, offsets: Tensor) -> Tensor:
-        """Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
+    def forward(
+        self,
+        scores: Tensor,
+        relevance: Tensor,
+        offsets: Tensor,
+        *,
+        list_weights: Tensor | None = None,
+        reduction: str = "none",
+    ) -> Tensor:
+        r"""Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
 
         Args:
-            scores: `(n_items,)`, floating point and finite.
+            scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
             relevance: `(n_items,)`, grades from 0.
             offsets: `(n_lists + 1,)`, the lists' limits.
+            list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
+            reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
+                (0 if there are none).
 
         Raises:
             ValueError: for arguments of different lengths or devices, invalid offsets, scores that are NaN or infinite,
-                or relevance below 0.
+                relevance below 0, weights that are negative, NaN or infinite, or an unknown reduction.
         """
+        require_one_of("reduction", reduction, REDUCTIONS)
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         require_grades(grades)
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
         require_finite(scores)
-        return self.of_lists(scores, grades, Lists.checked(offsets, len(scores), scores.device))
+        lists = Lists.checked(offsets, len(scores), scores.device)
+        # Autocast and half precision would lose the differences between scores.
+        with torch.autocast(scores.device.type, enabled=False):
+            losses = self.of_lists(at_least_single(scores), grades, lists)
+            if list_weights is not None:
+                losses = losses * weights_of(list_weights, "list_weights", len(lists), losses)
+            if reduction == "none":
+                return losses
+            total = losses.sum()
+            return total if reduction == "sum" else total / self.informative(grades, lists).sum().clamp(min=1)
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each list, `(n_lists,)`, without checking the arguments."""
+        """Return the loss of each list, `(n_lists,)`, given scores in single or double precision; checks nothing."""
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient.
@@ -64,6 +89,18 @@ class RankingLoss(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return self.text
+
+    def __mul__(self, factor: float) -> "RankingLoss":
+        from rankbound.losses.weighted_sum import WeightedSum
+
+        return WeightedSum([(factor, self)]) if isinstance(factor, int | float) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: "RankingLoss") -> "RankingLoss":
+        from rankbound.losses.weighted_sum import WeightedSum
+
+        return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():

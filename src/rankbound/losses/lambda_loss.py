@@ -11,11 +11,10 @@ from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.gain_pairs import Pairs, pairs_by_gain, pairs_with_all
-from rankbound.losses.log_sums import at_least_single
-from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
+from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
 
@@ -43,31 +42,29 @@ class SwapLoss(RankingLoss):
         """Return the pairs of the loss with their weights, in chunks."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        single = at_least_single(scores)
         losses, slopes = torch.zeros(2, lists.n_items, dtype=torch.float64, device=scores.device)
         with torch.no_grad():
-            for pairs, weight, gap in self._pairs(single, relevance, lists):
+            for pairs, weight, gap in self._pairs(scores, relevance, lists):
                 losses.index_add_(0, pairs.winner, (weight * softplus(gap)).to(losses))
                 slope = (weight * torch.sigmoid(gap) / self.temperature).to(slopes)
                 slopes.index_add_(0, pairs.loser, slope).index_add_(0, pairs.winner, slope, alpha=-1)
 
         def hessian_product(direction: Tensor) -> Tensor:
             product = torch.zeros_like(slopes)
-            for pairs, bend in self._bends(single.detach(), relevance, lists):
+            for pairs, bend in self._bends(scores.detach(), relevance, lists):
                 gap = direction.index_select(0, pairs.loser) - direction.index_select(0, pairs.winner)
                 pull = bend * gap
                 product.index_add_(0, pairs.loser, pull).index_add_(0, pairs.winner, pull, alpha=-1)
             return product
 
-        return with_gradient(single, lists.sum(losses).to(single), slopes.to(single), lists, hessian_product)
+        return with_gradient(scores, lists.sum(losses).to(scores), slopes.to(scores), lists, hessian_product)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        single = at_least_single(scores)
-        curvature = torch.zeros_like(single, dtype=torch.float64)
-        for pairs, bend in self._bends(single, relevance, lists):
+        curvature = torch.zeros_like(scores, dtype=torch.float64)
+        for pairs, bend in self._bends(scores, relevance, lists):
             curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
-        return curvature.to(single)
+        return curvature.to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with two different gains and two different discounts (0 beyond the cut-off)."""

@@ -6,7 +6,7 @@ from torch import Tensor
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.log_sums import at_least_single, log_sum_exp, log_sum_exp_from
+from rankbound.losses.log_sums import log_sum_exp, log_sum_exp_from
 from rankbound.ranks import TieBlocks, tie_blocks
 
 
@@ -39,17 +39,16 @@ class ListMLELoss(RankingLoss):
         self.cutoff = cutoff
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        single = at_least_single(scores)
         with torch.no_grad():
             draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists))
-            losses, slopes = draws.losses().to(single), draws.slopes().to(single)
-        return with_gradient(single, losses, slopes, lists, draws.hessian_product)
+            losses, slopes = draws.losses().to(scores), draws.slopes().to(scores)
+        return with_gradient(scores, losses, slopes, lists, draws.hessian_product)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         informative = self.informative(relevance, lists)
         draws = _Draws(scores, relevance, lists, self.cutoff, informative)
-        return draws.curvature().to(at_least_single(scores))
+        return draws.curvature().to(scores)
 
 
 class _Draws:

@@ -8,7 +8,7 @@ from torch import Tensor
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.listwise import CrossEntropyLoss
-from rankbound.losses.log_sums import at_least_single, log_softmax
+from rankbound.losses.log_sums import log_softmax
 
 # About 100 MB in a training step.
 MOST_PERMUTATIONS = 1_000_000
@@ -69,7 +69,7 @@ class ListNetLoss(CrossEntropyLoss):
             if rank + 1 < self.cutoff:
                 rows, parent, siblings = _with_one_more(rows, owner, lists)
                 owner, chance = owner.index_select(0, parent), chance.index_select(0, parent)
-        return losses.to(at_least_single(scores))
+        return losses.to(scores)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         if self.cutoff == 1:

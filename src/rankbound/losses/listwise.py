@@ -6,8 +6,10 @@ from torch import Tensor
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.log_sums import at_least_single, log_softmax, precise_sum
-from rankbound.losses.pointwise import GAINS, gains_of, require_one_of
+from rankbound.losses.log_sums import log_softmax, precise_sum
+from rankbound.losses.pointwise import GAINS, gains_of
+from rankbound.metrics.cumulative_gain import require_gains_that_fit
+from rankbound.texts import require_one_of
 
 
 class CrossEntropyLoss(RankingLoss):
@@ -21,23 +23,21 @@ class CrossEntropyLoss(RankingLoss):
         raise NotImplementedError
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        single = at_least_single(scores)
         with torch.no_grad():
-            targets, log_chances = self.targets(relevance, lists).to(single), log_softmax(single, lists)
+            targets, log_chances = self.targets(relevance, lists).to(scores), log_softmax(scores, lists)
             losses = precise_sum(targets * -log_chances, lists)
-            counted = self.informative(relevance, lists).to(single)
+            counted = self.informative(relevance, lists).to(scores)
             chances = lists.spread(counted) * log_chances.exp()
 
         def hessian_product(direction: Tensor) -> Tensor:
             mean = precise_sum(chances * direction, lists)
             return chances * (direction - lists.spread(mean))
 
-        return with_gradient(single, losses, chances - targets, lists, hessian_product)
+        return with_gradient(scores, losses, chances - targets, lists, hessian_product)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return $p_i (1 - p_i)$, which doesn't depend on the target."""
-        scores = at_least_single(scores.detach())
-        chance = log_softmax(scores, lists).exp()
+        chance = log_softmax(scores.detach(), lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chance * (1 - chance), 0.0)
 
 
@@ -61,6 +61,8 @@ class SoftmaxLoss(CrossEntropyLoss):
         self.gain = gain
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
+        if self.gain == "exp2":
+            require_gains_that_fit(relevance, torch.float64, self.text)
         gains = gains_of(relevance, self.gain)
         total = lists.sum(gains)
         return gains / lists.spread(torch.where(total > 0, total, 1.0))

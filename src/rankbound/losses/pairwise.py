@@ -16,9 +16,9 @@ from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.link_sums import Link, LinkSums
-from rankbound.losses.log_sums import at_least_single
-from rankbound.losses.pointwise import REDUCTIONS, require_one_of
+from rankbound.losses.pointwise import REDUCTIONS
 from rankbound.losses.preferences import PAIR_WEIGHTS, Preferences
+from rankbound.texts import require_one_of
 
 
 class PairLoss(RankingLoss):
@@ -45,17 +45,15 @@ class PairLoss(RankingLoss):
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         pairs = Preferences(relevance, lists, self.weight)
-        # Autocast would halve the precision of the scores' differences.
-        with torch.autocast(scores.device.type, enabled=False):
-            totals = self._totals(at_least_single(scores), pairs)
-        return torch.where(pairs.some, totals * self._scale(pairs).to(totals), 0.0).to(scores.dtype)
+        totals = self._totals(scores, pairs)
+        return torch.where(pairs.some, totals * self._scale(pairs).to(totals), 0.0)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient."""
         pairs = Preferences(relevance, lists, self.weight)
-        with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
+        with torch.no_grad():
             scale = torch.where(pairs.some, self._scale(pairs), 0.0)
-            return (self._curvature(at_least_single(scores), pairs) * lists.spread(scale)).to(scores.dtype)
+            return (self._curvature(scores, pairs) * lists.spread(scale)).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with two items of different grades."""

@@ -15,7 +15,9 @@ from torch.nn import functional
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.log_sums import at_least_single, precise_sum
+from rankbound.losses.log_sums import precise_sum
+from rankbound.metrics.cumulative_gain import require_gains_that_fit
+from rankbound.texts import require_one_of
 
 REDUCTIONS = ("mean", "sum")
 GAINS = ("linear", "exp2")
@@ -38,11 +40,11 @@ class PointwiseLoss(RankingLoss):
         """Return the second derivative of each item's loss with respect to its score, `(n_items,)`."""
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        losses = precise_sum(self.of_items(at_least_single(scores), relevance), lists)
+        losses = precise_sum(self.of_items(scores, relevance), lists)
         return losses / lists.sizes.clamp(min=1) if self.reduction == "mean" else losses
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        curvature = self.curvature_of_items(at_least_single(scores.detach()), relevance).detach()
+        curvature = self.curvature_of_items(scores.detach(), relevance).detach()
         return curvature / lists.spread(lists.sizes) if self.reduction == "mean" else curvature
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
@@ -69,6 +71,8 @@ class SquaredLoss(PointwiseLoss):
         self.gain = gain
 
     def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        if self.gain == "exp2":
+            require_gains_that_fit(relevance, scores.dtype, self.text, power=2)
         return (scores - gains_of(relevance, self.gain).to(scores)).square()
 
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
@@ -161,9 +165,3 @@ def gains_of(relevance: Tensor, gain: str) -> Tensor:
     """Return the gain of each item, float64 unless the relevance has another floating type."""
     grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
     return torch.exp2(grades) - 1 if gain == "exp2" else grades
-
-
-def require_one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise `ValueError` for a value that isn't among the known ones."""
-    if value not in known:
-        raise ValueError(f"{name}: found {value}, expected one of {', '.join(known)}")

@@ -28,6 +28,7 @@ class SwapWeights:
     """Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain."""
 
     def __init__(self, metric: AdditiveMetric, scores: Tensor, relevance: Tensor, lists: Lists) -> None:
+        metric.require_gains_that_fit(relevance, scores.dtype)
         gains, normaliser = metric.gains(relevance).to(torch.float64), metric.normaliser(relevance, lists)
         # Weights are 0 in lists for which the metric is undefined.
         share = torch.where(normaliser > 0, 1 / normaliser, 0.0).to(torch.float64)

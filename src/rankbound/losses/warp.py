@@ -9,9 +9,8 @@ from torch import Tensor
 from rankbound.gradients import with_gradient, without_curvature
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.log_sums import at_least_single
-from rankbound.losses.pointwise import require_one_of
 from rankbound.losses.violations import Violations
+from rankbound.texts import require_one_of
 
 ALPHAS = ("harmonic", "constant")
 
@@ -79,11 +78,9 @@ class WARPLoss(RankingLoss):
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = relevance >= self.rel
-        with torch.autocast(scores.device.type, enabled=False):
-            exact = at_least_single(scores)
-            totals = self._sampled(exact, relevant, lists) if self.samples else self._summed(exact, relevant, lists)
-            mean = totals / lists.keep(relevant).sizes.clamp(min=1)
-        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
+        totals = self._sampled(scores, relevant, lists) if self.samples else self._summed(scores, relevant, lists)
+        mean = totals / lists.keep(relevant).sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""

@@ -29,6 +29,10 @@ class AdditiveMetric(Metric):
     def gains(self, relevance: Tensor) -> Tensor:
         """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
 
+    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+        """Raise `ValueError` for grades whose gains, or sums of them, exceed the range of `dtype`."""
+        return
+
     @abstractmethod
     def discount_at(self, position: Tensor) -> Tensor:
         """Return the discount of each rank; `position` may be fractional."""
@@ -42,12 +46,14 @@ class AdditiveMetric(Metric):
         """Return the normaliser of lists with `p` relevant items of grade 1."""
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
+        self.require_gains_that_fit(relevance, ranks.position.dtype)
         terms = self.gains(relevance).to(ranks.position) * self.discount_at(ranks.position)
         if self._cutoff is not None:
             terms = terms * ranks.within(self._cutoff)
         return ratio(lists.sum(terms), self.normaliser(relevance, lists))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+        self.require_gains_that_fit(relevance, torch.float64)
         totals = self._running_discounts(int(lists.sizes.max()) if len(lists) else 0, lists.device)
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size

@@ -10,7 +10,7 @@ from torch import Tensor
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.base import require_cutoff
-from rankbound.ranks import Ranks, TieBlocks, descending_order
+from rankbound.ranks import descending_order
 
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)")
@@ -43,24 +43,21 @@ class GainMetric(AdditiveMetric):
     def binary_normaliser(self, p: Tensor) -> Tensor:
         return torch.ones_like(p)
 
-    def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
-        self._require_gains_that_fit(relevance, ranks.position.dtype)
-        return super().of_ranks(ranks, relevance, lists)
+    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+        if self.gain == "exp2":
+            require_gains_that_fit(relevance, dtype, str(self))
 
-    def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-        self._require_gains_that_fit(relevance, torch.float64)
-        return super().of_blocks(blocks, relevance, lists)
 
-    def _require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
-        if self.gain != "exp2" or len(relevance) == 0:
-            return
-        exponent = math.frexp(torch.finfo(dtype).max)[1]
-        largest, limit = float(relevance.max()), max(exponent - ROOM_FOR_SUMS, exponent // 2)
-        if largest > limit:
-            raise ValueError(
-                f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
-                f"expected grades up to {limit} for {self}, or gain=linear"
-            )
+def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:
+    """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
+    exponent = math.frexp(torch.finfo(dtype).max)[1]
+    largest = float(relevance.max()) if len(relevance) else 0.0
+    limit = max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
+    if largest > limit:
+        raise ValueError(
+            f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
+            f"expected grades up to {limit} for {what}, or gain=linear"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
