@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
+    from rankbound.batches import Batch, Topic, collate, from_padded, to_padded
     from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_topics, xgboost_topics
     from rankbound.bounds.bounded import BoundedMetric, bounded
     from rankbound.bounds.distribution import ScoreDistribution, score_distribution
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rankbound.training.ranker_training import train_ranker
 
 _HOMES = {
+    "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.boosting": ("boosting_metric", "boosting_objective", "lightgbm_topics", "xgboost_topics"),
     "rankbound.bounds.bounded": ("BoundedMetric", "bounded"),
     "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
@@ -43,6 +45,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Batch",
     "BoundedMetric",
     "Evaluation",
     "JudgedLists",
@@ -53,16 +56,19 @@ __all__ = [
     "Run",
     "ScoreDistribution",
     "SmoothLoss",
+    "Topic",
     "__version__",
     "boosting_metric",
     "boosting_objective",
     "bound",
     "bounded",
+    "collate",
     "evaluate",
     "evaluate_run",
     "expectation",
     "extremes",
     "from_list_column",
+    "from_padded",
     "lightgbm_topics",
     "load",
     "loss",
@@ -74,6 +80,7 @@ __all__ = [
     "read_run",
     "score_distribution",
     "smooth_rank",
+    "to_padded",
     "train_ranker",
     "write_qrels",
     "write_run",

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rankbound.batches import Topic
+from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.lists import Lists, as_tensor
 
@@ -70,6 +72,12 @@ class JudgedLists(Qrels):
 
     def __len__(self) -> int:
         return len(self.topics)
+
+    def __getitem__(self, index: int) -> Topic:
+        """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`)."""
+        start, stop = self.offsets[range(len(self))[index] :][:2]
+        features, relevance = (column_tensor(column[start:stop], "lists") for column in (self.features, self.relevance))
+        return Topic(features, relevance, self.topics[index])
 
 
 def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> JudgedLists:
