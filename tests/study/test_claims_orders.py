@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from rankbound_study.claims.orders import agreement, order_kept
+from rankbound_study.claims.orders import order_kept
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 LOSSES = 8
@@ -51,10 +51,10 @@ def test_agreement_is_the_least_tau_of_mean_scores() -> None:
 
 def test_agreement_is_what_is_resampled_and_does_not_depend_on_who_is_first() -> None:
     choices = [rows(UP, noise=0.5, start=start) for start in (1, 2, 3)]
-    found, kept = agreement(choices, choices, "nDCG"), order_kept(choices, choices, "nDCG")
+    found, kept = order_kept(choices, choices, "nDCG", 0), order_kept(choices, choices, "nDCG")
     assert (found.between_choices, found.between_seeds) == (kept.between_choices, kept.between_seeds)
-    assert agreement(choices[::-1], choices[::-1], "nDCG") == found
-    assert agreement(choices[:2], choices[:1], "nDCG").between_choices >= found.between_choices
+    assert order_kept(choices[::-1], choices[::-1], "nDCG", 0) == found
+    assert order_kept(choices[:2], choices[:1], "nDCG", 0).between_choices >= found.between_choices
 
 
 @pytest.mark.parametrize(
@@ -84,4 +84,4 @@ def test_topics_without_a_score_and_the_order_of_rows_change_nothing() -> None:
     assert order_kept(empty, empty, "nDCG") == order_kept(without, without, "nDCG")
     nothing = [one.with_columns(nDCG=float("nan")) for one in choices]
     assert order_kept(nothing, nothing, "nDCG").verdict == INCONCLUSIVE
-    assert np.isnan(agreement(nothing, nothing, "nDCG").between_choices)
+    assert np.isnan(order_kept(nothing, nothing, "nDCG", 0).between_choices)

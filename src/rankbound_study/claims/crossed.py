@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import polars as pl
 
@@ -25,16 +24,8 @@ HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
 """Results for bounded minus unbounded; "alike" is any difference within the noise margin, significant or not."""
 
 
-class _Readings(NamedTuple):
-    """The results of one bounding in two settings."""
-
-    own: str
-    other: str
-
-    @property
-    def are_the_same(self) -> bool:
-        """Both results are known and equal."""
-        return self.own == self.other != OPEN
+Readings = tuple[str, str]
+"""The results of one bounding in two settings."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +45,13 @@ def verdicts_change_between_training_and_test(evidence: Evidence) -> Verdict:
     ratios = _ratios(evidence)
     by_ratio, turned_by_ratio = _read_twice(ratios)
     by_metric = _on_other_metrics(evidence)
-    turned_by_metric = [key for key, one in by_metric.items() if OPEN not in one and not one.are_the_same]
+    turned_by_metric = [key for key, one in by_metric.items() if OPEN not in one and len(set(one)) == 2]
     opposite = [key for key in turned_by_metric if set(by_metric[key]) == {HIGHER, LOWER}]
     named = [
         f"{key[0]} with {key[1]} bounding {ratios.own[key]} becomes {ratios.other[key]}"
         for key in turned_by_ratio or by_ratio
     ]
-    shown = [f"{cell}: {by_metric[cell].own} on its own, {by_metric[cell].other} on {cell.metric}" for cell in opposite]
+    shown = [f"{cell}: {by_metric[cell][0]} on its own, {by_metric[cell][1]} on {cell.metric}" for cell in opposite]
     return Verdict(
         together(
             _some_change(len(turned_by_ratio), by_ratio.values()),
@@ -113,22 +104,19 @@ def _change(own: Pair, other: Pair) -> Contrast:
     return Contrast(estimate(after - before), float("nan"), len(before))
 
 
-def _read_twice(ratios: _Ratios) -> tuple[dict[Training, _Readings], list[Training]]:
+def _read_twice(ratios: _Ratios) -> tuple[dict[Training, Readings], list[Training]]:
     """Return every bounding's results at both ratios, and the boundings whose results differ significantly."""
     states = _states({(name, key): one for name in ("own", "other") for key, one in getattr(ratios, name).items()})
-    readings = {key: _Readings(states["own", key], states["other", key]) for key in ratios.own}
+    readings = {key: (states["own", key], states["other", key]) for key in ratios.own}
     changes = adjusted({key: one.estimate.p_value() for key, one in ratios.change.items()})
     return readings, [key for key, (own, other) in readings.items() if changes[key] <= LEVEL and own != other]
 
 
-def _on_other_metrics(evidence: Evidence) -> dict[Cell, _Readings]:
+def _on_other_metrics(evidence: Evidence) -> dict[Cell, Readings]:
     """Return every cell's results on its loss' own metric and on the metrics of the other losses."""
     states = _states(contrasts(evidence, cells(evidence, metrics=JUDGES)))
-    return {
-        cell: _Readings(states[cell._replace(metric=judge(cell.loss))], other)
-        for cell, other in states.items()
-        if cell.metric != judge(cell.loss)
-    }
+    of_own = {cell: states[cell._replace(metric=judge(cell.loss))] for cell in states}
+    return {cell: (of_own[cell], other) for cell, other in states.items() if cell.metric != judge(cell.loss)}
 
 
 def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
@@ -140,8 +128,8 @@ def _states(found: Mapping[Key, Contrast]) -> dict[Key, str]:
     }
 
 
-def _some_change(count: int, readings: Collection[_Readings]) -> str:
+def _some_change(count: int, readings: Collection[Readings]) -> str:
     """Decide "verdicts may change": refuted if all of them are shown to stay the same."""
     if count:
         return CONFIRMED
-    return REFUTED if all(one.are_the_same for one in readings) else INCONCLUSIVE
+    return REFUTED if all(own == other != OPEN for own, other in readings) else INCONCLUSIVE

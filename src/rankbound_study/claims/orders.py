@@ -20,28 +20,21 @@ RESAMPLES = 999
 
 _TRAINING = ("loss", "bounding")
 
-_Pairs = Sequence[tuple[int, int]]
-
 
 @dataclass(frozen=True)
-class Agreement:
+class OrderKept:
     """The smallest Kendall's tau between orders of each kind.
 
     Attributes:
         between_choices: between two choices, each over all its seeds; NaN if no topic has all scores.
         between_seeds: between two seeds of one choice; None if each choice has one seed.
+        low, high: the 95 % interval, over topics, of the first tau minus the second; NaN without resamples.
     """
 
     between_choices: float
     between_seeds: float | None
-
-
-@dataclass(frozen=True)
-class OrderKept(Agreement):
-    """An agreement with the 95 % interval, over topics, of the first tau minus the second."""
-
-    low: float
-    high: float
+    low: float = float("nan")
+    high: float = float("nan")
 
     @property
     def verdict(self) -> str:
@@ -59,63 +52,37 @@ class OrderKept(Agreement):
         return f"{tau} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
 
 
-def agreement(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> Agreement:
+def order_kept(
+    choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str, resamples: int = RESAMPLES
+) -> OrderKept:
     """Return the agreement between the rows of several choices, and between the seeds of others.
 
     All have the same losses and boundings. Topics that lack a score are left out.
     """
-    return _Orders.of(choices, seeds_of, metric).agreement()
+    own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
+    means = _means([*choices, *(one for seeds in own for one in seeds)], metric)
+    n_topics = means.shape[1]
+    if not n_topics:
+        return OrderKept(float("nan"), None)
+    of_seeds: list[tuple[int, int]] = []
+    first = len(choices)
+    for seeds in own:
+        of_seeds += combinations(range(first, first + len(seeds)), 2)
+        first += len(seeds)
+    weights = np.concatenate([np.ones((1, n_topics)), draws(np.random.default_rng(0), n_topics, resamples)])
+    signs = [_signs(weights @ table) for table in means]
+    across, by_seed = (_least(signs, pairs) for pairs in (list(combinations(range(len(choices)), 2)), of_seeds))
+    if not of_seeds:
+        return OrderKept(float(across[0]), None)
+    interval: tuple[float, ...] = ()
+    if resamples:
+        tail = (1 - CONFIDENCE) / 2
+        low, high = np.quantile((across - by_seed)[1:], [tail, 1 - tail])
+        interval = (float(low), float(high))
+    return OrderKept(float(across[0]), float(by_seed[0]), *interval)
 
 
-def order_kept(choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> OrderKept:
-    """Return the agreement with its bootstrap interval over topics."""
-    orders = _Orders.of(choices, seeds_of, metric)
-    found = orders.agreement()
-    if found.between_seeds is None:
-        return OrderKept(found.between_choices, None, float("nan"), float("nan"))
-    across, by_seed = orders.least_taus(draws(np.random.default_rng(0), orders.n_topics, RESAMPLES))
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(across - by_seed, [tail, 1 - tail])
-    return OrderKept(found.between_choices, found.between_seeds, float(low), float(high))
-
-
-@dataclass(frozen=True)
-class _Orders:
-    """Mean scores `(n_orders, n_topics, n_trainings)` of choices and single seeds, and the pairs to compare."""
-
-    means: Floats
-    of_choices: _Pairs
-    of_seeds: _Pairs
-
-    @classmethod
-    def of(cls, choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str) -> "_Orders":
-        own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
-        of_seeds: list[tuple[int, int]] = []
-        first = len(choices)
-        for seeds in own:
-            of_seeds += combinations(range(first, first + len(seeds)), 2)
-            first += len(seeds)
-        tables = _tables([*choices, *(one for seeds in own for one in seeds)], metric)
-        return cls(tables, list(combinations(range(len(choices)), 2)), of_seeds)
-
-    @property
-    def n_topics(self) -> int:
-        return int(self.means.shape[1])
-
-    def agreement(self) -> Agreement:
-        """Return the agreement over all topics."""
-        if not self.n_topics:
-            return Agreement(float("nan"), None)
-        across, by_seed = self.least_taus(np.ones((1, self.n_topics)))
-        return Agreement(float(across[0]), float(by_seed[0]) if self.of_seeds else None)
-
-    def least_taus(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Return the smallest taus between choices and between seeds, for each row of topic weights."""
-        signs = [_signs(weights @ table) for table in self.means]
-        return _least(signs, self.of_choices), _least(signs, self.of_seeds)
-
-
-def _tables(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
+def _means(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
     """Return mean scores `(n_rows, n_topics, n_trainings)` over folds and seeds."""
     means = pl.concat(
         one.with_columns(pl.col(metric).fill_nan(None))
@@ -137,7 +104,7 @@ def _signs(means: Floats) -> Floats:
     return np.where(np.abs(gaps) <= 1e-12 * np.abs(means).max(), 0.0, np.sign(gaps))
 
 
-def _least(signs: Sequence[Floats], pairs: _Pairs) -> Floats:
+def _least(signs: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Floats:
     """Return the smallest Kendall's tau-b of these pairs of orders, for every resample."""
     found = np.ones(len(signs[0]))
     for one, other in pairs:

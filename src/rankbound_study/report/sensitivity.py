@@ -14,7 +14,7 @@ import polars as pl
 
 from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.orders import agreement
+from rankbound_study.claims.orders import order_kept
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
@@ -147,7 +147,7 @@ def _row(variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataF
     family = Family.of(changes)
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
     compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
-    orders = agreement(compared, compared, "nDCG") if len(both) > 1 else None
+    orders = order_kept(compared, compared, "nDCG", resamples=0) if len(both) > 1 else None
     return {
         "choice": variant.choice,
         "variant": variant.name,
