@@ -61,7 +61,7 @@ def test_the_gain_of_the_thesis_is_close_where_gain_one_is_poor(monkeypatch: pyt
     monkeypatch.setattr(random_order_scores, "DRAWN_LISTS", ((8, 4), (12, 4)))
     verdict = verdict_on("T18", EVIDENCE)
     assert verdict.verdict == CONFIRMED
-    assert "for 4 of 6 metrics and lists" in verdict.reason
+    assert "for 4 of 6 pairs of a metric and a list" in verdict.reason
     assert "; 0 of them nRBP" in verdict.reason
 
 

@@ -103,8 +103,8 @@ def expectation_max_is_as_expectation(evidence: Evidence) -> Verdict:
     texts = ", ".join(f"{min(found):+.2f} to {max(found):+.2f} ({loss})" for loss, found in weights.items())
     return Verdict(
         together(CONFIRMED if least >= SAME else REFUTED if least <= 0 else INCONCLUSIVE, alike.verdict),
-        f"Over the lists of one ratio the factors by which the two boundings multiply a loss correlate by {texts}; "
-        f"{alike.reason[0].lower()}{alike.reason[1:]}",
+        f"Over the lists of one ratio the factors by which the two boundings multiply a loss have correlations of "
+        f"{texts}; {alike.reason[0].lower()}{alike.reason[1:]}",
         "correlation of the two boundings' factors, lowest",
         least,
         n=alike.n,

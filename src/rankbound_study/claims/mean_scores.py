@@ -53,8 +53,8 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict
     return Verdict(
         together(by_p(max(below), min(above)), CONFIRMED if elsewhere.is_no_lower else by_p(1.0, does_not)),
         "Distribution bounding changes mean nDCG by "
-        f"{'; '.join(f'{cell.column}: {one}' for cell, one in found.items())}; the noise margin on MQ2008 is "
-        f"{elsewhere.margin:.4f}, and a strong drop is one of more than {COLLAPSE}.",
+        f"{', '.join(f'{one} on {cell.column}' for cell, one in found.items())}; the noise margin on MQ2008 is "
+        f"{elsewhere.margin:.4f}, and a drop of more than {COLLAPSE} counts as strong.",
         "mean nDCG, bounded minus unbounded, least change on MovieLens",
         *worst.measured,
         n=worst.n,

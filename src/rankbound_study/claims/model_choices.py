@@ -44,7 +44,9 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     table = np.column_stack([per_topic(rows, "nDCG")["nDCG"].to_numpy() for rows in sizes])
     table = table[np.isfinite(table).all(1)]
     if table.shape[0] < 2 or table.shape[1] < 3:
-        reason = f"{len(table)} topics at {table.shape[1]} sizes: a trend needs two topics at three sizes."
+        reason = (
+            f"{len(table)} topics have scores at {table.shape[1]} of 3 sizes; a trend test takes two topics at all 3."
+        )
         return Verdict(INCONCLUSIVE, reason, n=len(table))
     rises, falls = (float(stats.page_trend_test(one).pvalue) for one in (table, table[:, ::-1]))
     trend = CONFIRMED if rises <= LEVEL else REFUTED if falls <= LEVEL else INCONCLUSIVE

@@ -49,10 +49,11 @@ def the_distribution_bound_runs_from_zero_to_one(evidence: Evidence) -> Verdict:
     lower, upper = discrete.T
     return Verdict(
         holds(bool(reached and bent)),
-        f"For {len(known)} metrics and lists of 2 to {SHORT} items the lowest score maps to {lower.min():.4f} to "
-        f"{lower.max():.2f} and the highest to {upper.min():.0f}; with the smooth curve of training, the lowest maps "
-        f"to up to {smooth[:, 0].max():.2f} and the highest to as little as {smooth[:, 1].min():.2f}; the map is not a "
-        f"straight line for {bent} of the {several} that have more than two scores.",
+        f"For {len(known)} pairs of a metric and a list of 2 to {SHORT} items, the lowest score maps to "
+        f"{lower.min():.4f} to {lower.max():.2f} and the highest to {upper.min():.0f}; with the smooth curve of "
+        f"training, the lowest maps to up to {smooth[:, 0].max():.2f} and the highest to as little as "
+        f"{smooth[:, 1].min():.2f}; the map is not a straight line for {bent} of the {several} pairs with more than "
+        "two scores.",
         statistic="highest lower end, smooth",
         value=float(smooth[:, 0].max()),
         n=len(known),
@@ -84,9 +85,10 @@ def a_gain_that_follows_the_scores_gives_a_close_curve(evidence: Evidence) -> Ve
     fixed = ", ".join(f"{count} at {gain:g}" for gain, count in zip(GAINS[1:], far[1:], strict=False))
     return Verdict(
         CONFIRMED if followed.max() <= CLOSE and (one > CLOSE).mean() > 0.5 else REFUTED,
-        f"With gain 1 the smooth curve is farther than {CLOSE} from the steps for {far[0]} of {len(found)} metrics and "
-        f"lists (up to {one.max():.2f}; {poor['nRBP']} of them nRBP, whose scores are whole numbers), with the gain of "
-        f"equation 3.13 for {far[-1]} (up to {followed.max():.3f}), and with larger fixed gains for {fixed}.",
+        f"With gain 1 the smooth curve is farther than {CLOSE} from the steps for {far[0]} of {len(found)} pairs of a "
+        f"metric and a list (up to {one.max():.2f}; {poor['nRBP']} of them nRBP, whose scores are whole numbers), with "
+        f"the gain of equation 3.13 for {far[-1]} (up to {followed.max():.3f}), and with larger fixed gains for "
+        f"{fixed}.",
         statistic="largest distance with the gain of equation 3.13",
         value=float(followed.max()),
         n=len(found),
@@ -116,8 +118,8 @@ def only_simulation_yields_the_distributions(evidence: Evidence) -> Verdict:
     return Verdict(
         holds(not exact),
         f"Computed without drawing any random order, the distributions of nDCG and nRBP are those of all orders for "
-        f"{sum(shares)} of {len(shares)} metrics and lists of 2 to {SHORT} items, and for the {comb(*LONG):,} orders "
-        f"of {LONG[0]} items with {LONG[1]} relevant ones "
+        f"{sum(shares)} of {len(shares)} pairs of a metric and a list of 2 to {SHORT} items, and for the "
+        f"{comb(*LONG):,} orders of {LONG[0]} items with {LONG[1]} relevant ones "
         + (
             f"to within {TABLE_ERROR:g} in probability."
             if distance <= TABLE_ERROR

@@ -180,8 +180,8 @@ def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
     return Verdict(
         REFUTED if apart & beyond and known else INCONCLUSIVE if beyond else CONFIRMED,
         f"The largest distance between the distributions of bounded and unbounded scores is {distances[largest]:.3f} "
-        f"({largest}); {len(apart)} of {len(found)} distances are significant and {len(beyond)} larger than the "
-        f"largest one between two seeds of the unbounded loss ({of_seeds}), {len(apart & beyond)} are both.",
+        f"({largest}); of {len(found)} distances, {len(apart)} are significant, {len(beyond)} larger than the largest "
+        f"one between two seeds of the unbounded loss ({of_seeds}), and {len(apart & beyond)} both.",
         "largest distance between two distributions of scores",
         distances[largest],
         p_value=min(p_values.values()),

@@ -63,7 +63,7 @@ def _classification_against_ranking(methods: Methods) -> Verdict:
         raise MissingEvidence(f"no model was trained both ways on {methods.title}")
     of_random = f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
     return found.decided(
-        f"The same model as a classifier and as a pairwise ranker differs in mean nDCG@10 by {found}, "
+        f"The difference in mean nDCG@10 between the same model as a classifier and as a pairwise ranker is {found}, "
         f"{found.over('queries')}{of_random}.",
         "mean nDCG@10, classifier minus ranker",
         SHOWN,
