@@ -15,6 +15,7 @@ from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.steps import Steps, one_of
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.report.tables import table_names, table_specs
 
 min_version("9.14")  # path variables
 
@@ -28,6 +29,7 @@ try:
         files=config_files(workflow),
         flags=list(workflow.config_settings.config),
         figures=figure_specs(),
+        tables=table_names(),
     )
 except ConfigError as error:
     # Only the message: a traceback of this file would add nothing.

@@ -30,17 +30,8 @@ RULES = (
         "collect_experiments",
         "provenance",
     ),
-    *(
-        "table_5_1",
-        "table_5_1_honest",
-        "table_flattery",
-        "table_sensitivity",
-        "claims",
-        "worked_table",
-        "comparison_table",
-        "face_table",
-        "features_table",
-    ),
+    *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "claims"),
+    *("table_neural_1", "table_neural_2", "table_neural_features"),
     *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "figure_with_pictures", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
@@ -48,7 +39,7 @@ WITHOUT_INPUTS = {
     "download",
     "generate",
     "generate_weights",
-    "worked_table",
+    "table_2_2",
     "figure_of_formulas",
 }
 WITH_SHARDS = ("train", "compare", "features")

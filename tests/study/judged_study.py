@@ -35,7 +35,7 @@ def write_tables(folder: Path) -> Path:
     _joined([study.epochs, planted.epochs], epochs)
     files = ["--runs", runs, "--epochs", epochs]
     of_faces = ["--images", study.images, "--predictions", *study.predictions]
-    options = {"table_5_1": {"study": "thesis"}, "table_5_1_honest": {"study": "thesis", "protocol": "honest"}}
+    options = {"table_5_1": {"study": "thesis"}, "table_5_1_honest": {"study": "thesis"}}
     for name, wanted in options.items():
         _run(folder, "table", name, "--runs", runs, "--options", json.dumps(wanted))
     _run(folder, "table", "table_flattery", "--runs", runs, "--options", json.dumps({"study": "thesis"}))

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from rankbound_study.report import attempts, tables
+from rankbound_study.report import attempts, table_5_1_scores
 
 Row = dict[str, object]
 
@@ -26,10 +26,15 @@ def row(dataset: str, ours: float, **changes: object) -> Row:
 
 def table(*rows: Row) -> pl.DataFrame:
     frame = pl.DataFrame(list(rows), infer_schema_length=None)
-    others = [pl.lit(None).alias(name) for name in tables.COLUMNS if name not in frame.columns]
+    others = [pl.lit(None).alias(name) for name in table_5_1_scores.COLUMNS if name not in frame.columns]
     difference = pl.col("ours") - pl.col("published")
-    known = {"difference": difference, "within_0.015": difference.abs() <= tables.TOLERANCE}
-    return frame.with_columns(*others).with_columns(**known).select(list(tables.COLUMNS)).cast(tables.COLUMNS)  # type: ignore[arg-type]
+    known = {"difference": difference, "within_0.015": difference.abs() <= table_5_1_scores.TOLERANCE}
+    return (
+        frame.with_columns(*others)
+        .with_columns(**known)
+        .select(list(table_5_1_scores.COLUMNS))
+        .cast(table_5_1_scores.COLUMNS)
+    )  # type: ignore[arg-type]
 
 
 def random_order(dataset: str, ours: float) -> Row:

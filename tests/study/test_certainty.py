@@ -9,8 +9,9 @@ from scipy import stats
 from synthetic_runs import write_runs
 
 from rankbound_study.claims.certainty import certainty
-from rankbound_study.report import table_layout, tables
+from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
 
 HONEST = RunsChoice("honest")
@@ -84,7 +85,7 @@ def test_topics_on_which_the_metric_is_undefined_are_left_out() -> None:
 def table(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     path = tmp_path_factory.mktemp("runs") / "runs.parquet"
     write_runs(path, topics=30, seeds=2, protocols=("honest",))
-    return tables.table_5_1(path, HONEST)
+    return table_5_1_scores.table_5_1(path, HONEST)
 
 
 def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_lowers(table: pl.DataFrame) -> None:
@@ -98,18 +99,18 @@ def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_low
 def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None:
     some = table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
-        row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=tables.COLUMNS)
-        text = table_layout.texts(row).markdown
+        row = pl.DataFrame([{**some, "p_holm": p_value, "change": change}], schema=table_5_1_scores.COLUMNS)
+        text = table_5_1.texts(row).markdown
         assert f"±{some['margin']:.4f}{arrow}" in text
         assert sum(text.split("\n", 2)[2].count(one) for one in "▲▼") == len(arrow)
         assert f"({some['published']:.4f})" not in text
         in_tex = {"▲": r"$\uparrow$", "▼": r"$\downarrow$", "": ""}[arrow]
-        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_layout.texts(row).latex
+        assert rf"$\pm${some['margin']:.4f}{in_tex}" in table_5_1.texts(row).latex
 
 
 def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", topics=10)
-    text = table_layout.texts(tables.table_5_1(path, RunsChoice())).markdown
+    text = table_5_1.texts(table_5_1_scores.table_5_1(path, RunsChoice())).markdown
     assert "(0.9659)" in text
     assert "±" not in text
 

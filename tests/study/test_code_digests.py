@@ -27,7 +27,7 @@ AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
 TREES = '{"loss": "LambdaRank", "model": {"name": "boosted-trees"}}'
 WARP = '{"bounding": "none", "loss": "WARP(alpha=constant)@1"}'
 JOBS = ("job", "job of AP", "job of WARP", "job of trees", "job of a new loss")
-STEPS = ("convert", "split", "sample", "distributions", "job", "controls", "collect", "table", "claims", "document")
+STEPS = ("convert", "split", "sample", "distributions", "job", "controls", "collect", "claims", "document")
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,8 @@ found["convert of mq2008"] = codes.of_step("convert", "mq2008")
 found["job of trees"] = codes.of_step("job", {TREES!r})
 found["job of a new loss"] = codes.of_step("job", "new")
 found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
+for name in ("table_5_1", "flattery", "worked"):
+    found["table " + name] = codes.of_step("table", modules=["rankbound_study.report.tables." + name])
 print(json.dumps(found))
 """
 
@@ -110,6 +112,8 @@ def line(text: str) -> str:
         ("rankbound_study/report/render_html.py", {"document"}),
         ("rankbound_study/report/templates/page.css", {"document"}),
         ("rankbound_study/figures/gains.py", {"figure_3_5", "document"}),
+        ("rankbound_study/report/tables/flattery.py", {"table flattery", "document"}),
+        ("rankbound_study/claims/worked.py", {"table worked", "claims", "document"}),
         ("rankbound/_version.py", set()),
         ("rankbound_study/provenance/recorder.py", set()),
     ],
@@ -142,8 +146,10 @@ def test_a_new_metric_loss_or_bound_changes_nothing(sources: Path, package: str)
         new.unlink()
 
 
-@pytest.mark.parametrize(("package", "expected"), [("figures", {"document"}), ("claims", {"claims"})])
-def test_a_new_figure_or_claim_changes_what_shows_it(sources: Path, package: str, expected: set[str]) -> None:
+@pytest.mark.parametrize(
+    ("package", "expected"), [("figures", {"document"}), ("report/tables", {"document"}), ("claims", {"claims"})]
+)
+def test_a_new_figure_table_or_claim_changes_what_shows_it(sources: Path, package: str, expected: set[str]) -> None:
     before = digests(sources)
     new = sources / STUDY / package / "new.py"
     new.write_text("SPECS = {}\n", "utf-8")
@@ -156,7 +162,7 @@ def test_a_new_figure_or_claim_changes_what_shows_it(sources: Path, package: str
 
 def test_printed_values_count_where_they_are_named(sources: Path) -> None:
     changes = differing(sources, "rankbound_study/reference/thesis_table_5_1.csv", lambda text: text + "\n")
-    assert changes == {"table", "document"}
+    assert changes == {"table table_5_1", "document"}
 
 
 def test_imports_for_certain_options_are_in_functions_and_know_all_their_names() -> None:

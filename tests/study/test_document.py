@@ -11,15 +11,18 @@ from synthetic_runs import write_runs
 
 from rankbound.errors import DataError
 from rankbound_study import figures
-from rankbound_study.claims.worked import CAPTIONS, worked_table
+from rankbound_study.claims.worked import WORKED_TABLES, worked_table
 from rankbound_study.figures import style
 from rankbound_study.provenance.manifest import make_manifest, write_manifest
-from rankbound_study.report import document, render_html, render_typst, summary, tables
+from rankbound_study.report import document, render_html, render_typst
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.findings import findings
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.output import write_json, write_text
+from rankbound_study.report.table_5_1_scores import table_5_1
+from rankbound_study.report.table_5_1_summary import summarise
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.specs import StudyFiles
 
 DRAWN = ("figure_1_1", "figure_5_5")
 SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
@@ -27,12 +30,13 @@ SYNTHETIC_SETS = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
 
 def results_folder(folder: Path, **runs: object) -> Path:
     path = write_runs(folder / "runs.parquet", topics=10, **runs)  # type: ignore[arg-type]
-    table = tables.table_5_1(path, RunsChoice())
+    table = table_5_1(path, RunsChoice())
     write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
-    write_json(folder / "tables" / "table_5_1_summary.json", summary.summarise(table))
+    write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
     write_text(folder / "tables" / "table_2_4.csv", worked_table("table_2_4").write_csv())
     for name in DRAWN:
-        style.save(figures.draw(name, path, {}), [folder / "figures" / f"{name}.{kind}" for kind in ("svg", "pdf")])
+        drawn = figures.draw(name, StudyFiles(path))
+        style.save(drawn, [folder / "figures" / f"{name}.{kind}" for kind in ("svg", "pdf")])
     return folder
 
 
@@ -144,27 +148,27 @@ def test_synthetic_data_are_labelled_and_never_compared(synthetic_results: Path,
 
 
 def test_findings_follow_the_numbers(tmp_path: Path) -> None:
-    table = tables.table_5_1(write_runs(tmp_path / "runs.parquet", topics=10), RunsChoice())
-    headlines = [finding.headline for finding in findings(table, summary.summarise(table))]
+    table = table_5_1(write_runs(tmp_path / "runs.parquet", topics=10), RunsChoice())
+    headlines = [finding.headline for finding in findings(table, summarise(table))]
     assert headlines[0].startswith("Plain popularity scores above every trained model in ")
     assert any(headline.startswith("Distribution bounding changes mean nDCG by −0.") for headline in headlines)
 
     exact = table.with_columns(
         ours=pl.when(pl.col("model") == "popularity").then(0.1).otherwise(pl.coalesce("published", "ours"))
     ).with_columns(difference=pl.col("ours") - pl.col("published"), **{"within_0.015": pl.lit(True)})
-    headlines = [finding.headline for finding in findings(exact, summary.summarise(exact))]
+    headlines = [finding.headline for finding in findings(exact, summarise(exact))]
     assert headlines[0] == "A trained model scores above plain popularity in all 15 comparisons."
     assert headlines[1] == "45 of 45 MovieLens scores of Table 5.1 are reproduced to within 0.015."
     # 25 of the 48 printed bounded cells lie above, 3 at, 20 below the unbounded loss (erratum T25).
-    details = [finding.detail for finding in findings(exact, summary.summarise(exact))]
+    details = [finding.detail for finding in findings(exact, summarise(exact))]
     assert any("In print, 25 of 48 lie above, 3 are equal, 20 lie below." in detail for detail in details)
     assert any("end within 0.0008 of each other" in headline for headline in headlines)
 
 
 def test_a_model_below_chance_or_above_the_oracle_is_reported(tmp_path: Path) -> None:
-    table = tables.table_5_1(write_runs(tmp_path / "runs.parquet", topics=6), RunsChoice())
+    table = table_5_1(write_runs(tmp_path / "runs.parquet", topics=6), RunsChoice())
     broken = table.with_columns(ours=pl.when(pl.col("model") == "oracle").then(0.2).otherwise(pl.col("ours")))
-    headlines = [finding.headline for finding in findings(broken, summary.summarise(broken))]
+    headlines = [finding.headline for finding in findings(broken, summarise(broken))]
     assert "A control fails: something is wrong with these runs." in headlines
 
 
@@ -189,7 +193,7 @@ def test_a_missing_table_is_named_with_its_maker(tmp_path: Path) -> None:
         document.build(tmp_path)
 
 
-@pytest.mark.parametrize("name", CAPTIONS)
+@pytest.mark.parametrize("name", WORKED_TABLES)
 def test_every_worked_table_can_be_read_back(tmp_path: Path, name: str) -> None:
     """Also one whose lists have names that look like numbers: 9.3."""
     table = worked_table(name)

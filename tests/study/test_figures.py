@@ -21,6 +21,7 @@ from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import _svg_lattice, score_differences, score_distributions, style
 from rankbound_study.figures.remark import remark
+from rankbound_study.results.specs import StudyFiles
 
 # One figure of each module: those of the same module differ in the loss alone.
 OF_RUNS = ["figure_5_1", "figure_5_4", "figure_5_6", "figure_5_8"]
@@ -40,13 +41,13 @@ def texts(svg: str) -> list[str]:
 
 def drawn(name: str, runs: Path | None, folder: Path) -> tuple[str, bytes]:
     svg, pdf = folder / f"{name}.svg", folder / f"{name}.pdf"
-    style.save(figures.draw(name, runs, {}), [svg, pdf])
+    style.save(figures.draw(name, StudyFiles(runs)), [svg, pdf])
     return svg.read_text("utf-8"), pdf.read_bytes()
 
 
 def svg_of(name: str, runs: Path | None, folder: Path) -> str:
     path = folder / f"{name}.svg"
-    style.save(figures.draw(name, runs, {}), [path])
+    style.save(figures.draw(name, StudyFiles(runs)), [path])
     return path.read_text("utf-8")
 
 
@@ -128,7 +129,7 @@ def test_equal_scores_and_tiny_samples_do_not_break_the_density(tmp_path: Path) 
 
 
 def test_the_worst_order_of_one_relevant_item_and_of_none_but_relevant_ones() -> None:
-    panels = figures.draw("figure_1_1", None, {}).axes[:2]
+    panels = figures.draw("figure_1_1").axes[:2]
     for panel, floor in zip(panels, (lambda n: 1 / np.log2(n + 1), lambda n: 1 / n), strict=True):
         for line, n in zip(panel.get_lines(), (25, 50, 100, 200), strict=True):
             x, y = line.get_data()
@@ -144,7 +145,7 @@ def test_the_worst_order_of_one_relevant_item_and_of_none_but_relevant_ones() ->
 def test_bounded_losses_end_where_the_bound_says(
     name: str, best: tuple[float, float | None], worst: tuple[float | None, float]
 ) -> None:
-    for position, panel in enumerate(figures.draw(name, None, {}).axes[:6]):
+    for position, panel in enumerate(figures.draw(name).axes[:6]):
         is_rank_sum = position % 3 == 2
         for line in panel.get_lines():
             x, y = line.get_data()
@@ -175,7 +176,7 @@ def test_numbers_at_an_axis_of_large_differences_have_room(runs: Path, tmp_path:
         AP=pl.when(pl.col("bounding") == "none").then(0.0).otherwise(pl.col("AP") / pl.col("AP").max())
     )
     wide.write_parquet(tmp_path / "wide.parquet")
-    figure = figures.draw("figure_5_9", tmp_path / "wide.parquet", {})
+    figure = figures.draw("figure_5_9", StudyFiles(tmp_path / "wide.parquet"))
     assert figure.axes[0].get_ylim()[1] > 1
     figure.draw_without_rendering()
     numbers = figure.axes[0].get_yticklabels()
@@ -186,7 +187,7 @@ def test_numbers_at_an_axis_of_large_differences_have_room(runs: Path, tmp_path:
 
 
 def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
-    figure = figures.draw("figure_5_3", runs, {})
+    figure = figures.draw("figure_5_3", StudyFiles(runs))
     boundings = score_distributions.BOUNDED
     last_column = [panel for panel in figure.axes if panel.get_subplotspec().is_last_col()]
     assert [panel.get_label() for panel in last_column] == list(boundings)
@@ -207,7 +208,7 @@ def test_a_remark_writes_commands_as_they_are_typed() -> None:
 
 
 def test_signs_between_the_steps_touch_none_of_them() -> None:
-    figure = figures.draw("figure_neural_8", None, {})
+    figure = figures.draw("figure_neural_8")
     figure.draw_without_rendering()
     for panel in figure.axes:
         signs = [text.get_window_extent() for text in panel.texts if text.get_text() in ("<", "≠")]

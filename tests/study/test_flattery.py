@@ -9,8 +9,8 @@ from synthetic_runs import write_runs
 
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
-from rankbound_study.report import flattery
 from rankbound_study.report.blocks import Cell
+from rankbound_study.report.tables import flattery
 
 SETS = (("movielens", 1), ("mq2008-label1", None))
 

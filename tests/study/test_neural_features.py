@@ -32,6 +32,7 @@ from rankbound_study.figures import style
 from rankbound_study.results.neural_features import FeatureResults, feature_results
 from rankbound_study.results.neural_names import TABLES
 from rankbound_study.results.neural_runs import read_runs
+from rankbound_study.results.specs import StudyFiles
 
 COUNTS = (5, 10, 46)
 GROWING = (-0.1, 0.0, 0.1)
@@ -235,15 +236,14 @@ def test_the_command_writes_what_the_document_reads(tmp_path: Path) -> None:
     text = (tmp_path / "a" / "table_neural_features.md").read_text("utf-8")
     assert "| family | method | 30 | 300 | 30,000 |" in text
     assert text.count("| rank | ") == 3
-    assert FeatureResults.read(tmp_path) is None
 
 
 def test_the_figure_tells_networks_by_their_style(tmp_path: Path) -> None:
     runs, epochs, predictions, images = write_faces(tmp_path)
     rows = [*pa.parquet.read_table(runs).to_pylist(), *query_rows("mq2008-label1", GROWING)]
     write_table(pa.Table.from_pylist(rows), runs, "runs")
-    files = {"epochs": write_epochs(epochs, rows), "predictions": tuple(predictions), "images": images}
-    figure = figures.draw("figure_neural_features", runs, {}, files)
+    files = StudyFiles(runs, write_epochs(epochs, rows), images=images, predictions=tuple(predictions))
+    figure = figures.draw("figure_neural_features", files)
     above, below = np.array(figure.axes).reshape(2, 2)
     assert [panel.get_xscale() for panel in below] == ["log", "log"]
     assert [len(panel.containers) for panel in above] == [3, 2]

@@ -17,10 +17,10 @@ import rankbound as rb
 from rankbound_study import figures
 from rankbound_study.commands import figure as figure_command
 from rankbound_study.figures import _pair_models, _pictures, face_pairs, style
-from rankbound_study.figures.spec import StudyFiles
 from rankbound_study.report.inline_svg import inline_svg
 from rankbound_study.report.output import template
 from rankbound_study.results.coefficients import coefficients
+from rankbound_study.results.specs import StudyFiles
 
 NEURAL = [name for name in figures.figure_specs() if name.startswith("figure_neural_")]
 OF_FILES = [name for name in NEURAL if figures.figure_specs()[name].needs]
@@ -31,8 +31,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return write_study(tmp_path_factory.mktemp("study"))
 
 
-def files_of(study: Study) -> dict[str, Any]:
-    return {name: getattr(study, name) for name in ("epochs", "images", "predictions", "weights")}
+def files_of(study: Study) -> StudyFiles:
+    return StudyFiles(study.runs, study.epochs, None, study.images, tuple(study.predictions), tuple(study.weights))
 
 
 def svg_of(figure: Any, folder: Path) -> str:
@@ -46,7 +46,7 @@ def texts(svg: str) -> str:
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_all_are_drawn_from_the_files_of_the_study(name: str, study: Study, tmp_path: Path) -> None:
-    svg = svg_of(figures.draw(name, study.runs, {}, files_of(study)), tmp_path)
+    svg = svg_of(figures.draw(name, files_of(study)), tmp_path)
     ElementTree.fromstring(svg)
     # Nothing has run on VGG16's features.
     assert ("published weights" in texts(svg)) == (name == "figure_neural_5")
@@ -56,7 +56,7 @@ def test_all_are_drawn_from_the_files_of_the_study(name: str, study: Study, tmp_
 def test_without_files_they_say_so(name: str, study: Study, tmp_path: Path) -> None:
     empty = tmp_path / "epochs.parquet"
     pl.read_parquet(study.epochs).clear().write_parquet(empty)
-    svg = svg_of(figures.draw(name, study.runs, {}, {"epochs": empty}), tmp_path)
+    svg = svg_of(figures.draw(name, StudyFiles(study.runs, empty)), tmp_path)
     assert "No method has run on" in texts(svg)
 
 
@@ -81,7 +81,7 @@ def test_pictures_have_fixed_bytes_and_stand_in_the_page_as_data(name: str, stud
 
 
 def test_paths_have_a_line_per_fold_and_the_mean_of_each_part(study: Study) -> None:
-    figure = figures.draw("figure_neural_1", study.runs, {}, files_of(study))
+    figure = figures.draw("figure_neural_1", files_of(study))
     panels = np.array(figure.axes).reshape(2, -1)
     epochs = pl.read_parquet(study.epochs)
     for panel, method in zip(panels[1], ("RankNet", "DirectRanker", "Class-NN"), strict=True):
@@ -99,7 +99,7 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Study, tmp_path: 
     epochs = pl.read_parquet(study.epochs)
     same = epochs.with_columns(pl.col("mean_loss").first().over("model", "dataset", "fold", "epoch"))
     same.write_parquet(tmp_path / "epochs.parquet")
-    figure = figures.draw("figure_neural_4", study.runs, {}, {"epochs": tmp_path / "epochs.parquet"})
+    figure = figures.draw("figure_neural_4", StudyFiles(study.runs, tmp_path / "epochs.parquet"))
     labels = [[line.get_label() for line in panel.get_lines()] for panel in figure.axes]
     drawn = [[label for label in found if not label.startswith("_")] for found in labels]
     assert drawn == [["train"], ["train", "validation", "test"]]
@@ -107,15 +107,13 @@ def test_a_loss_that_is_of_training_alone_is_drawn_once(study: Study, tmp_path: 
 
 @pytest.mark.parametrize(("order", "sign"), [("right", 1), ("wrong", -1)])
 def test_pairs_are_ordered_as_the_title_says(order: str, sign: int, study: Study, tmp_path: Path) -> None:
-    files = StudyFiles(study.runs, **files_of(study))
+    files = files_of(study)
     found = face_pairs._candidates(files, order)
     assert found is not None
     assert len(found) > 0
     assert (np.sign(found["older_score"] - found["younger_score"]) == sign).all()
     assert (found["older_age"] - found["younger_age"] > 5).all()
-    written = texts(
-        svg_of(figures.draw(f"figure_neural_{6 if sign > 0 else 7}", study.runs, {}, files_of(study)), tmp_path)
-    )
+    written = texts(svg_of(figures.draw(f"figure_neural_{6 if sign > 0 else 7}", files_of(study)), tmp_path))
     assert f"in the {order} order (pixels)" in written
     assert written.count(" years") == 12
 
@@ -184,7 +182,7 @@ def test_only_score_differences_never_break_antisymmetry_or_transitivity() -> No
 
 
 def test_the_near_duplicate_is_found(study: Study, tmp_path: Path) -> None:
-    written = texts(svg_of(figures.draw("figure_neural_duplicates", None, {}, {"images": study.images}), tmp_path))
+    written = texts(svg_of(figures.draw("figure_neural_duplicates", StudyFiles(images=study.images)), tmp_path))
     assert written.count(" bits") >= 5 + 1
     assert "one group" in written
     assert "not grouped" in written

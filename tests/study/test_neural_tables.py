@@ -14,10 +14,10 @@ from synthetic_comparisons import AGES, WEB, Study, draw_pairs, method_scores, w
 from rankbound.compare.randomisation import holm
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
-from rankbound_study.report import neural_layout
 from rankbound_study.report.neural_facts import facts
 from rankbound_study.report.neural_results import Results, read_results
 from rankbound_study.report.neural_tables import NeuralTable, neural_table
+from rankbound_study.report.tables import neural
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results import neural_runs
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_named, table_of
@@ -90,7 +90,7 @@ def test_the_best_method_by_validation_is_compared_with_none_and_all_others_with
     trained = queries.scores.filter(pl.col("metric") == "nDCG@10", pl.col("family") != "control")
     assert trained.sort("ours")["method"].to_list()[:: len(trained) - 1] == ["Class-LR", "LambdaMART"]
     best = trained.filter(pl.col("method") == best_by_validation).row(0, named=True)
-    (block,) = neural_layout.blocks(queries.scores, QUERIES)
+    (block,) = neural.score_blocks(queries.scores, QUERIES)
     assert [method.text for _, method, *_ in block.rows if method.strong] == [best_by_validation]
     assert best["p_value"] is None
     others = trained.filter(pl.col("method") != best["method"])
@@ -185,7 +185,7 @@ def test_methods_that_have_not_run_are_told_with_their_printed_score(pixels: Neu
 def test_a_table_without_runs_says_what_is_missing(study: Study) -> None:
     table = neural_table(FEATURES, study.runs, study.epochs)
     assert table.scores["ours"].null_count() == len(table.scores) == 12
-    assert "published weights" in neural_layout.texts(table.scores, FEATURES).markdown
+    assert "published weights" in neural.texts(table.scores, FEATURES).markdown
     # RankCNN is printed as a dash.
     assert table.scores["printed"].null_count() == 1
 
@@ -203,7 +203,7 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
         table = neural_table(about, made.runs, made.epochs, made.predictions if about.of_faces else (), made.images)
         assert table.scores["printed"].null_count() == len(table.scores)
         assert table.scores["ours"].null_count() == 0
-        assert "synthetic" in neural_layout.texts(table.scores, about).markdown.lower()
+        assert "synthetic" in neural.texts(table.scores, about).markdown.lower()
         assert list(facts([Results(about, table.scores, table.comparisons)])) == []
 
 
@@ -274,8 +274,8 @@ def test_a_table_says_whether_the_printed_scores_are_on_its_data(
 ) -> None:
     own = queries.scores.filter(pl.col("dataset") == queries.scores["dataset"][0])
     scores = pl.concat([own.with_columns(pl.lit(name).alias("dataset")) for name in names])
-    assert [block.header[4] for block in neural_layout.blocks(scores, QUERIES)] == header
-    said = neural_layout.caption(scores, QUERIES)
+    assert [block.header[4] for block in neural.score_blocks(scores, QUERIES)] == header
+    said = neural.caption(scores, QUERIES)
     assert (note in said) if note else ("The printed column" not in said)
 
 
@@ -286,10 +286,10 @@ def test_every_printed_method_of_queries_is_configured() -> None:
 
 
 def test_markdown_and_latex_have_a_row_per_method(pixels: NeuralTable) -> None:
-    (block,) = neural_layout.blocks(pixels.scores, PIXELS)
+    (block,) = neural.score_blocks(pixels.scores, PIXELS)
     assert all(len(row) == len(block.header) for row in block.rows)
     assert [method.text for _, method, *_ in block.rows if method.strong] == ["RankCNN"]
-    texts = neural_layout.texts(pixels.scores, PIXELS)
+    texts = neural.texts(pixels.scores, PIXELS)
     rows = [line for line in texts.markdown.splitlines() if line.startswith("| ")]
     assert len(rows) == 1 + len(block.rows)
     assert texts.latex.count(r"\\") == 1 + len(block.rows)

@@ -1,4 +1,4 @@
-"""A figure or a claim is known by its module: nothing else lists it."""
+"""A figure, a table or a claim is known by its module: nothing else lists it."""
 
 import json
 import os
@@ -22,6 +22,18 @@ def draw(*, height):
     return figure
 """
 
+TABLE = """
+import polars as pl
+from rankbound_study.report.table_files import TableFiles
+from rankbound_study.report.tables.spec import TableSpec
+
+SPECS = {"table_4_2": TableSpec("A number.", {"number": 42}, beside=())}
+
+
+def make(name, files, *, number):
+    return TableFiles(pl.DataFrame({"number": [number]}))
+"""
+
 CLAIM = """
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.verdict import CONFIRMED, Verdict
@@ -38,27 +50,32 @@ import json
 from rankbound_study import figures
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decide
+from rankbound_study.report import tables
+from rankbound_study.results.specs import StudyFiles
 
 verdicts = [(claim.id, verdict.reason) for claim, verdict in decide(Evidence("thesis")) if claim.id == "X01"]
 names = list(figures.figure_specs())
-size = figures.draw("figure_4_2", None, {}).get_size_inches().tolist()
-print(json.dumps([names[names.index("figure_4_2") :][:2], figures.title("figure_4_2"), size, verdicts]))
+size = figures.draw("figure_4_2").get_size_inches().tolist()
+made = tables.make("table_4_2", StudyFiles(), {}).table.rows()
+print(json.dumps([names[names.index("figure_4_2") :][:2], figures.title("figure_4_2"), size, verdicts, made]))
 """
 
 
-def test_a_module_is_all_that_a_figure_or_a_claim_needs(tmp_path: Path) -> None:
+def test_a_module_is_all_that_a_figure_a_table_or_a_claim_needs(tmp_path: Path) -> None:
     for package in (LIBRARY, STUDY):
         shutil.copytree(SOURCES / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     study = tmp_path / STUDY
     (study / "figures" / "rising_line.py").write_text(FIGURE, "utf-8")
+    (study / "report" / "tables" / "forty_two.py").write_text(TABLE, "utf-8")
     (study / "claims" / "less_than.py").write_text(CLAIM, "utf-8")
     with (study / "reference" / "claims.csv").open("a", encoding="utf-8") as file:
         file.write(ROW)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-c", SCRIPT]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    order, title, size, verdicts = json.loads(result.stdout)
+    order, title, size, verdicts, made = json.loads(result.stdout)
     assert order == ["figure_4_2", "figure_5_1"]
     assert title == "Figure 4.2"
     assert size[1] == 3.0
     assert verdicts == [["X01", "One is less than two."]]
+    assert made == [[42]]

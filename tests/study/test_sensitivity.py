@@ -12,7 +12,7 @@ from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, evidence, raised,
 
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report import sensitivity
+from rankbound_study.report.tables import sensitivity
 
 COLUMN = DataSet(*MOVIELENS)
 OPTIONS = {"batch_size": 32, "factors": 32, "hidden": [46], "learning_rate": 0.01, "optimiser": "adam"}

@@ -228,5 +228,5 @@ def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) ->
 
 def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, Any]) -> None:
     config["experiment"] = ["ratios", "one-relevant", "rates"]
-    options = json.loads(Steps(Study(config), CODES).sensitivity_options(wildcards()))
+    options = json.loads(Steps(Study(config), CODES).result_options("study", "experiments"))
     assert list(options["experiments"]) == ["rates"]

@@ -134,7 +134,7 @@ def test_the_page_says_each_part_once_and_never_hides_them_behind_an_image(svg: 
 
 @pytest.mark.parametrize("name", ["figure_3_2", "figure_neural_links"])
 def test_titles_take_little_room(name: str, tmp_path: Path) -> None:
-    style.save(figures.draw(name, None, {}), [tmp_path / "a.svg"])
+    style.save(figures.draw(name), [tmp_path / "a.svg"])
     text = (tmp_path / "a.svg").read_text("utf-8")
     plainly = re.sub(r"<title>[^<]*</title>| data-[^=]*=\"[^\"]*\"", "", text)
     assert len(plainly) < len(text) < 1.06 * len(plainly)

@@ -12,7 +12,8 @@ from synthetic_runs import BOUNDINGS, SETS, write_runs
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.commands import table as table_command
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report import summary, table_layout, tables
+from rankbound_study.report import table_5_1_scores, table_5_1_summary
+from rankbound_study.report.tables import table_5_1
 from rankbound_study.results.scores import RunsChoice
 
 PUBLISHED = RunsChoice()
@@ -25,7 +26,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(runs: Path) -> pl.DataFrame:
-    return tables.table_5_1(runs, PUBLISHED)
+    return table_5_1_scores.table_5_1(runs, PUBLISHED)
 
 
 def cell(table: pl.DataFrame, **where: object) -> dict[str, object]:
@@ -35,7 +36,7 @@ def cell(table: pl.DataFrame, **where: object) -> dict[str, object]:
 
 
 def test_there_are_sixty_printed_cells_and_those_of_mq2008_stand_beside_both_readings() -> None:
-    printed = tables.printed_scores()
+    printed = table_5_1_scores.printed_scores()
     counts = dict(printed.group_by("dataset").len().rows())
     assert counts == {"movielens": 45, "mq2008-label1": 15, "mq2008-label2": 15}
     readings = [
@@ -90,9 +91,9 @@ def test_controls_have_rows_but_no_printed_score(table: pl.DataFrame) -> None:
 
 def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
     sets = (("synthetic-movielens", 1), ("synthetic-mq2008-label1", None))
-    found = tables.table_5_1(write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), PUBLISHED)
+    found = table_5_1_scores.table_5_1(write_runs(tmp_path / "runs.parquet", sets=sets, topics=8), PUBLISHED)
     assert found["published"].is_null().all()
-    facts = summary.summarise(found)
+    facts = table_5_1_summary.summarise(found)
     assert facts["synthetic"]
     assert facts["cells"] == {}
     assert facts["mq2008"]["fits"] == {}
@@ -101,8 +102,8 @@ def test_synthetic_data_never_meet_a_printed_score(tmp_path: Path) -> None:
 def test_protocols_are_never_mixed(tmp_path: Path) -> None:
     both = write_runs(tmp_path / "both.parquet", protocols=("published", "honest"), topics=8)
     alone = write_runs(tmp_path / "alone.parquet", topics=8)
-    assert tables.table_5_1(both, PUBLISHED).equals(tables.table_5_1(alone, PUBLISHED))
-    honest = tables.table_5_1(both, RunsChoice(protocol="honest"))
+    assert table_5_1_scores.table_5_1(both, PUBLISHED).equals(table_5_1_scores.table_5_1(alone, PUBLISHED))
+    honest = table_5_1_scores.table_5_1(both, RunsChoice(protocol="honest"))
     assert honest["protocol"].unique().to_list() == ["honest"]
 
 
@@ -112,8 +113,8 @@ def test_a_cell_with_two_studies_is_refused_with_the_way_out(tmp_path: Path) -> 
     mixed = tmp_path / "two.parquet"
     pl.concat([frame, frame.with_columns(pl.lit("other").alias("study"))]).write_parquet(mixed)
     with pytest.raises(DataError, match=r'several values of study: other, thesis; choose one with .*"study"'):
-        tables.table_5_1(mixed, PUBLISHED)
-    assert tables.table_5_1(mixed, RunsChoice(study="thesis"))["n_lists"].sum() > 0
+        table_5_1_scores.table_5_1(mixed, PUBLISHED)
+    assert table_5_1_scores.table_5_1(mixed, RunsChoice(study="thesis"))["n_lists"].sum() > 0
 
 
 def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> Non
     broken = tmp_path / "broken.parquet"
     pl.read_parquet(path).drop("AP").write_parquet(broken)
     with pytest.raises(DataError, match="column 'AP' is missing"):
-        tables.table_5_1(broken, PUBLISHED)
+        table_5_1_scores.table_5_1(broken, PUBLISHED)
     with pytest.raises(ConfigError, match="'protocoll' is unknown"):
         RunsChoice.from_options({"protocoll": "honest"})
     with pytest.raises(ConfigError, match="'dishonest' is unknown: choose one of published, honest"):
@@ -129,7 +130,7 @@ def test_a_missing_column_and_an_unknown_option_are_named(tmp_path: Path) -> Non
 
 
 def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
-    facts = summary.summarise(table)
+    facts = table_5_1_summary.summarise(table)
     movielens = table.filter(pl.col("dataset") == "movielens", pl.col("as_printed"), pl.col("loss") != "none")
     assert facts["cells"]["movielens"] == {"within": int(movielens["within_0.015"].sum()), "total": 45}
     assert facts["cells"]["mq2008-label1"]["total"] == 15
@@ -145,19 +146,19 @@ def test_the_summary_counts_what_the_table_holds(table: pl.DataFrame) -> None:
 
 def test_one_reading_of_mq2008_alone_fits_nothing(tmp_path: Path) -> None:
     path = write_runs(tmp_path / "runs.parquet", sets=(("mq2008-label2", None),), topics=8)
-    facts = summary.summarise(tables.table_5_1(path, PUBLISHED))
+    facts = table_5_1_summary.summarise(table_5_1_scores.table_5_1(path, PUBLISHED))
     assert set(facts["mq2008"]["fits"].values()) == {None}
 
 
 def test_metrics_are_nested_numbers_for_every_cell(table: pl.DataFrame) -> None:
-    nested = summary.metrics(table)
+    nested = table_5_1_summary.metrics(table)
     assert set(nested) == {"movielens-nsr1", "movielens-nsr2", "movielens-nsr3", "mq2008-label1", "mq2008-label2"}
     assert set(nested["movielens-nsr1"]["nDCG"]["nDCG"]) == set(BOUNDINGS)
     assert set(nested["mq2008-label2"]["controls"]["AP"]) == {"random", "popularity", "oracle"}
 
 
 def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> None:
-    block = table_layout.block(table, "published protocol")
+    block = table_5_1.block(table, "published protocol")
     assert [title.split()[0] for title in block.header[3:]] == ["MovieLens"] * 3 + ["MQ2008"] * 2
     trained = [row for row in block.rows if row[0].text == row[2].text == "nDCG"]
     assert [name.text for _, name, *_ in trained] == ["unbounded", *BOUNDINGS[1:]]
@@ -171,9 +172,9 @@ def test_the_layout_marks_the_best_and_the_increases(table: pl.DataFrame) -> Non
 def test_variants_of_a_bounding_have_rows_of_their_own(tmp_path: Path) -> None:
     names = (*BOUNDINGS, "distribution(gain=sd)")
     path = write_runs(tmp_path / "runs.parquet", sets=(("movielens", 1),), boundings=names, topics=6)
-    found = tables.table_5_1(path, PUBLISHED)
+    found = table_5_1_scores.table_5_1(path, PUBLISHED)
     assert found.filter(pl.col("bounding") == "distribution(gain=sd)")["published"].is_null().all()
-    assert "distribution(gain=sd)" in table_layout.texts(found).markdown
+    assert "distribution(gain=sd)" in table_5_1.texts(found).markdown
 
 
 def test_data_sets_stand_in_a_fixed_order() -> None:
@@ -204,7 +205,7 @@ def test_the_command_writes_every_form_twice_the_same(runs: Path, tmp_path: Path
     assert first == second
     assert json.loads(first["table_5_1_summary.json"])["tolerance"] == 0.015
     header = first["table_5_1.csv"].decode().splitlines()[0].split(",")
-    assert header == list(tables.COLUMNS)
+    assert header == list(table_5_1_scores.COLUMNS)
     assert b"0.9659" in first["table_5_1.md"]
     assert first["table_5_1.tex"].count(rb"\\") == len(first["table_5_1.md"].splitlines()) - 3
 

@@ -20,7 +20,7 @@ from fault_steps import Sandbox, Server, Step, steps_of
 KINDS = {**OF_EVERY_STEP, **OF_INPUTS}
 RULES = ("split", "sample", "controls")
 FAULTS = [(rule, kind) for rule in RULES for kind in KINDS if not kind.endswith("forbidden")]
-FAULTS += [("worked_table", kind) for kind in ("killed at a file", "file limit")]
+FAULTS += [("table_2_2", kind) for kind in ("killed at a file", "file limit")]
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,6 @@ def claim_files(wildcards):
     return files | comparison_files(["weights"], [2], methods=LINEAR_ON_FACES)
 
 
-def claim_flags(wildcards, input):
-    """Return the files as flags, by name; missing files have none."""
-    names = ("runs", "epochs", "experiments", "experiment_epochs", "predictions", "weights", "images")
-    return file_flags(input, names)
-
-
 rule claims:
     input:
         unpack(claim_files),
@@ -25,7 +19,7 @@ rule claims:
             "<results>/tables/table_claims.csv",
             caption="../report/claims.rst",
             category="Tables",
-            labels={"table": "claims", "of": "verdicts on what the sources claim"},
+            labels={"table": "claims of the sources, with verdicts"},
         ),
         md="<results>/tables/table_claims.md",
         tex="<results>/tables/table_claims.tex",
@@ -41,7 +35,7 @@ rule claims:
     params:
         code=codes.of_step("claims"),
         folder=subpath(output.csv, parent=True),
-        files=claim_flags,
-        options=steps.claim_options,
+        files=file_flags,
+        options=steps.result_options("study"),
     shell:
         "python -m rankbound_study claims {params.files} --out-dir {params.folder:q} --options {params.options:q} > {log:q} 2>&1"

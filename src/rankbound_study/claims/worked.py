@@ -198,22 +198,3 @@ WORKED_TABLES: dict[str, Callable[[], Iterator[Entry]]] = {
     "table_3_3": _expected_ap,
     "table_murphy_9_3": _murphy,
 }
-
-CAPTIONS: dict[str, str] = {
-    "table_1_1": "A list with all relevant items at the bottom scores above a list whose only relevant item is second.",
-    "table_2_2": "DCG of the ideal and the worst order of nine items with three relevant ones.",
-    "table_2_3": f"RBP with p = {PERSISTENCE} of the same two orders.",
-    "table_2_4": "AP of the same two orders.",
-    "table_3_1": "DCG of all orders of X(2,1) and X(3,2), and its expectation.",
-    "table_3_2": "First term of the nRBP loss of all orders of X(2,1) and X(3,2), and its expectation.",
-    "table_3_3": "AP of all orders of X(2,1) and X(3,2), and its expectation.",
-    "table_murphy_9_3": "Murphy's Table 9.3 (linear gain, first two ranks undiscounted) and his example of AP. The book"
-    " adds up rounded terms, and carries its DCG into the nDCG.",
-}
-
-
-def title(name: str) -> str:
-    """Return the table's title: `table_2_2` is Table 2.2."""
-    if name == "table_murphy_9_3":
-        return "Murphy, Table 9.3"
-    return name.replace("table_", "Table ").replace("_", ".")

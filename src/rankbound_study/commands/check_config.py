@@ -39,12 +39,13 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
     from rankbound_study.figures import figure_specs
+    from rankbound_study.report.tables import table_names
 
     if arguments.schema:
         print(json.dumps(editor_schema(), indent=2))
         return
     config = merged(arguments.files)
-    check_config(config, arguments.files, figures=figure_specs())
+    check_config(config, arguments.files, figures=figure_specs(), tables=table_names())
     study = Study(config)
     print(
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rankbound_study.commands._file_flags import add_file_flags, given_files
+
 SUMMARY = "Decide the claims of the sources from a study's results: a verdict for each, with the numbers behind it"
 EXAMPLES = """\
   python -m rankbound_study claims --out-dir results/tables
@@ -14,15 +16,8 @@ Without runs, only the claims about formulas are decided; the others are `not ru
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table")
-    parser.add_argument("--epochs", type=Path, metavar="FILE", help="the table of epochs")
-    parser.add_argument("--experiments", type=Path, metavar="FILE", help="the runs of the experiments")
+    add_file_flags(parser)
     parser.add_argument("--experiment-epochs", type=Path, metavar="FILE", help="the epochs of the experiments")
-    for name, meaning in (("predictions", "scores"), ("weights", "weights")):
-        parser.add_argument(
-            f"--{name}", type=Path, metavar="FILE", nargs="*", default=[], help=f"{meaning} of methods on pictures"
-        )
-    parser.add_argument("--images", type=Path, metavar="FILE", help="the images file, for the ages of the faces")
     parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
     # As for `python -m rankbound_study table`: it names the step's record.
@@ -35,18 +30,11 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.claims.evidence import Evidence
     from rankbound_study.claims.registry import decide
     from rankbound_study.options import parse_options
-    from rankbound_study.report import claims_table, table_files
+    from rankbound_study.report import claims_table
+    from rankbound_study.report.table_files import TableFiles
 
-    evidence = Evidence(
-        parse_options(arguments.options)["study"],
-        runs=arguments.runs,
-        epochs=arguments.epochs,
-        experiments=arguments.experiments,
-        experiment_epochs=arguments.experiment_epochs,
-        predictions=tuple(arguments.predictions),
-        weights=tuple(arguments.weights),
-        images=arguments.images,
-    )
+    study = parse_options(arguments.options)["study"]
+    evidence = Evidence(study, experiment_epochs=arguments.experiment_epochs, **vars(given_files(arguments)))
     table = verdict_table.frame(decide(evidence))
-    table_files.write_table(arguments.out_dir, verdict_table.NAME, table, claims_table.texts(table))
+    TableFiles(table, claims_table.texts(table)).write(arguments.out_dir, verdict_table.NAME)
     print(verdict_table.summary(table))

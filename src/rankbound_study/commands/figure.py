@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rankbound_study.commands._file_flags import add_file_flags, given_files
+
 SUMMARY = "Draw a figure as SVG and PDF, from the runs table or (closed forms) only from the library"
 EXAMPLES = """\
   python -m rankbound_study figure figure_1_1 --out results/figures/figure_1_1.svg --out results/figures/figure_1_1.pdf
@@ -16,15 +18,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="figure_1_1, figure_3_1 .. 3_7, figure_5_1 .. 5_10, figure_linear_2, _3, figure_neural_1 ..",
+        help="its name under `figures:` in config.yaml, such as figure_1_1",
     )
-    parser.add_argument("--runs", type=Path, metavar="FILE", help="the runs table (chapter 5, neural ranking)")
-    for name, of in (("epochs", "all epochs"), ("images", "the faces")):
-        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"{of} (some figures of neural ranking)")
-    for name in ("predictions", "weights"):
-        parser.add_argument(
-            f"--{name}", type=Path, metavar="FILE", nargs="*", default=[], help=f"{name} of the methods (likewise)"
-        )
+    add_file_flags(parser)
     parser.add_argument(
         "--out", type=Path, metavar="FILE", action="append", required=True, help="an .svg or .pdf file; repeatable"
     )
@@ -37,11 +33,5 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.figures import style
     from rankbound_study.options import parse_options
 
-    files = {
-        "epochs": arguments.epochs,
-        "images": arguments.images,
-        "predictions": tuple(arguments.predictions),
-        "weights": tuple(arguments.weights),
-    }
-    figure = figures.draw(arguments.name, arguments.runs, parse_options(arguments.options), files)
+    figure = figures.draw(arguments.name, given_files(arguments), parse_options(arguments.options))
     style.save(figure, arguments.out)

@@ -21,7 +21,12 @@ from rankbound_study.config.words import listed, named, nearest, shown
 
 
 def check_config(
-    config: Mapping[str, Any], files: Sequence[Path] = (), flags: Sequence[str] = (), figures: Iterable[str] = ()
+    config: Mapping[str, Any],
+    files: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    *,
+    figures: Iterable[str] = (),
+    tables: Iterable[str] = (),
 ) -> None:
     """Check a merged configuration.
 
@@ -29,7 +34,7 @@ def check_config(
         config: the merged configuration.
         files: the files that it was read from, in the order of merging.
         flags: keys given on the command line instead (`snakemake --config seeds=[1,2]`).
-        figures: the names of all figures; if there are none, names of figures are not checked.
+        figures, tables: the names of all figures and tables; if there are none, they are not checked.
 
     Raises:
         ConfigError: one line per problem: file, line, key, value found, values allowed, nearest valid key.
@@ -37,7 +42,7 @@ def check_config(
     lines = ConfigLines(files, flags)
     problems = list(lines.duplicates)
     try:
-        Configuration.model_validate(dict(config), context={"figures": list(figures)})
+        Configuration.model_validate(dict(config), context={"figures": list(figures), "tables": list(tables)})
     except ValidationError as error:
         problems += [lines.locate(path) + text for path, text in _explained(error, config)]
     if problems:

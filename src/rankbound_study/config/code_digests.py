@@ -23,8 +23,11 @@ SOURCES = Path(__file__).resolve().parents[2]
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
 """Packages with modules that are looked up by name (`rankbound.registry`): one counts if its names occur."""
 
-WHOLE = {f"{STUDY}.claims.registry": f"{STUDY}.claims", f"{STUDY}.report.figure_block": f"{STUDY}.figures"}
-"""Modules that find all modules of a package at run time, with that package."""
+WHOLE = {
+    f"{STUDY}.claims.registry": (f"{STUDY}.claims",),
+    f"{STUDY}.report.made_blocks": (f"{STUDY}.figures", f"{STUDY}.report.tables"),
+}
+"""Modules that find all modules of packages at run time, with those packages."""
 
 ONLY_WITH = {
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
@@ -119,8 +122,8 @@ class CodeDigests:
             return
         for imported in self._graph.find_modules_directly_imported_by(module):
             yield from self._module(module).public if imported == LIBRARY else (imported,)
-        if module in WHOLE:
-            yield from self._graph.find_children(WHOLE[module])
+        for package in WHOLE.get(module, ()):
+            yield from self._graph.find_children(package)
 
     def _named(self, package: str, names: set[str]) -> set[str]:
         """Return the modules of a package that define one of the names."""

@@ -12,9 +12,8 @@ from typing import Any
 
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
-from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.study import Run, Study
-from rankbound_study.vocabulary import HONEST
 
 
 def one_of(names: Iterable[object]) -> str:
@@ -159,28 +158,24 @@ class Steps:
 
     # Results
 
-    def result_options(self, wildcards: Any) -> str:
-        """Return the protocol of the tables and figures: the first one of the configuration."""
-        return as_json({"protocol": self.config["protocols"][0], "study": self.config["study"]})
+    def result_options(self, *keys: str) -> str:
+        """Return these options of tables, figures and claims, as far as the configuration has them.
 
-    def honest_options(self, wildcards: Any) -> str:
-        """Return the honest protocol, for a table beside that of the first protocol."""
-        return as_json({"protocol": HONEST, "study": self.config["study"]})
-
-    def claim_options(self, wildcards: Any) -> str:
-        """Return the name under which the study's runs are found."""
-        return as_json(_chosen(self.config, "study"))
-
-    def sensitivity_options(self, wildcards: Any) -> str:
-        """Return the experiments that are measured like the study, each with its data sets."""
-        instances = self.study.varied_instances
-        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
-        named = {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
-        return as_json({"study": self.config["study"], "experiments": named})
+        The protocol is the first one of the configuration; experiments have their data sets.
+        """
+        protocol, study = self.config["protocols"][0], self.config["study"]
+        known = {"protocol": protocol, "study": study, "experiments": self._measured_experiments()}
+        return as_json({key: known[key] for key in keys if key in known})
 
     def study_options(self, wildcards: Any) -> str:
         """Return the whole configuration except the archives' origin; their content is checked."""
         return as_json({key: value for key, value in self.config.items() if key != "mirror"})
+
+    def _measured_experiments(self) -> dict[str, list[DataSet]]:
+        """Return the experiments that are measured like the study, each with its data sets."""
+        instances = self.study.varied_instances
+        ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
+        return {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
 
     def _run(self, wildcards: Any) -> Run:
         return self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)

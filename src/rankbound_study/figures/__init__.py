@@ -6,31 +6,22 @@ modules are imported to find their figures, so they import numpy, polars and mat
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from rankbound.errors import ConfigError
-from rankbound_study.figures.spec import FigureSpec, StudyFiles
+from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.results.specs import StudyFiles, found_specs
+
+NO_FILES = StudyFiles()
 
 
 @cache
 def figure_specs() -> Mapping[str, FigureSpec]:
-    """Return all figures by name, in the order of the document.
-
-    Raises:
-        ValueError: two modules describe a figure of the same name.
-    """
-    specs: dict[str, FigureSpec] = {}
-    for module in sorted(info.name for info in iter_modules(__path__) if not info.name.startswith("_")):
-        for name, spec in getattr(import_module(f"{__name__}.{module}"), "SPECS", {}).items():
-            if name in specs:
-                raise ValueError(f"two modules describe {name}: {specs[name].module} and {module}")
-            specs[name] = replace(spec, module=module)
-    return dict(sorted(specs.items(), key=_place))
+    """Return all figures by name, in the order of the document."""
+    return dict(sorted(found_specs(__name__, __path__).items(), key=_place))
 
 
 def title(name: str) -> str:
@@ -44,15 +35,14 @@ def figure_file(results: Path, name: str, suffix: str) -> Path:
     return results / folder / f"{name}{suffix}"
 
 
-def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> Any:
+def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | None = None) -> Any:
     """Draw a figure.
 
     Args:
         name: its name, "figure_5_1".
-        runs: the runs table, for figures that need one.
-        options: the choice among the runs of that table.
-        files: further files of a figure of the neural-ranking study, by the names of `StudyFiles`. Where one is
-            missing, the figure shows a remark instead of a drawing.
+        files: what it is drawn from. Where a file other than the runs table is missing, the figure shows a remark
+            instead of a drawing.
+        options: the choice among the runs of the runs table.
 
     Raises:
         ConfigError: no figure has that name, or the runs table is missing.
@@ -66,12 +56,12 @@ def draw(name: str, runs: Path | None, options: Mapping[str, Any], files: Mappin
     module = import_module(f"{__name__}.{spec.module}")
     with house_style():
         if spec.needs:
-            return module.draw(StudyFiles(runs=runs, **(files or {})), **spec.arguments)
+            return module.draw(files, **spec.arguments)
         if not spec.needs_runs:
             return module.draw(**spec.arguments)
-        if runs is None:
+        if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
-        return module.draw(runs, RunsChoice.from_options(options), **spec.arguments)
+        return module.draw(files.runs, RunsChoice.from_options(options or {}), **spec.arguments)
 
 
 def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec, StudyFiles
+from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results.neural_names import (
     FAMILIES,
     PAIR_ACCURACY,
@@ -13,6 +13,7 @@ from rankbound_study.results.neural_names import (
     table_of,
     what_is_missing,
 )
+from rankbound_study.results.specs import StudyFiles
 
 if TYPE_CHECKING:
     import polars as pl

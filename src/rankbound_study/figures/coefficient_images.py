@@ -4,8 +4,9 @@ from typing import Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec, StudyFiles, neural_title
+from rankbound_study.figures.spec import FigureSpec, neural_title
 from rankbound_study.results.neural_names import TABLES, table_of, what_is_missing
+from rankbound_study.results.specs import StudyFiles
 
 _METHODS = ("Rank-LR", "Class-LR", "Reg-l1", "Reg-l2")
 SPECS = {

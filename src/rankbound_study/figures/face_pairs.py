@@ -6,8 +6,9 @@ from rankbound.seeds import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec, StudyFiles, neural_title
+from rankbound_study.figures.spec import FigureSpec, neural_title
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
+from rankbound_study.results.specs import StudyFiles
 
 if TYPE_CHECKING:
     import polars as pl

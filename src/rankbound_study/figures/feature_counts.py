@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec, StudyFiles
+from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results.neural_names import PAIR_ACCURACY, data_set_title
+from rankbound_study.results.specs import StudyFiles
 
 if TYPE_CHECKING:
     import polars as pl

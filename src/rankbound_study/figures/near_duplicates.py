@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
-from rankbound_study.figures.spec import FigureSpec, StudyFiles
+from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results.neural_names import TABLES, what_is_missing
+from rankbound_study.results.specs import StudyFiles
 
 if TYPE_CHECKING:
     from rankbound_study.data.image_hash import Bits

@@ -10,11 +10,15 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound_study.report import attempts, flattery, sensitivity, table_layout, tables
+from rankbound_study.report import attempts
 from rankbound_study.report.blocks import Section, TableBlock
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Finding, findings
 from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.report.made_blocks import table_blocks
+from rankbound_study.report.table_5_1_scores import COLUMNS
+from rankbound_study.report.table_files import read_table
+from rankbound_study.report.tables import table_5_1
 from rankbound_study.results import scores
 from rankbound_study.results.made_files import reading
 from rankbound_study.vocabulary import HONEST
@@ -43,7 +47,7 @@ class Bounded:
         """Read the tables in a folder; raises DataError if Table 5.1 or a summary is missing."""
         table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
         if not (folder / f"{HONEST_TABLE}.csv").exists():
-            return cls(folder, table, summary, pl.DataFrame(schema=tables.COLUMNS), None)
+            return cls(folder, table, summary, pl.DataFrame(schema=COLUMNS), None)
         honest = _read_table(folder / f"{HONEST_TABLE}.csv")
         return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST_TABLE}_summary.json"))
 
@@ -81,25 +85,13 @@ class Bounded:
         return attempts.not_reproduced(self.table, self.honest)
 
     def _blocks(self) -> Iterator[TableBlock]:
-        yield table_layout.block(self.table, self.protocol)
+        yield table_5_1.block(self.table, self.protocol)
         if self._not_reproduced:
             yield attempts.block(self._not_reproduced)
         if len(self.honest):
-            honest = table_layout.block(self.honest, scores.PROTOCOLS[HONEST])
+            honest = table_5_1.block(self.honest, scores.PROTOCOLS[HONEST])
             yield replace(honest, name="Table 5.1, honest protocol")
-        if (flattered := self._optional(flattery.NAME, flattery.COLUMNS)) is not None:
-            yield flattery.block(flattered)
-        if (varied := self._optional(sensitivity.NAME, sensitivity.COLUMNS)) is not None:
-            yield sensitivity.block(varied)
-
-    def _optional(self, name: str, columns: dict[str, pl.DataType]) -> pl.DataFrame | None:
-        """Read a table that not every study has; None if it is absent or empty."""
-        path = self.folder / f"{name}.csv"
-        if not path.exists():
-            return None
-        with reading(path):
-            table = pl.read_csv(path, schema=columns)
-        return table if len(table) else None
+        yield from table_blocks("table-5-1", self.folder)
 
 
 def _read_table(path: Path) -> pl.DataFrame:
@@ -108,8 +100,7 @@ def _read_table(path: Path) -> pl.DataFrame:
             f"{path} is missing: make it with "
             f"`python -m rankbound_study table table_5_1 --runs ... --out-dir {path.parent}`"
         )
-    with reading(path):
-        return pl.read_csv(path, schema=tables.COLUMNS)
+    return read_table(path, COLUMNS)
 
 
 def _read_summary(path: Path) -> dict[str, Any]:

@@ -7,17 +7,16 @@ quoted from the table of claims.
 from collections.abc import Iterator
 from pathlib import Path
 
-import polars as pl
-
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.blocks import Cell, Document, Section, TableBlock
+from rankbound_study.report.blocks import Document, Section
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.figure_block import figure_block
+from rankbound_study.report.made_blocks import figure_block, table_blocks
 from rankbound_study.report.methods_section import methods_section
-from rankbound_study.report.neural_sections import Neural
+from rankbound_study.report.neural_sections import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
+from rankbound_study.report.tables.worked import HOLDS
 from rankbound_study.results.made_files import reading
 
 
@@ -36,7 +35,6 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     if manifest is not None:
         check_recorded(results, manifest, ("tables/", "figures/", "licensed/"))
     bounded = Bounded.read(results / "tables")
-    neural = Neural.read(results / "tables")
     claims = Claims.read(results / "tables")
     synthetic = bounded.summary["synthetic"]
     first = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
@@ -51,7 +49,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
             bounded.section(),
             *_figure_sections(results, synthetic=synthetic),
             _worked_section(results / "tables"),
-            *neural.sections(results, claims),
+            *neural_sections(results, claims),
             provenance_section(results, bounded.table, manifest),
         ),
     )
@@ -79,36 +77,13 @@ def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[Section]:
 
 
 def _worked_section(folder: Path) -> Section:
-    from rankbound_study.claims.worked import CAPTIONS, title
-
-    blocks, held, printed = [], 0, 0
-    for name, caption in CAPTIONS.items():
-        path = folder / f"{name}.csv"
-        if not path.exists():
-            continue
-        with reading(path):
-            # Some of these texts look like numbers, so their types are not inferred.
-            texts = dict.fromkeys(("part", "row", "quantity", "printed"), pl.String)
-            table = pl.read_csv(path, schema_overrides={**texts, "ours": pl.Float64, "holds": pl.Boolean})
-            table.select("part", "row", "quantity", "ours", "printed", "holds")
-        held += int(table["holds"].sum())
-        printed += int(table["holds"].count())
-        rows = tuple(
-            (
-                Cell(row["part"]),
-                Cell(row["row"]),
-                Cell(row["quantity"]),
-                Cell(f"{row['ours']:.4f}"),
-                Cell(row["printed"] or "–"),
-                Cell({True: "yes", False: "NO", None: "–"}[row["holds"]], strong=row["holds"] is False),
-            )
-            for row in table.iter_rows(named=True)
-        )
-        header = ("list", "row", "quantity", "ours", "printed", "holds")
-        blocks.append(TableBlock(title(name), caption, header, rows, labels=3))
+    blocks = tuple(table_blocks("worked", folder))
+    marks = [row[-1].text for block in blocks for row in block.rows]
+    holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
     text = (
-        f"{held} of {printed} printed values hold: ours rounds to them. A dash marks values missing from the text."
+        f"{holding} of {holding + failing} printed values hold: ours rounds to them. A dash marks values missing from "
+        "the text."
         if blocks
         else "No worked table has been made."
     )
-    return Section("worked", "Worked tables", text, tuple(blocks), columns=2)
+    return Section("worked", "Worked tables", text, blocks, columns=2)

@@ -1,5 +1,6 @@
 """Read the tables of the neural-ranking study back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import polars as pl
 
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report.neural_tables import COLUMNS, COMPARISON_COLUMNS
-from rankbound_study.results.made_files import reading
+from rankbound_study.report.table_files import read_table
 from rankbound_study.results.neural_names import AS_PRINTED, TABLES, Printed, data_set_title
 from rankbound_study.results.neural_runs import printed_scores
 from rankbound_study.results.number_texts import score
@@ -65,23 +66,18 @@ class Results:
         return str(self.scores["dataset"][0] or "")
 
 
-def read_results(folder: Path) -> list[Results]:
+def read_results(folder: Path, tables: Sequence[Printed] = TABLES) -> list[Results]:
     """Read the study's tables in a folder, one per table and data set, in the paper's order."""
-    tables = []
-    for about in TABLES:
+    results = []
+    for about in tables:
         if not (folder / f"{about.name}.csv").exists():
             continue
-        scores = _read(folder / f"{about.name}.csv", COLUMNS)
-        comparisons = _read(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
+        scores = read_table(folder / f"{about.name}.csv", COLUMNS)
+        comparisons = read_table(folder / f"{about.name}_comparisons.csv", COMPARISON_COLUMNS)
         for dataset in scores["dataset"].unique(maintain_order=True):
             own = pl.col("dataset").eq_missing(pl.lit(dataset))
-            tables.append(Results(about, scores.filter(own), comparisons.filter(own)))
-    return tables
-
-
-def _read(path: Path, columns: Any) -> pl.DataFrame:
-    with reading(path):
-        return pl.read_csv(path, schema=columns)
+            results.append(Results(about, scores.filter(own), comparisons.filter(own)))
+    return results
 
 
 def four(value: float | None) -> str:

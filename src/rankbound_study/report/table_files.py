@@ -1,13 +1,16 @@
 """A table's files: CSV for programs, Markdown and LaTeX for people."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import TableBlock
-from rankbound_study.report.output import write_text
+from rankbound_study.report.output import write_json, write_text
+from rankbound_study.results.made_files import reading
 
 
 class TableTexts(NamedTuple):
@@ -17,6 +20,35 @@ class TableTexts(NamedTuple):
     latex: str
 
 
+@dataclass(frozen=True)
+class TableFiles:
+    """The content of a table's files.
+
+    Attributes:
+        table: the rows of its CSV file.
+        texts: its Markdown and LaTeX.
+        beside: further tables (CSV) and nested numbers (JSON), by the end of their names: `_summary.json`.
+        metrics: the nested means that DVC compares, if the table has them.
+        digits: decimals of numbers in CSV files; None for as many as they have.
+    """
+
+    table: pl.DataFrame
+    texts: TableTexts | None = None
+    beside: Mapping[str, pl.DataFrame | dict[str, Any]] = field(default_factory=dict)
+    metrics: Mapping[str, Any] | None = None
+    digits: int | None = 6
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write NAME.md, NAME.tex, the files beside them and, last, NAME.csv."""
+        for suffix, text in zip((".md", ".tex"), self.texts or (), strict=False):
+            write_text(folder / f"{name}{suffix}", text)
+        for suffix, content in (*self.beside.items(), (".csv", self.table)):
+            if isinstance(content, pl.DataFrame):
+                write_text(folder / f"{name}{suffix}", content.write_csv(float_precision=self.digits))
+            else:
+                write_json(folder / f"{name}{suffix}", content)
+
+
 def plain_texts(block: TableBlock) -> TableTexts:
     """Return the files of one table below its name (and, in Markdown, its caption)."""
     return TableTexts(
@@ -24,13 +56,7 @@ def plain_texts(block: TableBlock) -> TableTexts:
     )
 
 
-def write_table(folder: Path, name: str, table: pl.DataFrame, texts: TableTexts) -> None:
-    """Write NAME.md, NAME.tex and, last, NAME.csv."""
-    write_text(folder / f"{name}.md", texts.markdown)
-    write_text(folder / f"{name}.tex", texts.latex)
-    write_csv(folder, name, table)
-
-
-def write_csv(folder: Path, name: str, table: pl.DataFrame) -> None:
-    """Write NAME.csv, numbers to six decimals."""
-    write_text(folder / f"{name}.csv", table.write_csv(float_precision=6))
+def read_table(path: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Read a table's CSV file back; DataError if it is damaged."""
+    with reading(path):
+        return pl.read_csv(path, schema=columns)

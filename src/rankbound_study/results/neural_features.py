@@ -64,11 +64,9 @@ class FeatureResults:
     gaps: pl.DataFrame
 
     @classmethod
-    def read(cls, folder: Path) -> "FeatureResults | None":
-        """Read the tables of a folder; None if they do not exist."""
+    def read(cls, folder: Path) -> "FeatureResults":
+        """Read the tables of a folder."""
         files = (folder / f"{FEATURES_TABLE}.csv", folder / f"{FEATURES_TABLE}_gaps.csv")
-        if not files[0].exists():
-            return None
         with reading(files[0]):
             scores = pl.read_csv(files[0], schema=SCORE_COLUMNS)
         with reading(files[1]):

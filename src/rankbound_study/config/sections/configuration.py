@@ -33,26 +33,6 @@ from rankbound_study.config.sections.training import Training
 from rankbound_study.config.words import listed, nearest, shown
 from rankbound_study.vocabulary import LOSSES
 
-TABLES = (
-    "table_1_1",
-    "table_2_2",
-    "table_2_3",
-    "table_2_4",
-    "table_3_1",
-    "table_3_2",
-    "table_3_3",
-    "table_5_1",
-    "table_murphy_9_3",
-    "table_neural_1",
-    "table_neural_2",
-    "table_neural_3",
-    "table_neural_features",
-    "table_claims",
-    "table_5_1_honest",
-    "table_flattery",
-    "table_sensitivity",
-)
-
 
 class Pathvars(Section):
     """Folders that the workflow writes to."""
@@ -71,11 +51,16 @@ class Distributions(Section):
     seed: Seed = Field(description="Seed of the random orders")
 
 
-def _known_figure(name: str, info: ValidationInfo) -> str:
-    figures = (info.context or {}).get("figures")
-    if figures and name not in figures:
-        raise problem(f"is {shown(name)}: expected one of {listed(figures)}{nearest(name, figures)}")
-    return name
+def _known(kind: str) -> AfterValidator:
+    """Check a name against those of the context, if it has any: figures and tables are known by their modules."""
+
+    def checked(name: str, info: ValidationInfo) -> str:
+        names = (info.context or {}).get(kind)
+        if names and name not in names:
+            raise problem(f"is {shown(name)}: expected one of {listed(names)}{nearest(name, names)}")
+        return name
+
+    return AfterValidator(checked)
 
 
 class Configuration(Section):
@@ -107,8 +92,8 @@ class Configuration(Section):
     )
     temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
     distributions: Distributions = Field(description="Score distributions over random orders")
-    figures: Distinct[Annotated[str, AfterValidator(_known_figure)]] = Field(description="Figures to draw")
-    tables: Distinct[Annotated[str, Allowed(*TABLES)]] = Field(description="Tables to make")
+    figures: Distinct[Annotated[str, _known("figures")]] = Field(description="Figures to draw")
+    tables: Distinct[Annotated[str, _known("tables")]] = Field(description="Tables to make")
 
     def problems(self) -> Iterator[Problem]:
         """Yield what contradicts each other, such as data sets that run and have no training."""

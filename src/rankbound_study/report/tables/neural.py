@@ -1,7 +1,8 @@
-"""Lay out Tables 1 to 3 of the neural-ranking study: a row per method, a table per data set."""
+"""Tables 1 to 3 of the neural-ranking study: a row per method, a table per data set."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -9,19 +10,63 @@ import polars as pl
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.neural_tables import R_SQUARED
-from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.neural_results import read_results
+from rankbound_study.report.neural_tables import R_SQUARED, neural_table
+from rankbound_study.report.table_files import TableFiles, TableTexts
+from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, with_minus
-from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, Printed, data_set_title, what_is_missing
+from rankbound_study.results.neural_names import (
+    AS_PRINTED,
+    CONTROL,
+    TABLES,
+    Printed,
+    data_set_title,
+    table_named,
+    what_is_missing,
+)
 from rankbound_study.results.neural_pairs import READINGS
 from rankbound_study.results.number_texts import score
+from rankbound_study.results.specs import StudyFiles
+
+SPECS = {
+    table.name: TableSpec(
+        "A table of Application of Neural Networks in Ranking: methods that rank, classify and regress on the same "
+        "lists, with the epoch picked by a validation part, 95 % intervals, paired tests and the printed scores. The "
+        "table's caption says what can be compared.",
+        title=f"{table.number}, {table.title}",
+        needs=("runs", "epochs", *(("predictions", "images") if table.of_faces else ())),
+        data=(table.number,),
+        beside=(".md", ".tex", "_comparisons.csv", *(("_by_age_gap.csv",) if table.of_faces else ())),
+        section="neural",
+    )
+    for table in TABLES
+}
 
 # Only the CSV file has the fourth reading, both wrong: it is what remains of the other two.
 _READING_TITLES = {"BothRight": "both right", "SameLabel": "same label", "Ties": "ties"}
 _METRIC_TITLES = {"AP": "MAP", "PairAccuracy": "pair accuracy", R_SQUARED: "R²", **_READING_TITLES}
 
 
-def blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
+def make(name: str, files: StudyFiles) -> TableFiles:
+    """Return the scores, the comparisons of all pairs of methods and, for faces, the accuracy by age difference."""
+    about = table_named(name)
+    assert files.runs is not None
+    assert files.epochs is not None
+    table = neural_table(about, files.runs, files.epochs, files.predictions, files.images)
+    beside = {"_comparisons.csv": table.comparisons} | ({"_by_age_gap.csv": table.gaps} if about.of_faces else {})
+    return TableFiles(table.scores, texts(table.scores, about), beside)
+
+
+def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield a table per data set."""
+    about = table_named(name)
+    for results in read_results(folder, [about]):
+        (block,) = score_blocks(results.scores, about)
+        text = f"{block.name}. {caption(results.scores, about)}"
+        yield replace(block, name=f"Table {about.number}, {about.title}", caption=text)
+
+
+def score_blocks(scores: pl.DataFrame, table: Printed) -> list[TableBlock]:
     """Return one table per data set, without columns that have no numbers."""
     return [
         _block(own, table, str(dataset or "")) for (dataset,), own in scores.group_by("dataset", maintain_order=True)
@@ -55,7 +100,7 @@ def caption(scores: pl.DataFrame, table: Printed) -> str:
 def texts(scores: pl.DataFrame, table: Printed) -> TableTexts:
     """Return the table's files; the best method by validation is bold."""
     title = f"Table {table.number} of the neural-ranking study: {table.title}"
-    return texts_of_methods(title, caption(scores, table), blocks(scores, table))
+    return texts_of_methods(title, caption(scores, table), score_blocks(scores, table))
 
 
 def texts_of_methods(title: str, caption: str, tables: Sequence[TableBlock]) -> TableTexts:

@@ -14,12 +14,23 @@ from rankbound.compare.frames import scores_of_runs
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
-from rankbound_study.report.table_files import TableTexts, plain_texts
+from rankbound_study.report.table_files import TableFiles, TableTexts, plain_texts, read_table
+from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.specs import StudyFiles
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, JUDGED_BY, LOSSES
 
-NAME = "table_flattery"
+SPECS = {
+    "table_flattery": TableSpec(
+        "The bias of picking the epoch on the test part: the same trainings of the honest protocol, scored at the "
+        "epoch picked by the test part and at the one picked by validation, with the interval of the difference over "
+        "topics.",
+        title="bias of a test-picked epoch",
+        needs=("runs",),
+        options=("study",),
+    )
+}
 
 COLUMNS: dict[str, pl.DataType] = {
     "dataset": pl.String(),
@@ -42,10 +53,23 @@ LABELS = 4
 REPORT_CAPTION = (
     "Score of the same trainings (honest protocol, all folds and seeds) at the epoch picked by the test part minus "
     "that at the epoch picked by the validation part. In small type: half of the 95 % interval over topics; bold where "
-    f"the interval excludes zero. `tables/{NAME}.csv` has both scores."
+    "the interval excludes zero. `tables/table_flattery.csv` has both scores."
 )
 _KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "selection", "n", "p")
 _PICKED = ("test", "validation")
+
+
+def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
+    """Return the table of a study."""
+    assert files.runs is not None
+    table = table_flattery(files.runs, study)
+    return TableFiles(table, texts(table))
+
+
+def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield the table, unless it is empty."""
+    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+        yield block(table)
 
 
 def table_flattery(runs: Path, study: str) -> pl.DataFrame:

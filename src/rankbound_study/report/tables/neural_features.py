@@ -1,13 +1,32 @@
-"""Lay out the scores by the number of features: a row per method, a column per number of features."""
+"""Scores by the number of features: a row per method, a column per number of features."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
 from rankbound_study.report.blocks import TableBlock
-from rankbound_study.report.neural_layout import method_block, texts_of_methods
-from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.table_files import TableFiles, TableTexts
+from rankbound_study.report.tables.neural import method_block, texts_of_methods
+from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, with_minus
-from rankbound_study.results.neural_features import NOT_RUN, FeatureResults
-from rankbound_study.results.neural_names import data_set_title
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
+from rankbound_study.results.neural_names import FEATURES_TABLE, data_set_title
+from rankbound_study.results.specs import StudyFiles
+
+SPECS = {
+    FEATURES_TABLE: TableSpec(
+        "Methods of Application of Neural Networks in Ranking, trained on some of the features, and the gap between "
+        "networks and other models by the number of features.",
+        title="scores by the number of features",
+        needs=("runs", "epochs", "predictions", "images"),
+        data=(1, 2, 3),
+        by_features=True,
+        beside=(".md", ".tex", "_gaps.csv"),
+        section="neural",
+    )
+}
 
 TITLE = "Scores by the number of features"
 CAPTION = (
@@ -19,14 +38,29 @@ CAPTION = (
 _GAP = "gap"
 
 
-def blocks(results: FeatureResults) -> list[TableBlock]:
+def make(name: str, files: StudyFiles) -> TableFiles:
+    """Return the scores and the gaps."""
+    assert files.runs is not None
+    assert files.epochs is not None
+    results = feature_results(files.runs, files.epochs, files.predictions, files.images)
+    return TableFiles(results.scores, texts(results), {"_gaps.csv": results.gaps})
+
+
+def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield a table per data set."""
+    for block in result_blocks(FeatureResults.read(folder)):
+        header = (*block.header[:2], *(f"{count} features" for count in block.header[2:]))
+        yield replace(block, name=TITLE, caption=f"{block.name}. {CAPTION}", header=header)
+
+
+def result_blocks(results: FeatureResults) -> list[TableBlock]:
     """Return one table per data set: the methods, then the gaps of the families."""
     return [_block(results, dataset) for dataset in results.datasets]
 
 
 def texts(results: FeatureResults) -> TableTexts:
     """Return the table's files."""
-    return texts_of_methods(TITLE, CAPTION if results.datasets else NOT_RUN, blocks(results))
+    return texts_of_methods(TITLE, CAPTION if results.datasets else NOT_RUN, result_blocks(results))
 
 
 def _block(results: FeatureResults, dataset: str) -> TableBlock:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import polars as pl
 
@@ -21,11 +22,22 @@ from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.blocks import TableBlock, plain_rows
 from rankbound_study.report.options_text import differing, option_text
-from rankbound_study.report.table_files import TableTexts, plain_texts
+from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
+from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed, with_minus
+from rankbound_study.results.specs import StudyFiles
 from rankbound_study.vocabulary import JUDGED_BY
 
-NAME = "table_sensitivity"
+SPECS = {
+    "table_sensitivity": TableSpec(
+        "Sensitivity to choices that the thesis does not state (learning rate, activation, temperature, optimiser, "
+        "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
+        "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
+        title="sensitivity to unstated choices",
+        needs=("runs", "experiments"),
+        options=("study", "experiments"),
+    )
+}
 TITLE = "Sensitivity to unstated choices"
 CAPTION = (
     "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
@@ -64,6 +76,26 @@ class _Variant:
     choice: str
     name: str
     setting: str
+
+
+def make(
+    name: str,
+    files: StudyFiles,
+    *,
+    study: str = "thesis",
+    experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
+) -> TableFiles:
+    """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
+    evidence = Evidence(study, runs=files.runs, experiments=files.experiments)
+    columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
+    table = table_sensitivity(evidence, columns)
+    return TableFiles(table, plain_texts(block(table)))
+
+
+def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
+    """Yield the table, unless it is empty."""
+    if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
+        yield block(table)
 
 
 def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[DataSet]]) -> pl.DataFrame:
@@ -168,11 +200,6 @@ def _row(variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataF
 def block(table: pl.DataFrame) -> TableBlock:
     """Return the table for the report and its files."""
     return TableBlock(TITLE, CAPTION, HEADER, plain_rows(_cells(table)), LABELS, sortable=True)
-
-
-def texts(table: pl.DataFrame) -> TableTexts:
-    """Return the table's files."""
-    return plain_texts(block(table))
 
 
 def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:

@@ -11,22 +11,61 @@ import polars as pl
 from rankbound_study.claims.certainty import SIGNIFICANT, significance
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report import render_latex, render_markdown, tables
+from rankbound_study.report import render_latex, render_markdown, table_5_1_summary
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.table_files import TableTexts
+from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
+from rankbound_study.report.table_files import TableFiles, TableTexts
+from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH
 from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.specs import StudyFiles
 from rankbound_study.vocabulary import HONEST
+
+_CAPTION = (
+    "Mean score by loss and bounding (rows) and data set (columns): the printed value, ours, and the difference. "
+    "Models are scored by the metric that they were trained for (nRBP with p = 0.95), per topic and then averaged over "
+    "topics. Lists without a relevant item have no score: they are left out and counted. Random ordering, oracle and "
+    "popularity are the controls."
+)
+_FILES = (".md", ".tex", "_summary.json")
+SPECS = {
+    "table_5_1": TableSpec(
+        _CAPTION,
+        title="5.1",
+        needs=("runs",),
+        options=("protocol", "study", "model"),
+        beside=_FILES,
+        metrics=True,
+        section="",
+    ),
+    "table_5_1_honest": TableSpec(
+        _CAPTION,
+        {"protocol": HONEST},
+        title="5.1, honest protocol",
+        needs=("runs",),
+        options=("study", "model"),
+        beside=_FILES,
+        section="",
+    ),
+}
 
 DIGITS = 4
 """Decimals of a score, as in the thesis."""
-
 
 UP, DOWN = "▲", "▼"
 BESIDE = {
     False: "(printed)",
     True: f"± half of the 95 % interval, {UP} significantly better and {DOWN} significantly worse than unbounded",
 }
+
+
+def make(name: str, files: StudyFiles, **options: str) -> TableFiles:
+    """Return the table with its summary and its means."""
+    assert files.runs is not None
+    table = table_5_1(files.runs, RunsChoice(**options))
+    summary, metrics = table_5_1_summary.summarise(table), table_5_1_summary.metrics(table)
+    return TableFiles(table, texts(table), {"_summary.json": summary}, metrics)
 
 
 def is_honest(table: pl.DataFrame) -> bool:
@@ -37,9 +76,7 @@ def is_honest(table: pl.DataFrame) -> bool:
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
     sets = scores.data_sets(table.rename({"nsr": "nsr_test"}))
-    rows = [
-        row for loss in tables.METRICS for metric in tables.METRICS[loss] for row in _rows(table, sets, loss, metric)
-    ]
+    rows = [row for loss in METRICS for metric in METRICS[loss] for row in _rows(table, sets, loss, metric)]
     beside = "The thesis' score is in small type. " if table["published"].count() else ""
     if is_honest(table):
         beside = (

@@ -1,0 +1,55 @@
+"""Descriptions of figures and tables, which are the `SPECS` of their modules, and the files that they are made from."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A figure or a table: its caption, and the keyword arguments of the function of its module that makes it."""
+
+    caption: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    needs: tuple[str, ...] = ()
+    """Fields of `StudyFiles` that it is made from."""
+    data: tuple[int, ...] = ()
+    """The tables of the neural-ranking study whose data sets these files are of."""
+    methods: tuple[str, ...] = ()
+    """The methods whose predictions or weights are read; all if empty."""
+    by_features: bool = False
+    """Use the comparisons by the number of features, which all others leave out."""
+    module: str = ""
+    """The module that describes and makes it; set where the module is found."""
+
+
+@dataclass(frozen=True)
+class StudyFiles:
+    """The files of a study that a figure or a table is made from."""
+
+    runs: Path | None = None
+    epochs: Path | None = None
+    experiments: Path | None = None
+    images: Path | None = None
+    predictions: tuple[Path, ...] = ()
+    weights: tuple[Path, ...] = ()
+
+
+def found_specs(package: str, folders: Iterable[str]) -> dict[str, Any]:
+    """Return all specs of a package by name: of every module whose name does not begin with an underscore.
+
+    Raises:
+        ValueError: two modules describe one name.
+    """
+    specs: dict[str, Spec] = {}
+    for module in sorted(info.name for info in iter_modules(folders) if not info.name.startswith("_")):
+        described: Mapping[str, Spec] = getattr(import_module(f"{package}.{module}"), "SPECS", {})
+        for name, spec in described.items():
+            if name in specs:
+                raise ValueError(f"two modules describe {name}: {specs[name].module} and {module}")
+            specs[name] = replace(spec, module=module)
+    return specs
