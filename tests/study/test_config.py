@@ -20,6 +20,7 @@ from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import Images, Interactions, Lists
 from rankbound_study.config.sections.experiment import Experiment, Variant
 from rankbound_study.figures import figure_specs
+from rankbound_study.report.tables import table_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "config.yaml"
@@ -35,7 +36,7 @@ def problems(text: str, tmp_path: Path) -> str:
     file = tmp_path / "config.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        check_config(merged([file]), [file], figures=figure_specs())
+        check_config(merged([file]), [file], figures=figure_specs(), tables=table_names())
     return str(caught.value)
 
 
