@@ -10,22 +10,28 @@ in all of those orders, and is then corrected by the difference between bottom a
 $$M = \overline{M}_{\text{bottom}} - M_{\text{bottom}}(\pi) + M_\infty(\pi)$$
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, evaluate, metric
 from rankbound.ranks import descending_order, hard_ranks
+from rankbound.texts import require_one_of
 
-MISSING = ("skip", "zero")
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+POLICIES = ("skip", "zero")
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,28 @@ class Evaluation:
         """Return the number of topics that the mean of each metric skips."""
         return {name: int(np.isnan(values).sum()) for name, values in self.values.items()}
 
+    def to_polars(self) -> "pl.DataFrame":
+        """Return the values as a polars data frame with a row per topic and a column per metric."""
+        with needs_extra("data"):
+            import polars as pl
+        return pl.DataFrame({"topic": list(self.topics), **self.values})
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """Return the values as a pandas data frame with a row per topic and a column per metric."""
+        import pandas as pd
+
+        return pd.DataFrame({"topic": list(self.topics), **self.values})
+
+    def __str__(self) -> str:
+        """Return a table of the means, with the numbers of topics that they are of."""
+        means, undefined = self.means(), self.undefined()
+        rows = [(name, shown(means[name]), len(self.topics) - undefined[name], undefined[name]) for name in means]
+        notes = [
+            f"topics of the qrels that the run lacks: {len(self.missing)}" if self.missing else "",
+            f"topics of the run that the qrels lack: {len(self.unjudged)}" if self.unjudged else "",
+        ]
+        return "\n".join([aligned([("metric", "mean", "topics", "undefined"), *rows]), *filter(None, notes)])
+
 
 @dataclass(frozen=True)
 class Joined:
@@ -63,40 +91,75 @@ class Joined:
 
 
 def evaluate_run(
-    run: Run | str | os.PathLike[str],
-    qrels: Qrels | str | os.PathLike[str],
-    metrics: Sequence[str | Metric],
+    run: Any,
+    qrels: Any,
+    metrics: str | Metric | Sequence[str | Metric],
     *,
     missing: str = "skip",
+    undefined: str = "skip",
 ) -> Evaluation:
     """Evaluate a run with trec_eval's rules, except that a metric is averaged over all orders of tied items.
 
     Args:
-        run: a `Run` or the path of a run file (`read_run`).
-        qrels: `Qrels` or judged lists, or the path of a file (`read_qrels`).
-        metrics: metrics or their texts.
+        run: a `Run`, or what `read_run` reads: a path, a data frame or dictionaries `{topic: {item: score}}`.
+        qrels: `Qrels` or judged lists, or what `read_qrels` reads: a path, a data frame, `{topic: {item: relevance}}`.
+        metrics: one or more metrics or their texts.
         missing: topics of the qrels that the run lacks are skipped (`skip`, trec_eval's default) or count as topics
             without retrieved items (`zero`, trec_eval's `-c`).
+        undefined: the value of a metric on topics where it is undefined: NaN, which means skip (`skip`), or 0 (`zero`).
 
     Raises:
-        ValueError: for an unknown metric or value of `missing`, scores that aren't finite, or a metric that is
-            undefined where a relevant item was not retrieved, such as a sum of ranks.
-        DataError: for a file that can't be read, or an item that occurs twice in a topic.
+        ValueError: for an unknown metric or value of `missing` or `undefined`, scores that aren't finite, or a metric
+            that is undefined where a relevant item was not retrieved, such as a sum of ranks.
+        DataError: for a file that can't be read, an item that occurs twice in a topic, or a run and qrels without a
+            topic in common.
+
+    >>> print(evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR"))
+    metric    mean  topics  undefined
+    RR      0.5000       1          0
     """
-    if missing not in MISSING:
-        raise ValueError(f"missing: found {missing!r}, expected one of {', '.join(MISSING)}")
-    chosen = [metric(one) for one in metrics]
+    require_one_of("missing", missing, POLICIES)
+    require_one_of("undefined", undefined, POLICIES)
+    chosen = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
     run = run if isinstance(run, Run) else read_run(run)
     qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
     in_run, in_qrels = set(run.topics), set(qrels.topics)
+    if not in_run & in_qrels:
+        raise DataError(
+            f"the run and the qrels have no topic in common: the run has {_some(run.topics)}, the qrels have "
+            f"{_some(qrels.topics)}; compare the topics' names"
+        )
     absent = [topic for topic in qrels.topics if topic not in in_run]
     wanted = [topic for topic in qrels.topics if missing == "zero" or topic in in_run]
+    values = values_of(chosen, join(run, qrels, wanted))
+    if undefined == "zero":
+        values = {name: np.nan_to_num(value, nan=0.0) for name, value in values.items()}
     return Evaluation(
         topics=wanted,
-        values=values_of(chosen, join(run, qrels, wanted)),
+        values=values,
         missing=absent,
         unjudged=[topic for topic in run.topics if topic not in in_qrels],
     )
+
+
+def shown(value: float) -> str:
+    """Return a mean as it is printed."""
+    return "-" if np.isnan(value) else f"{value:.4f}"
+
+
+def aligned(rows: Sequence[Sequence[object]]) -> str:
+    """Return rows of cells as a table, the first column aligned to the left and the others to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return "\n".join(
+        "  ".join([first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(rest, widths[1:], strict=True))])
+        for first, *rest in texts
+    )
+
+
+def _some(topics: Sequence[str]) -> str:
+    """Return the first topics, for a message."""
+    return ", ".join(repr(topic) for topic in topics[:3]) + (", ..." if len(topics) > 3 else "") or "none"
 
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:

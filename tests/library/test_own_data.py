@@ -262,3 +262,18 @@ def test_features_must_fit_the_items() -> None:
             features=np.zeros((1, 2), np.float32),
             feature_names=["f", "g"],
         )
+
+
+@pytest.mark.parametrize("name", ["lists.csv", "lists.tsv", "lists.csv.gz"])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, name: str) -> None:
+    text = "topic,relevance,f1,f1\nq,1,0.5,0.7\n"
+    content = (text.replace(",", "\t") if "tsv" in name else text).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(DataError, match="the column 'f1' occurs twice in the first line"):
+        read_lists(tmp_path / name)
+
+
+def test_two_columns_of_one_name_in_a_data_frame_are_refused() -> None:
+    frame = pd.DataFrame([["q", 1, 0.5, 0.7]], columns=["topic", "relevance", "f1", "f1"])
+    with pytest.raises(DataError, match="unique"):
+        read_lists(frame)

@@ -317,8 +317,8 @@ def test_evaluation_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "metric    mean  topics  undefined\n"
         "AP      0.5000       1          1\n"
         "P@1     0.0000       2          0\n"
-        "1 topics of the qrels are not in the run\n"
-        "1 topics of the run are not in the qrels\n"
+        "topics of the qrels that the run lacks: 1\n"
+        "topics of the run that the qrels lack: 1\n"
     )
     assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", "--missing", "zero") == 0
     assert "AP      0.2500       2          1" in capsys.readouterr().out

@@ -13,6 +13,7 @@ import pytest
 import pytrec_eval
 import torch
 
+import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
@@ -143,14 +144,69 @@ def test_topics_that_are_missing_are_skipped_or_count_zero() -> None:
     assert list(zero.topics) == ["a", "b", "c"]
     np.testing.assert_array_equal(zero.values["AP"], [0, 1, np.nan])
     np.testing.assert_array_equal(zero.values["P@2"], [0, 0.5, 0])
-    with pytest.raises(ValueError, match=r"^missing: found 'drop', expected one of skip, zero"):
+    with pytest.raises(ValueError, match=r"^missing: found drop, expected one of skip, zero"):
         evaluate_run(run, qrels, ["AP"], missing="drop")
 
 
-def test_a_run_without_common_topics_has_no_mean() -> None:
-    found = evaluate_run(run_of({"b": {"x": 1.0}}), qrels_of({"a": {"x": 1}}), ["AP"])
-    assert len(found.values["AP"]) == 0
-    assert np.isnan(found.means()["AP"])
+@pytest.mark.parametrize("missing", ["skip", "zero"])
+def test_a_run_without_common_topics_is_refused(missing: str) -> None:
+    expected = "no topic in common: the run has 'b', 'c', 'd', ..., the qrels have 'a'; compare the topics' names"
+    with pytest.raises(DataError, match=expected):
+        evaluate_run({topic: {"x": 1.0} for topic in "bcde"}, {"a": {"x": 1}}, "AP", missing=missing)
+    with pytest.raises(DataError, match="the run has none, the qrels have 'a'"):
+        evaluate_run({}, {"a": {"x": 1}}, "AP", missing=missing)
+
+
+def test_dictionaries_and_data_frames_are_runs_and_qrels() -> None:
+    run, qrels = (
+        {"q": {"a": 2.0, "b": 1.0, "c": 3}, "r": {}, 7: {"a": 1}},
+        {"q": {"b": 1, "c": 2}, "7": {"a": 0}, "r": {"a": 1}},
+    )
+    expected = evaluate_run(run_of(run), qrels_of(qrels), ["AP", "nDCG", "P@2"])  # type: ignore[arg-type]
+    rows = [(str(topic), item, score) for topic, items in run.items() for item, score in items.items()]
+    run_frame = pl.DataFrame(rows, schema=["topic", "item", "score"], orient="row")
+    labels = [(topic, item, grade) for topic, items in qrels.items() for item, grade in items.items()]
+    qrels_frame = pl.DataFrame(labels, schema=["topic", "item", "relevance"], orient="row")
+    found = evaluate_run(run, qrels, ["AP", "nDCG", "P@2"])
+    assert list(found.topics) == ["q", "7", "r"]
+    for name, values in expected.values.items():
+        np.testing.assert_array_equal(found.values[name], values)
+    for frames in ((run_frame, qrels_frame), (run_frame.to_pandas(), qrels_frame.to_arrow())):
+        framed = evaluate_run(*frames, ["AP", "nDCG", "P@2"])
+        assert list(framed.topics) == ["q", "7"]
+        for name, values in expected.values.items():
+            np.testing.assert_array_equal(framed.values[name], values[:2])
+
+
+@pytest.mark.parametrize(
+    ("run", "qrels", "message"),
+    [
+        ({"q": {"a": "high"}}, {"q": {"a": 1}}, "topic 'q', item 'a': found 'high', expected a number"),
+        ({"q": {"a": None}}, {"q": {"a": 1}}, "topic 'q', item 'a': found None, expected a number"),
+        ({"q": {"a": 1}}, {"q": {"a": -1}}, "topic 'q', item 'a': found relevance -1, expected grades from 0"),
+        ({"q": {"a": 1}}, {"q": {"a": float("nan")}}, "item 'a': found relevance nan, expected grades from 0"),
+    ],
+)
+def test_dictionaries_with_other_values_are_refused(run: Any, qrels: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        evaluate_run(run, qrels, "AP")
+
+
+def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() -> None:
+    run, qrels = {"a": {"x": 1.0}, "b": {"x": 1.0}, "e": {}}, {"a": {"x": 1}, "b": {"x": 0}, "d": {"x": 1}}
+    skipped, zero = (evaluate_run(run, qrels, ["AP", rb.metric("P@1")], undefined=how) for how in ("skip", "zero"))
+    assert (skipped.means()["AP"], zero.means()["AP"], zero.undefined()["AP"]) == (1.0, 0.5, 0)
+    assert str(skipped).splitlines() == [
+        "metric    mean  topics  undefined",
+        "AP      1.0000       1          1",
+        "P@1     0.5000       2          0",
+        "topics of the qrels that the run lacks: 1",
+        "topics of the run that the qrels lack: 1",
+    ]
+    assert skipped.to_polars().rows() == [("a", 1.0, 1.0), ("b", pytest.approx(np.nan, nan_ok=True), 0.0)]
+    assert zero.to_pandas().to_dict("list") == {"topic": ["a", "b"], "AP": [1.0, 0.0], "P@1": [1.0, 0.0]}
+    with pytest.raises(ValueError, match=r"^undefined: found 'none', expected|^undefined: found none, expected"):
+        evaluate_run(run, qrels, "AP", undefined="none")
 
 
 def test_complete_lists_are_plain_metrics() -> None:

@@ -20,7 +20,8 @@ EXAMPLES = """\
 
 RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
 items count as not relevant. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have
-the mean value over their orders. A topic without relevant items has no nDCG and no AP; means leave it out."""
+the mean value over their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it
+as 0 (--undefined zero)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +43,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("skip", "zero"),
         help="topics of QRELS that RUN lacks: left out (default), or evaluated as empty results",
     )
+    parser.add_argument(
+        "--undefined",
+        default="skip",
+        choices=("skip", "zero"),
+        help="topics where a metric is undefined: left out of its mean (default), or counted as 0",
+    )
     parser.add_argument("--per-topic", action="store_true", help="also show the values of every topic")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_column_flags(parser)
@@ -61,6 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
             read_qrels(arguments.qrels, **columns),
             metrics,
             missing=arguments.missing,
+            undefined=arguments.undefined,
         )
     print(_as_json(evaluation, arguments.per_topic) if arguments.json else _as_text(evaluation, arguments.per_topic))
 
@@ -89,30 +97,10 @@ def _or_null(value: float) -> float | None:
 
 
 def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
-    means, undefined, count = evaluation.means(), evaluation.undefined(), len(evaluation.topics)
-    rows = [["metric", "mean", "topics", "undefined"]]
-    rows += [[name, _shown(means[name]), str(count - undefined[name]), str(undefined[name])] for name in means]
-    text = _aligned(rows)
-    if per_topic:
-        values = [evaluation.values[name].tolist() for name in means]
-        each = zip(evaluation.topics, *values, strict=True)
-        lines = [[topic, *map(_shown, topic_values)] for topic, *topic_values in each]
-        text = _aligned([["topic", *means], *lines]) + "\n\n" + text
-    notes = [
-        f"{len(evaluation.missing)} topics of the qrels are not in the run" if evaluation.missing else "",
-        f"{len(evaluation.unjudged)} topics of the run are not in the qrels" if evaluation.unjudged else "",
-    ]
-    return "\n".join([text, *filter(None, notes)])
+    from rankbound.evaluation import aligned, shown
 
-
-def _shown(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4f}"
-
-
-def _aligned(rows: list[list[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
-    return "\n".join(lines)
+    if not per_topic:
+        return str(evaluation)
+    columns = [values.tolist() for values in evaluation.values.values()]
+    rows = [(topic, *map(shown, row)) for topic, *row in zip(evaluation.topics, *columns, strict=True)]
+    return f"{aligned([('topic', *evaluation.values), *rows])}\n\n{evaluation}"

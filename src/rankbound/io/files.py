@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import RankboundError
-from rankbound.io.judged import JudgedLists, Qrels, Run
+from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested
 
 File = str | os.PathLike[str]
 
@@ -55,25 +55,40 @@ def read_lists(
     return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
 
 
-def read_run(path: File) -> Run:
-    """Read a run: TREC text, or a table with the columns topic, item and score; items keep the order of the file.
+def read_run(source: Any) -> Run:
+    """Read a run: TREC text, or a table with the columns topic, item and score; items keep their order.
+
+    Args:
+        source: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: score}}`.
 
     Raises:
-        DataError: the file cannot be read, or a line is malformed; the message names the line.
+        DataError: the file cannot be read, or a line or value is malformed; the message names it.
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
-    return tables.read_scores(path) if _is_table(path) else trec.read_run(path)
+    if is_nested(source):
+        return Run(**flattened(source, "scores"))
+    if not isinstance(source, str | os.PathLike) or _is_table(source):
+        return tables.read_scores(source)
+    return trec.read_run(source)
 
 
-def read_qrels(path: File, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
-    """Read judgements: TREC qrels, where negative relevance counts as 0, or any file that `read_lists` reads.
+def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
+    """Read judgements: TREC qrels, where negative relevance counts as 0, or anything that `read_lists` reads.
+
+    Args:
+        path: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: relevance}}`.
+        topic, item, relevance: the columns of a table.
 
     Raises:
-        DataError: the file cannot be read, or a line is malformed; the message names the line.
+        DataError: the file cannot be read, or a line or value is malformed; the message names it.
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables, trec
+    if is_nested(path):
+        return Qrels(**flattened(path, "relevance"))
+    if not isinstance(path, str | os.PathLike):
+        return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
     if not _is_table(path) and not letor_files.is_letor(path):
         return trec.read_qrels(path)
     if Path(path).suffix == ".parquet" and packed.is_packed(path):

@@ -1,7 +1,9 @@
 """Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +97,31 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
         features=picked,
         feature_names=list(names),
     )
+
+
+def is_nested(source: Any) -> bool:
+    """Return true for dictionaries in a dictionary, by topic and item."""
+    return isinstance(source, Mapping) and all(isinstance(items, Mapping) for items in source.values())
+
+
+def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[str, Any]:
+    """Return `{topic: {item: number}}` as the arguments of `Run` or `Qrels`; topics may be without items.
+
+    Raises:
+        DataError: for a value that isn't a number, or relevance that is negative, NaN or infinite.
+    """
+    for topic, items in source.items():
+        for item, value in items.items():
+            if not isinstance(value, Real):
+                raise DataError(f"topic {topic!r}, item {item!r}: found {value!r}, expected a number")
+            if column == "relevance" and not 0 <= float(value) < inf:
+                raise DataError(f"topic {topic!r}, item {item!r}: found relevance {value}, expected grades from 0")
+    return {
+        "topics": list(source),
+        "items": [str(item) for items in source.values() for item in items],
+        column: np.array([value for items in source.values() for value in items.values()], dtype=np.float64),
+        "offsets": np.cumsum([0, *(len(items) for items in source.values())]),
+    }
 
 
 def _settle(lists: Any, column: str) -> None:

@@ -74,9 +74,9 @@ def read_judged(
     )
 
 
-def read_scores(path: str | os.PathLike[str]) -> Run:
+def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score."""
-    table = _read(path, Columns())
+    table = _read(source, Columns())
     topics, offsets, order = by_topic(_text(table, "topic"))
     items, scores = _text(table, "item"), _numbers(table, "score")
     if order is not None:
@@ -120,6 +120,7 @@ def _read(source: Any, columns: Columns) -> _Table:
     try:
         if is_parquet:
             return _Table(_read_parquet(Path(source)), str(source), "row", 1)
+        _require_distinct_names(Path(source))
         # Types are inferred from the whole file: a word may first occur in the last line.
         frame = pl.read_csv(
             Path(source), separator=_separator(source), infer_schema_length=None, schema_overrides=text, glob=False
@@ -129,6 +130,15 @@ def _read(source: Any, columns: Columns) -> _Table:
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
     # The first row is line 2, below the names.
     return _Table(frame, str(source), "line", 2)
+
+
+def _require_distinct_names(path: Path) -> None:
+    # The reader would rename the second of two columns.
+    header = pl.read_csv(path, separator=_separator(path), has_header=False, n_rows=1, infer_schema=False, glob=False)
+    names = header.row(0)
+    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
+    if twice is not None:
+        raise ValueError(f"the column {twice!r} occurs twice in the first line")
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
