@@ -10,7 +10,7 @@ import pytest
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
-from rankbound_study.data.schemas import CONTRACTS, FEATURES, SCHEMA_KEY
+from rankbound_study.data.schemas import CONTRACTS, FEATURES, PIXELS, SCHEMA_KEY, VECTOR
 
 FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})
 
@@ -32,7 +32,12 @@ def raw_parquet(path: Path, table: pa.Table, contract: str) -> Path:
 
 
 def empty_column(data_type: pa.DataType) -> pa.Array:
-    return pa.array([], pa.list_(pa.list_(pa.float32(), 2)) if data_type is FEATURES else data_type)
+    of_any_width = {
+        FEATURES: pa.list_(pa.list_(pa.float32(), 2)),
+        VECTOR: pa.list_(pa.float32(), 2),
+        PIXELS: pa.binary(2),
+    }
+    return pa.array([], of_any_width[data_type] if isinstance(data_type, str) else data_type)
 
 
 @pytest.mark.parametrize("name", CONTRACTS)

@@ -13,7 +13,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -87,12 +87,8 @@ def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None =
     Reading raises DataError if the archive is damaged or yields another number of bytes than declared. (The RAR readers
     do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
-    sizes = {member.name: member.size for member in list_members(path, limits)}
-    if name not in sizes:
-        raise DataError(f"{path}: there is no member {name!r}")
-    with _open_archive(path) as open_one, open_one(name) as read:
-        stream = _CheckedStream(read, f"{path}: member {name!r}", sizes[name])
-        yield io.BufferedReader(stream, _BUFFER_BYTES)
+    with _checked_members(path, limits) as blocks_of:
+        yield io.BufferedReader(_BlockStream(blocks_of(name)), _BUFFER_BYTES)
 
 
 def read_members(
@@ -102,13 +98,9 @@ def read_members(
 
     Raises DataError as `open_member` does.
     """
-    sizes = {member.name: member.size for member in list_members(path, limits)}
-    with _open_archive(path) as open_one:
+    with _checked_members(path, limits) as blocks_of:
         for name in names:
-            if name not in sizes:
-                raise DataError(f"{path}: there is no member {name!r}")
-            with open_one(name) as read:
-                yield name, _CheckedStream(read, f"{path}: member {name!r}", sizes[name]).readall()
+            yield name, b"".join(blocks_of(name))
 
 
 def _is_zip(path: str | os.PathLike[str]) -> bool:
@@ -206,52 +198,59 @@ def _zip_member(info: zipfile.ZipInfo) -> Member:
     return Member(name, info.file_size, kind, bool(info.flag_bits & _ENCRYPTED))
 
 
-_Opener = Callable[[str], AbstractContextManager[Callable[[int], bytes]]]
-
-
 @contextmanager
-def _open_archive(path: str | os.PathLike[str]) -> Iterator[_Opener]:
-    """Yield a function that opens a member by name for reading a given number of bytes."""
-    if not _is_zip(path):
-        yield partial(rar.open_member, path)
-        return
+def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Iterator[Callable[[str], Iterator[bytes]]]:
+    """Yield a function that reads a member by name, block by block, after the checks of `list_members`."""
+    sizes = {member.name: member.size for member in list_members(path, limits)}
+    with ExitStack() as stack:
+        if _is_zip(path):
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            infos = {_zip_member(info).name: info for info in archive.infolist()}
+
+        def blocks_of(name: str) -> Iterator[bytes]:
+            if name not in sizes:
+                raise DataError(f"{path}: there is no member {name!r}")
+            blocks = _zip_blocks(archive, infos[name]) if _is_zip(path) else rar.member_blocks(path, name)
+            return _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
+
+        yield blocks_of
+
+
+def _zip_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(info) as stream:
+        yield from iter(partial(stream.read, _BUFFER_BYTES), b"")
+
+
+def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Iterator[bytes]:
+    """Yield blocks that must have `size` bytes in all; any damage is a DataError."""
+    count = 0
     try:
-        archive = zipfile.ZipFile(path)
+        for block in blocks:
+            count += len(block)
+            if count > size:
+                break
+            yield block
     except _DAMAGE as error:
-        raise rar.damaged(path, error) from error
-    with archive:
-        infos = {_zip_member(info).name: info for info in archive.infolist()}
-        yield lambda name: _open_zipped(path, archive, infos[name])
+        raise rar.damaged(where, error) from error
+    if count != size:
+        raise rar.damaged(where, f"read {count} bytes, but it declares {size}")
 
 
-@contextmanager
-def _open_zipped(
-    path: str | os.PathLike[str], archive: zipfile.ZipFile, info: zipfile.ZipInfo
-) -> Iterator[Callable[[int], bytes]]:
-    try:
-        stream = archive.open(info)
-    except _DAMAGE as error:
-        raise rar.damaged(path, error) from error
-    with stream:
-        yield stream.read
+class _BlockStream(io.RawIOBase):
+    """A raw stream over blocks of any size."""
 
-
-class _CheckedStream(io.RawIOBase):
-    """A raw stream over `read(size)` that must yield `size` bytes in all; any damage is a DataError."""
-
-    def __init__(self, read: Callable[[int], bytes], where: str, size: int) -> None:
-        self._read, self._where, self._size, self._count = read, where, size, 0
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._block = blocks, memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        try:
-            data = self._read(len(buffer))
-        except _DAMAGE as error:
-            raise rar.damaged(self._where, error) from error
-        self._count += len(data)
-        if self._count > self._size or (not data and self._count < self._size):
-            raise rar.damaged(self._where, f"read {self._count} bytes, but it declares {self._size}")
-        buffer[: len(data)] = data
-        return len(data)
+        while not self._block:
+            if (block := next(self._blocks, None)) is None:
+                return 0
+            self._block = memoryview(block)
+        count = min(len(buffer), len(self._block))
+        buffer[:count] = self._block[:count]
+        self._block = self._block[count:]
+        return count

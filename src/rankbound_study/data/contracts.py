@@ -19,7 +19,7 @@ from rankbound.io.atomic import atomic_path
 from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 from rankbound.io.seals import KEY as SEAL_KEY
 from rankbound.io.seals import UNSEALED, seal
-from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, any_width, same_type, type_text
+from rankbound_study.data.schemas import CONTRACTS, SCHEMA_KEY, Contract, same_type, type_text
 
 
 def write_table(
@@ -222,8 +222,8 @@ def _conform(table: pa.Table, contract: Contract, where: str) -> pa.Table:
     return conformed
 
 
-def _cast(column: pa.ChunkedArray, expected: pa.DataType | None, name: str, where: str) -> pa.ChunkedArray:
-    if expected is None or any_width(expected) or same_type(column.type, expected):
+def _cast(column: pa.ChunkedArray, expected: pa.DataType | str | None, name: str, where: str) -> pa.ChunkedArray:
+    if expected is None or isinstance(expected, str) or same_type(column.type, expected):
         return column
     try:
         return column.cast(expected)

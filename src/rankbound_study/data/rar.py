@@ -6,15 +6,17 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
 from rankbound.errors import DataError
 
 LISTING_SECONDS = 120
+_BUFFER_BYTES = 2**17
 
 
 @dataclass(frozen=True)
@@ -42,24 +44,26 @@ def list_members(path: str | os.PathLike[str]) -> list[Member]:
     return [_lsar_member(entry) for entry in _run_lsar(path)]
 
 
-@contextmanager
-def open_member(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
-    """Yield `read(size)` over the content of the member of that name."""
+def member_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
+    """Yield the content of the member of that name; OSError or DataError if neither reader can read it."""
     libarchive = _import_libarchive()
     reason: object = "libarchive is not installed"
-    with ExitStack() as stack:
-        if libarchive is not None:
+    if libarchive is not None:
+        try:
+            blocks = _libarchive_blocks(libarchive, path, name)
+            # Read the first block here: libarchive opens archives that it cannot decompress.
+            first = next(blocks, b"")
+        except libarchive.ArchiveError as error:
+            reason = error
+        else:
             try:
-                blocks = stack.enter_context(_libarchive_blocks(libarchive, path, name))
-                # Read the first block here: libarchive opens archives that it cannot decompress.
-                first = next(blocks, b"")
-                yield _BlockReader(first, blocks, libarchive.ArchiveError).read
-                return
+                yield from chain([first], blocks)
             except libarchive.ArchiveError as error:
-                reason = error
-        if shutil.which("unar") is None:
-            raise damaged(path, reason, "no second reader: `unar` is not installed")
-        yield stack.enter_context(_unar_reader(path, name))
+                raise OSError(str(error)) from error
+            return
+    if shutil.which("unar") is None:
+        raise damaged(path, reason, "no second reader: `unar` is not installed")
+    yield from _unar_blocks(path, name)
 
 
 def damaged(path: str | os.PathLike[str], error: object, more: str = "") -> DataError:
@@ -98,32 +102,13 @@ def _slashes(name: str) -> str:
     return name.replace("\\", "/")
 
 
-@contextmanager
-def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[Iterator[bytes]]:
+def _libarchive_blocks(libarchive: ModuleType, path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     with libarchive.file_reader(os.fspath(path)) as archive:
         for entry in archive:
             if _name(entry) == name:
-                yield iter(entry.get_blocks())
+                yield from entry.get_blocks()
                 return
     raise DataError(f"{path}: there is no member {name!r}")
-
-
-class _BlockReader:
-    """`read(size)` over blocks of any size."""
-
-    def __init__(self, first: bytes, blocks: Iterator[bytes], damage: type[Exception]) -> None:
-        self._block, self._blocks, self._damage = memoryview(first), blocks, damage
-
-    def read(self, size: int) -> bytes:
-        try:
-            while not self._block:
-                self._block = memoryview(next(self._blocks))
-        except StopIteration:
-            return b""
-        except self._damage as error:
-            raise OSError(str(error)) from error
-        data, self._block = bytes(self._block[:size]), self._block[size:]
-        return data
 
 
 def _run_lsar(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -143,8 +128,7 @@ def _lsar_member(entry: dict[str, Any]) -> Member:
     return Member(name, size, kind, bool(entry.get("XADIsEncrypted")))
 
 
-@contextmanager
-def _unar_reader(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[int], bytes]]:
+def _unar_blocks(path: str | os.PathLike[str], name: str) -> Iterator[bytes]:
     # By index, not by name: unar reads a name as a pattern.
     indices = [entry["XADIndex"] for entry in _run_lsar(path) if _slashes(str(entry["XADFileName"])) == name]
     if not indices:
@@ -152,20 +136,14 @@ def _unar_reader(path: str | os.PathLike[str], name: str) -> Iterator[Callable[[
     command = ["unar", "-quiet", "-output-directory", "-", "-indexes", os.fspath(path), str(indices[0])]
     with tempfile.TemporaryFile() as messages:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=messages, stdin=subprocess.DEVNULL)
-        assert process.stdout is not None
-        stdout = process.stdout
-
-        def read(size: int) -> bytes:
-            data = stdout.read(size)
-            if not data and process.wait() != 0:
-                messages.seek(0)
-                text = messages.read(500).decode(errors="replace").strip()
-                raise OSError(f"unar ended with status {process.returncode}: {text}")
-            return data
-
         try:
-            yield read
+            assert process.stdout is not None
+            with process.stdout as stdout:
+                yield from iter(partial(stdout.read, _BUFFER_BYTES), b"")
+                if process.wait() != 0:
+                    messages.seek(0)
+                    text = messages.read(500).decode(errors="replace").strip()
+                    raise OSError(f"unar ended with status {process.returncode}: {text}")
         finally:
-            stdout.close()
             process.kill()
             process.wait()

@@ -1,5 +1,6 @@
 """The parquet contracts: columns and types of every kind of file that steps exchange."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,20 +18,14 @@ SYNTHETIC_KEY = "rankbound.synthetic"
 PARTS_KEY = "rankbound.parts"
 """Metadata of a lists file: JSON list with the number of topics of each part, in the file's order."""
 
-FEATURES = pa.list_(pa.list_(pa.float32(), 0))
-"""Denotes `list<fixed_size_list<float>[d]>` with any width d."""
+# Types with any width d, as `type_text` writes them.
+FEATURES = "list<fixed_size_list<float>[d]>"
+VECTOR = "fixed_size_list<float>[d]"
+PIXELS = "fixed_size_binary[d]"
+"""The bytes of a picture, all red, then green, then blue."""
 
-VECTOR = pa.list_(pa.float32(), 0)
-"""Denotes `fixed_size_list<float>[d]` with any width d."""
-
-PIXELS = pa.binary(1)
-"""Denotes `fixed_size_binary[d]` with any width d: the bytes of a picture, all red, then green, then blue."""
-
-_ANY_WIDTH = {
-    id(FEATURES): "list<fixed_size_list<float>[d]>",
-    id(VECTOR): "fixed_size_list<float>[d]",
-    id(PIXELS): "fixed_size_binary[d]",
-}
+_WIDTH = re.compile(r"\[\d+\]")
+_FIELD = re.compile(r"\w+: ")
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Contract:
     """Columns in order; those in `nullable` may hold nulls; `metrics` allows further columns of type float64."""
 
     name: str
-    columns: Mapping[str, pa.DataType]
+    columns: Mapping[str, pa.DataType | str]
     nullable: frozenset[str] = field(default=frozenset())
     metrics: bool = False
     version: int = 1
@@ -145,22 +140,13 @@ def origin(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key: metadata[key] for key in (DATASET_KEY, SYNTHETIC_KEY) if key in metadata}
 
 
-def any_width(expected: pa.DataType) -> bool:
-    """Return whether a contract's type leaves the width of its values open."""
-    return id(expected) in _ANY_WIDTH
-
-
-def same_type(found: pa.DataType, expected: pa.DataType) -> bool:
+def same_type(found: pa.DataType, expected: pa.DataType | str) -> bool:
     """Return whether a column has the type of its contract."""
-    if expected is PIXELS:
-        return bool(pa.types.is_fixed_size_binary(found))
-    if expected is FEATURES:
-        return bool(pa.types.is_list(found)) and same_type(found.value_type, VECTOR)
-    if expected is VECTOR:
-        return bool(pa.types.is_fixed_size_list(found) and found.value_type == pa.float32())
-    return bool(found == expected)
+    return type_text(found) == expected if isinstance(expected, str) else bool(found == expected)
 
 
-def type_text(expected: pa.DataType) -> str:
-    """Return a contract's type as messages show it."""
-    return _ANY_WIDTH.get(id(expected), str(expected))
+def type_text(kind: pa.DataType | str) -> str:
+    """Return a type with any width as contracts name it; any other type in Arrow's words."""
+    if isinstance(kind, str) or not _WIDTH.search(str(kind)):
+        return str(kind)
+    return _WIDTH.sub("[d]", _FIELD.sub("", str(kind)))
