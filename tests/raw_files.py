@@ -1,8 +1,12 @@
-"""Raw files made for a test: their sources, told the sums of what the test put into them."""
+"""Raw files made for a test: their pictures, and their sources, told the sums of what the test put into them."""
 
 import hashlib
+import io
 from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 from rankbound.errors import DataError
 from rankbound_study.data.archives import find_member, list_members, read_members
@@ -40,3 +44,10 @@ def _folder_of(source: Source, folder: Folder, path: Path) -> Folder:
     names = sum_of(file_name(member.name) for member in members)
     size = sum(member.size for member in members)
     return replace(folder, count=len(members), names=names, editions={size: sum_of(lines)}, unknown_from=None)
+
+
+def encode_image(pixels: np.ndarray, quality: int = 95) -> bytes:
+    """Encode `(3, height, width)` pixels 0 .. 255 as JPEG."""
+    stream = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)), "RGB").save(stream, "JPEG", quality=quality)
+    return stream.getvalue()

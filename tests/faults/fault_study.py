@@ -15,7 +15,7 @@ import numpy as np
 from project import GENERATED, Project
 
 from rankbound_study.data.folders import sum_of
-from rankbound_study.data.image_decoding import encode_image
+from tests.raw_files import encode_image
 
 MIRROR = "mirror"
 MOVIELENS, FACES, VGG16 = (

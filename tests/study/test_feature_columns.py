@@ -80,7 +80,6 @@ def test_every_method_sees_the_same_columns(data: StudyData) -> None:
     assert other.features is not None
     assert torch.equal(one.features, other.features)
     assert torch.equal(one.features, data.features[:, columns.indices])
-    assert torch.equal(columns.tensors()["features.columns"], columns.indices)
 
 
 def test_all_columns_are_the_features_themselves(data: StudyData) -> None:

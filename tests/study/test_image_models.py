@@ -314,7 +314,7 @@ def test_weights_become_safetensors_once_their_sum_and_shapes_are_right(
 
 def test_missing_or_damaged_weights_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(
-        SourceError, match=r"there is no such file.*python -m rankbound_study download vgg16.*download.pytorch.org"
+        SourceError, match=r"there is no such file.*python -m rankbound_study download vgg16.*by hand.*weights vgg16"
     ):
         read_weights(tmp_path / "x.safetensors")
     (tmp_path / "x.safetensors").write_bytes(b"no weights")

@@ -12,8 +12,7 @@ from test_archives import make_zip
 from rankbound.errors import DataError
 from rankbound_study import cli
 from rankbound_study.data import archives, folders, rar, sources
-from rankbound_study.data.image_decoding import encode_image
-from tests.raw_files import raw_file, source_of
+from tests.raw_files import encode_image, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
 READERS = (archives, folders, rar, sources)

@@ -1,10 +1,8 @@
 """Decode a picture file into a small array of pixels of a fixed size."""
 
 import io
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from rankbound.errors import DataError
@@ -34,13 +32,6 @@ def decode_image(content: bytes, where: str) -> Pixels:
         raise DataError(f"{where}: not a readable JPEG image of {len(content)} bytes ({_reason(error)})") from error
     small = upright.resize((SIDE, SIDE), Image.Resampling.BILINEAR)
     return np.ascontiguousarray(np.asarray(small, dtype=np.uint8).transpose(2, 0, 1))
-
-
-def encode_image(pixels: npt.NDArray[Any], quality: int = 95) -> bytes:
-    """Encode `(3, height, width)` pixels 0 .. 255 as JPEG, for the archives of stand-ins and tests."""
-    stream = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)), "RGB").save(stream, "JPEG", quality=quality)
-    return stream.getvalue()
 
 
 def _check_size(width: int, height: int, where: str) -> None:

@@ -61,16 +61,14 @@ def close_pairs(hashes: Bits, threshold: int = THRESHOLD) -> tuple[Integers, Int
 
 def connect(count: int, pairs: Integers) -> Integers:
     """Return the group of each of `count` things, named by its first member; `pairs` `(n, 2)` share a group."""
-    group = np.arange(count)
-    while True:
-        smaller = np.minimum(group[pairs[:, 0]], group[pairs[:, 1]])
-        joined = group.copy()
-        for column in pairs.T:
-            np.minimum.at(joined, group[column], smaller)
-        joined = joined[joined]
-        if np.array_equal(joined, group):
-            return group
-        group = joined
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    joined = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), (count, count))
+    _, component = connected_components(joined, directed=False)
+    _, first = np.unique(component, return_index=True)
+    group: Integers = first[component]
+    return group
 
 
 def example_pairs(hashes: Bits, distances: range, per_distance: int = 4, seed: int = 0) -> list[tuple[int, int, int]]:

@@ -25,10 +25,6 @@ class FeatureColumns:
     indices: Tensor
     channels: tuple[int, ...] | None
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return the columns as named tensors for a file; the model cannot be applied without them."""
-        return {"features.columns": self.indices}
-
 
 def drawn_columns(count: int, width: int, *, study: str, dataset: str, fold: int, seed: int) -> Tensor:
     """Draw `count` of `width` columns, without replacement, ascending; smaller counts are subsets of larger ones.

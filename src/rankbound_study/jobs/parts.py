@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rankbound.lists import Lists, as_tensor
 from rankbound.training.parts import Part
+from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
 
 
@@ -64,10 +67,13 @@ class StudyData:
     def read(cls, inputs: Inputs, device: torch.device) -> "StudyData":
         """Read all files except the distributions and other test lists."""
         instances = read_instances(inputs.instances)
-        if inputs.images is not None:
-            values, features = _of_images(inputs.images, inputs.image_features)
-            return cls(instances, features.to(device), device, values.to(device))
-        return cls(instances, None if inputs.lists is None else as_matrix(inputs.lists, device), device)
+        if inputs.images is None:
+            rows = None if inputs.lists is None else read_features(inputs.lists)
+            return cls(instances, None if rows is None else _matrix(rows, device), device)
+        faces, features = read_faces(inputs.images), inputs.image_features
+        seen = read_pixels(inputs.images) if features is None else read_image_features(features, faces)
+        ages = torch.from_numpy(faces.ages.astype("float32"))
+        return cls(instances, _matrix(seen, device), device, ages.to(device))
 
     @property
     def n_topics(self) -> int:
@@ -88,27 +94,12 @@ class StudyData:
         """Return a split as tensors."""
         names: Sequence[str] = [self.instances.topics[index] for index in split.topics.tolist()]
         topics, items, relevance, offsets = (
-            as_tensor(values, name).to(self.device)
-            for name, values in (
-                ("topics", split.topics),
-                ("items", split.items),
-                ("relevance", split.relevance),
-                ("offsets", split.offsets),
-            )
+            as_tensor(getattr(split, name), name).to(self.device)
+            for name in ("topics", "items", "relevance", "offsets")
         )
         return Part(names, topics, items, relevance, Lists(offsets))
 
 
-def as_matrix(lists: Path, device: torch.device) -> Tensor:
-    """Return the features of all items, a view of the file's memory on the CPU."""
-    features = read_features(lists)
-    return as_tensor(features.reshape(-1), "features").reshape(features.shape).to(device)
-
-
-def _of_images(images: Path, image_features: Path | None) -> tuple[Tensor, Tensor]:
-    """Return the ages of the faces, and their pixels or network features."""
-    from rankbound_study.data.images import read_faces, read_image_features, read_pixels
-
-    faces = read_faces(images)
-    rows = read_pixels(images) if image_features is None else read_image_features(image_features, faces)
-    return torch.from_numpy(faces.ages.astype("float32")), as_tensor(rows.reshape(-1), "features").reshape(rows.shape)
+def _matrix(rows: npt.NDArray[Any], device: torch.device) -> Tensor:
+    """Return the features of all items; on the CPU, a view of the same memory."""
+    return as_tensor(rows.reshape(-1), "features").reshape(rows.shape).to(device)

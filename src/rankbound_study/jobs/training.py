@@ -75,4 +75,4 @@ class Training:
     def tensors(self) -> dict[str, Tensor]:
         """Return the numbers besides the model's own that its scores depend on, by name."""
         scale = self.values.tensors() if self.values else {}
-        return scale | (self.columns.tensors() if self.columns else {})
+        return scale | ({"features.columns": self.columns.indices} if self.columns else {})
