@@ -105,7 +105,7 @@ def changed_table(clone: Project) -> None:
         (missing_data, ["data/lists is missing"]),
         (flipped_byte, ["data/instances is modified", f"{INSTANCES} is modified"]),
         (added_run, ["results/runs is modified", "results/runs/stray.parquet is added"]),
-        (changed_table, ["results/tables/table_5_1.csv is modified"]),
+        (changed_table, ["results/tables is modified: `git status results/tables` names the files"]),
     ],
 )
 def test_it_refuses(pulled: Project, tmp_path: Path, change: Callable[[Project], None], expected: list[str]) -> None:
