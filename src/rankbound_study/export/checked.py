@@ -16,15 +16,15 @@ TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
-class Agreement:
+class StudyAgreement:
     """The number of lists, the number that score differently than in the study, and the largest difference."""
 
     lists: int = 0
     differing: int = 0
     most: float = 0.0
 
-    def __add__(self, other: "Agreement") -> "Agreement":
-        return Agreement(self.lists + other.lists, self.differing + other.differing, max(self.most, other.most))
+    def __add__(self, other: "StudyAgreement") -> "StudyAgreement":
+        return StudyAgreement(self.lists + other.lists, self.differing + other.differing, max(self.most, other.most))
 
 
 def studied(kept: Kept) -> pl.DataFrame:
@@ -35,7 +35,7 @@ def studied(kept: Kept) -> pl.DataFrame:
     return kept.rows(frame).select("fold", "topic", "n", "p", *metrics)
 
 
-def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> Agreement:
+def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> StudyAgreement:
     """Compare the run with `rows`, the study's results for the same lists in the same order (`studied`).
 
     Raises:
@@ -53,7 +53,7 @@ def agreement(run: Run, qrels: Qrels, rows: pl.DataFrame, kept: Kept) -> Agreeme
     gap = torch.zeros(len(rows), dtype=torch.float64)
     for name, value in values.items():
         gap = gap.maximum((value - torch.from_numpy(rows[name].to_numpy().copy())).abs().nan_to_num())
-    return Agreement(len(rows), int((gap > TOLERANCE).sum()), float(gap.max()) if len(gap) else 0.0)
+    return StudyAgreement(len(rows), int((gap > TOLERANCE).sum()), float(gap.max()) if len(gap) else 0.0)
 
 
 def _places(run: Run) -> pl.Series:

@@ -14,7 +14,7 @@ from rankbound.io.files import write_qrels, write_run
 from rankbound.io.grouping import by_topic
 from rankbound.io.judged import Qrels, Run
 from rankbound_study.data.contracts import read_table
-from rankbound_study.export.checked import Agreement, agreement, studied
+from rankbound_study.export.checked import StudyAgreement, agreement, studied
 from rankbound_study.export.kept import Kept, kept_scores
 from rankbound_study.export.layout import QRELS, RUNS, lists_folder, run_name
 from rankbound_study.export.tested import Tested, instances_path
@@ -29,7 +29,7 @@ class Exported:
     """The result of an export: a row per run file, and the agreement of its lists with the study's table."""
 
     index: pl.DataFrame
-    agreement: Agreement
+    agreement: StudyAgreement
 
 
 def export(results: Path, data: Path, out: Path, choice: Mapping[str, str], space: str | None = None) -> Exported:
@@ -75,7 +75,7 @@ class _Writer:
         self._judged: dict[str, tuple[pl.DataFrame, Kept]] = {}
         self._names: dict[str, Kept] = {}
         self.rows: list[dict[str, Any]] = []
-        self.agreement = Agreement()
+        self.agreement = StudyAgreement()
 
     def add(self, kept: Kept, predictions: pl.DataFrame, tested: Tested) -> None:
         """Write the run files of one training."""

@@ -1,6 +1,8 @@
 """Accuracy by the age difference of two faces, for the best method of every family and for Rank-LR."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
@@ -13,10 +15,10 @@ from rankbound_study.results.neural_names import (
     table_of,
     what_is_missing,
 )
+from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
+from rankbound_study.results.neural_runs import read_runs
 from rankbound_study.results.specs import StudyFiles
-
-if TYPE_CHECKING:
-    import polars as pl
+from rankbound_study.results.validation import best_of, scores_of_methods
 
 SPECS = {
     "figure_neural_gaps": FigureSpec(
@@ -34,10 +36,6 @@ ALWAYS = "Rank-LR"
 
 def draw(files: StudyFiles) -> Any:
     """Draw a panel per data set of faces, with a line per method and 95 % intervals; 0.5 is a random order."""
-    import polars as pl
-
-    from rankbound_study.results.neural_pairs import GAPS, by_gap, read_pairs
-
     if not files.predictions or files.images is None or files.runs is None or files.epochs is None:
         return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
     pairs = read_pairs(files.predictions, files.images)
@@ -65,17 +63,12 @@ def draw(files: StudyFiles) -> Any:
     return figure
 
 
-def _gaps_of(line: "pl.DataFrame") -> list[tuple[int, int]]:
+def _gaps_of(line: pl.DataFrame) -> list[tuple[int, int]]:
     return [(int(low), int(high)) for low, high in line.select("from_years", "to_years").rows()]
 
 
-def _best_of_families(files: StudyFiles, dataset: str, pairs: "pl.DataFrame") -> list[str]:
+def _best_of_families(files: StudyFiles, dataset: str, pairs: pl.DataFrame) -> list[str]:
     """Return the best method of each family by validation, among those with predictions."""
-    import polars as pl
-
-    from rankbound_study.results.neural_runs import read_runs
-    from rankbound_study.results.validation import best_of, scores_of_methods
-
     assert files.runs is not None
     assert files.epochs is not None
     runs = read_runs(files.runs, table_of(dataset), [PAIR_ACCURACY])

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS, ROWS, list_label, list_style
@@ -50,8 +52,6 @@ def draw(*, bounding: str) -> Any:
 
 
 def _losses(metric: str, bounding: str, n: int, p: int) -> tuple[Any, Any]:
-    import numpy as np
-
     low, high = (np.asarray(extreme(metric, n, p), dtype=float) for extreme in (rb.minimum, rb.maximum))
     values = np.linspace(low, high, POINTS)
     bounded = rb.bounded(metric, bounding).from_value(values, np.full(POINTS, n), np.full(POINTS, p))

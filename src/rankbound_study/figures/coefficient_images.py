@@ -2,9 +2,14 @@
 
 from typing import Any
 
+import numpy as np
+
+from rankbound_study.data.images import read_faces
 from rankbound_study.figures import style
+from rankbound_study.figures._pictures import picture
 from rankbound_study.figures.remark import remark
 from rankbound_study.figures.spec import FigureSpec, neural_title
+from rankbound_study.results.coefficients import coefficients
 from rankbound_study.results.neural_names import TABLES, table_of, what_is_missing
 from rankbound_study.results.specs import StudyFiles
 
@@ -31,12 +36,6 @@ _CLIPPED = 0.995
 
 def draw(files: StudyFiles, *, methods: tuple[str, ...]) -> Any:
     """Draw a picture per model: the mean of a pixel's three coefficients, red where brighter pixels look older."""
-    import numpy as np
-
-    from rankbound_study.data.images import read_faces
-    from rankbound_study.figures._pictures import picture
-    from rankbound_study.results.coefficients import coefficients
-
     if files.images is None or not files.weights:
         return remark(f"No coefficients to draw.\n{what_is_missing(TABLES[1])}")
     shape = read_faces(files.images).shape

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec, neural_title
 
@@ -49,7 +51,6 @@ def _arrow(figure: Any) -> None:
 
 def _classes(panel: Any) -> None:
     """Draw two groups without an order between them."""
-    import numpy as np
     from matplotlib.patches import Ellipse
 
     random = np.random.default_rng(3)
@@ -74,8 +75,6 @@ def _steps(panel: Any) -> None:
 
 def _scale(panel: Any) -> None:
     """Draw a ruler: differences are known, too."""
-    import numpy as np
-
     panel.plot([0.4, 9.6], [1.2, 1.2], color=style.INK, linewidth=1)
     for place in np.linspace(0.8, 9.2, 9):
         panel.plot([place, place], [1.0, 1.4], color=style.INK, linewidth=0.8)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
@@ -18,8 +20,6 @@ LARGEST = 100
 
 def draw() -> Any:
     """Draw panels of -E[nDCG], -E[AP] and E[nRBP loss]; a list has N = P (1 + NSR) items."""
-    import numpy as np
-
     figure, axes = style.panels(1, 3, height=2.7, sharex=True)
     relevant = np.arange(1, LARGEST + 1)
     for panel, metric in zip(axes[0], ("nDCG", "AP", "nRBP"), strict=True):

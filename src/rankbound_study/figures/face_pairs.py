@@ -1,17 +1,19 @@
 """Figures 2, 6 and 7 of the neural-ranking study: pairs of faces, drawn at random, with their ages."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from rankbound.seeds import derive_seed
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.figures import style
+from rankbound_study.figures._pictures import pair_grid, picture, pixels_of
 from rankbound_study.figures.remark import remark
 from rankbound_study.figures.spec import FigureSpec, neural_title
 from rankbound_study.results.neural_names import TABLES, data_set_title, table_of, what_is_missing
+from rankbound_study.results.neural_pairs import read_pairs, with_readings
 from rankbound_study.results.specs import StudyFiles
-
-if TYPE_CHECKING:
-    import polars as pl
 
 METHOD = "Rank-LR"
 
@@ -51,10 +53,6 @@ def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     Rank-LR uses the features of VGG16 if it was trained on them (as in the paper), else pixels; the title states which.
     The older face is on the right.
     """
-    import numpy as np
-
-    from rankbound_study.figures._pictures import pair_grid, picture, pixels_of
-
     pairs = _candidates(files, order)
     if pairs is None or pairs.is_empty() or files.images is None:
         return remark(f"No pairs to draw.\n{what_is_missing(TABLES[1])}")
@@ -73,11 +71,7 @@ def draw(files: StudyFiles, *, order: str, count: int) -> Any:
     return figure
 
 
-def _candidates(files: StudyFiles, order: str) -> "pl.DataFrame | None":
-    import polars as pl
-
-    from rankbound_study.results.neural_pairs import read_pairs, with_readings
-
+def _candidates(files: StudyFiles, order: str) -> pl.DataFrame | None:
     if not files.predictions or files.images is None:
         return None
     pairs = with_readings(read_pairs(files.predictions, files.images))
@@ -97,7 +91,7 @@ def _below(panel: Any, gap: float) -> None:
     panel.text(-0.03, -0.2, text, transform=panel.transAxes, ha="center", va="top", fontsize=7.5, color=style.MUTED)
 
 
-def _title(chosen: "pl.DataFrame", order: str) -> str:
+def _title(chosen: pl.DataFrame, order: str) -> str:
     dataset = str(chosen["dataset"][0])
     if order == "any":
         return f"Pairs of {data_set_title(dataset)}"

@@ -1,17 +1,15 @@
 """Scores by the number of features of a method, and the gap between networks and other models."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
 from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.results.neural_features import NOT_RUN, FeatureResults, feature_results
 from rankbound_study.results.neural_names import PAIR_ACCURACY, data_set_title
 from rankbound_study.results.specs import StudyFiles
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankbound_study.results.neural_features import FeatureResults
 
 SPECS = {
     "figure_neural_features": FigureSpec(
@@ -34,10 +32,6 @@ _SPREAD = 0.012
 
 def draw(files: StudyFiles) -> Any:
     """Draw a column per data set: a line per method with 95 % intervals, and below it the gap of every family."""
-    import polars as pl
-
-    from rankbound_study.results.neural_features import NOT_RUN, feature_results
-
     assert files.runs is not None
     assert files.epochs is not None
     results = feature_results(files.runs, files.epochs, files.predictions, files.images)
@@ -64,10 +58,8 @@ def draw(files: StudyFiles) -> Any:
     return figure
 
 
-def _styles(results: "FeatureResults") -> dict[str, style.LineStyle]:
+def _styles(results: FeatureResults) -> dict[str, style.LineStyle]:
     """Return the styles: solid lines with filled marks for networks, dashed with hollow ones for others."""
-    import polars as pl
-
     methods = results.scores.select("method", "network").unique(maintain_order=True).sort(~pl.col("network"))
     looks = zip(methods.rows(), style.SERIES[1:], strict=False)
     return {
@@ -76,9 +68,7 @@ def _styles(results: "FeatureResults") -> dict[str, style.LineStyle]:
     }
 
 
-def _scores(panel: Any, scores: "pl.DataFrame", styles: dict[str, style.LineStyle]) -> None:
-    import polars as pl
-
+def _scores(panel: Any, scores: pl.DataFrame, styles: dict[str, style.LineStyle]) -> None:
     counts = scores["features"].to_list()
     reach = max(counts) / min(counts)
     for rank, name in enumerate(styles):
@@ -97,7 +87,7 @@ def _scores(panel: Any, scores: "pl.DataFrame", styles: dict[str, style.LineStyl
     panel.set_ylabel("pair accuracy" if metric == PAIR_ACCURACY else metric.replace("nDCG", "NDCG"))
 
 
-def _gaps(panel: Any, gaps: "pl.DataFrame") -> None:
+def _gaps(panel: Any, gaps: pl.DataFrame) -> None:
     panel.axhline(0, color=style.MUTED, linewidth=0.8, label="_no gap")
     if gaps.is_empty():
         style.empty_panel(panel, "no network beside another model")

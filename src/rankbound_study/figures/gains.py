@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS
@@ -36,8 +38,6 @@ def draw() -> Any:
 
 
 def _panel(axes: Any, distribution: Any) -> None:
-    import numpy as np
-
     margin = 0.06 * (distribution.maximum - distribution.minimum)
     x = np.linspace(distribution.minimum - margin, distribution.maximum + margin, POINTS)
     axes.step(

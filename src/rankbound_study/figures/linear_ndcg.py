@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
@@ -84,8 +86,6 @@ def _total(panel: Any, length: int, upper: str, lower: str) -> None:
 
 
 def _score(metric: str, ratings: Sequence[int]) -> float:
-    import numpy as np
-
     scores = np.arange(len(ratings), 0.0, -1.0)
     values = rb.metric(metric)(scores, np.asarray(ratings), np.array([0, len(ratings)]))
     return float(values[0])

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
@@ -17,8 +19,6 @@ SIZES = (25, 50, 100, 200)
 
 def draw() -> Any:
     """Draw a panel each for nDCG and AP, with a line per list size N over P = 1..N."""
-    import numpy as np
-
     figure, axes = style.panels(1, 2, height=2.9, sharex=True, sharey=True)
     for panel, metric in zip(axes[0], ("nDCG", "AP"), strict=True):
         for n, look in zip(SIZES, style.SERIES, strict=False):

@@ -1,16 +1,15 @@
 """Figure 5.1: mean nDCG@k against the cut-off k, a line per bounding."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
 from rankbound_study.vocabulary import LOSSES
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankbound_study.results.scores import RunsChoice
 
 SPECS = {
     "figure_5_1": FigureSpec(
@@ -23,12 +22,8 @@ SPECS = {
 CUTOFFS = range(1, 21)
 
 
-def draw(runs: Path, choice: "RunsChoice") -> Any:
+def draw(runs: Path, choice: RunsChoice) -> Any:
     """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
-    import polars as pl
-
-    from rankbound_study.results import scores
-
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
     sets = scores.data_sets(frame)
@@ -48,9 +43,7 @@ def draw(runs: Path, choice: "RunsChoice") -> Any:
     return figure
 
 
-def _panel(axes: Any, means: "pl.DataFrame", metrics: list[str], names: list[str]) -> None:
-    import polars as pl
-
+def _panel(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str]) -> None:
     if means.is_empty():
         style.empty_panel(axes)
         return

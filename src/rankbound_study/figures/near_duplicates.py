@@ -1,16 +1,18 @@
 """Near-duplicate faces: examples at hash distances around the threshold that keeps them in one part of a split."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from rankbound_study.data.contracts import read_row_groups
+from rankbound_study.data.image_hash import Bits
+from rankbound_study.data.images import Faces, read_faces
 from rankbound_study.figures import style
+from rankbound_study.figures._pictures import pair_grid, picture, pixels_of
 from rankbound_study.figures.remark import remark
 from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results.neural_names import TABLES, what_is_missing
 from rankbound_study.results.specs import StudyFiles
-
-if TYPE_CHECKING:
-    from rankbound_study.data.image_hash import Bits
-    from rankbound_study.data.images import Faces
 
 SPECS = {
     "figure_neural_duplicates": FigureSpec(
@@ -30,11 +32,7 @@ COLUMNS = 4
 
 def draw(files: StudyFiles) -> Any:
     """Draw a row of pairs per stretch of distances; titles are black where pairs are grouped, else coloured."""
-    import numpy as np
-
     from rankbound_study.data.image_hash import THRESHOLD, example_pairs
-    from rankbound_study.data.images import read_faces
-    from rankbound_study.figures._pictures import pair_grid, picture, pixels_of
 
     if files.images is None:
         return remark(f"No faces to draw.\n{what_is_missing(TABLES[1])}")
@@ -70,16 +68,11 @@ def _label(panel: Any, stretch: range, *, is_grouped: bool) -> None:
 
 def _spread(pairs: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
     """Return pairs spread evenly over a stretch, nearest first."""
-    import numpy as np
-
     places = np.linspace(0, max(len(pairs) - 1, 0), min(COLUMNS, len(pairs))).astype(int)
     return [pairs[place] for place in np.unique(places).tolist()]
 
 
-def _hashes(files: StudyFiles, faces: "Faces") -> "Bits":
-    import numpy as np
-
-    from rankbound_study.data.contracts import read_row_groups
+def _hashes(files: StudyFiles, faces: Faces) -> Bits:
     from rankbound_study.data.image_hash import perceptual_hashes
 
     assert files.images is not None

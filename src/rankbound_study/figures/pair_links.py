@@ -7,7 +7,10 @@ induces.
 
 from typing import Any
 
+import numpy as np
+
 from rankbound_study.figures import style
+from rankbound_study.figures._pair_models import PAIR_MODELS, probability, violations
 from rankbound_study.figures.spec import FigureSpec
 
 SPECS = {
@@ -27,10 +30,6 @@ _REACH = 5.0
 
 def draw() -> Any:
     """Draw the probability of winning by both links, the loss of a pair, and the violations of random models."""
-    import numpy as np
-
-    from rankbound_study.figures._pair_models import probability
-
     figure, axes = style.panels(1, 3, height=2.5, gridspec_kw={"width_ratios": [1, 1, 1.15]})
     difference = np.linspace(-_REACH, _REACH, 401)
     for link, look in zip(("RankNet", "DirectRanker"), style.SERIES, strict=False):
@@ -54,10 +53,6 @@ def draw() -> Any:
 
 
 def _violations(panel: Any) -> None:
-    import numpy as np
-
-    from rankbound_study.figures._pair_models import PAIR_MODELS, violations
-
     names = list(PAIR_MODELS)
     shares = [violations(name) for name in names]
     places = np.arange(len(names))

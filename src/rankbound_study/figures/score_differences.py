@@ -1,16 +1,16 @@
 """Figures 5.8 to 5.10: the change by a bounding for each topic, against the topic's number of relevant items."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import one_per_loss
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankbound_study.results.scores import RunsChoice
 
 SPECS = one_per_loss(
     5,
@@ -32,12 +32,8 @@ GROUPS = 8
 _GRID = 72
 
 
-def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Draw boundings in rows, data sets in columns; differences above zero are improvements."""
-    import polars as pl
-
-    from rankbound_study.results import scores
-
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
@@ -65,11 +61,11 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
     return figure
 
 
-def _largest_difference(pairs: "pl.DataFrame") -> float:
+def _largest_difference(pairs: pl.DataFrame) -> float:
     return 0.0 if pairs.is_empty() else float((pairs["bounded"] - pairs["unbounded"]).abs().max())  # type: ignore[arg-type]
 
 
-def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
+def _panel(axes: Any, pairs: pl.DataFrame) -> None:
     if pairs.is_empty():
         style.empty_panel(axes)
         return
@@ -84,7 +80,6 @@ def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
 
 def _density(axes: Any, relevant: Any, difference: Any) -> None:
     """Draw contours of a Gaussian kernel estimate in the axes' scales, unless the points do not span a plane."""
-    import numpy as np
     from scipy.stats import gaussian_kde
 
     scale = axes.yaxis.get_transform()
@@ -115,8 +110,6 @@ def _density(axes: Any, relevant: Any, difference: Any) -> None:
 
 def _levels(values: Any) -> list[float]:
     """Return the density levels that enclose the given shares of the mass, ascending."""
-    import numpy as np
-
     descending = np.sort(values.ravel())[::-1]
     mass = np.cumsum(descending) / descending.sum()
     return [float(descending[np.searchsorted(mass, share)]) for share in DENSITY_LEVELS]
@@ -124,8 +117,6 @@ def _levels(values: Any) -> list[float]:
 
 def _group_means(relevant: Any, difference: Any) -> tuple[list[float], list[float]]:
     """Return means of groups of about equal size along `relevant`; topics with equal counts share a group."""
-    import numpy as np
-
     edges = np.unique(np.quantile(relevant, np.linspace(0, 1, GROUPS + 1)[1:-1]))
     group = np.searchsorted(edges, relevant, side="left")
     places = np.unique(group)
@@ -135,9 +126,7 @@ def _group_means(relevant: Any, difference: Any) -> tuple[list[float], list[floa
     )
 
 
-def _plain_ticks(axes: Any, of_set: "pl.DataFrame") -> None:
-    import polars as pl
-
+def _plain_ticks(axes: Any, of_set: pl.DataFrame) -> None:
     largest = of_set["p"].max()
     ticks = [tick for tick in (1, 3, 10, 30, 100, 300, 1000) if largest is None or tick <= 1.5 * float(largest)]  # type: ignore[arg-type]
     smallest = of_set.filter(pl.col("p") > 0)["p"].min()

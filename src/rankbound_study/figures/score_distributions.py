@@ -1,16 +1,16 @@
 """Figures 5.2 to 5.4: the share of topics that score at most x, trained on a bounded and on the unbounded loss."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.spec import one_per_loss
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankbound_study.results.scores import RunsChoice
 
 SPECS = one_per_loss(
     5,
@@ -20,12 +20,8 @@ SPECS = one_per_loss(
 )
 
 
-def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Draw boundings in rows, data sets in columns; grey where the bounded loss has the smaller share (better)."""
-    import polars as pl
-
-    from rankbound_study.results import scores
-
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
@@ -46,19 +42,14 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
     return figure
 
 
-def score_limits(frame: "pl.DataFrame", dataset: str, metric: str) -> tuple[float, float]:
+def score_limits(frame: pl.DataFrame, dataset: str, metric: str) -> tuple[float, float]:
     """Return the score axis of a data set, from its smallest score, rounded down to a multiple of 0.05, to 1."""
-    import numpy as np
-    import polars as pl
-
     smallest = frame.filter(pl.col("dataset") == dataset)[metric].min()
     low = 0.0 if smallest is None else float(np.floor(float(smallest) * 20) / 20)  # type: ignore[arg-type]
     return max(min(low, 0.9), 0.0) - 0.005, 1.005
 
 
-def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
-    import numpy as np
-
+def _panel(axes: Any, pairs: pl.DataFrame) -> None:
     if pairs.is_empty():
         style.empty_panel(axes)
         return
@@ -77,14 +68,10 @@ def _panel(axes: Any, pairs: "pl.DataFrame") -> None:
 
 def _runs_of(where: Any, grid: Any) -> list[tuple[float, float]]:
     """Return (start, width) of the longest stretches of the grid where the condition holds."""
-    import numpy as np
-
     edges = np.flatnonzero(np.diff(np.concatenate([[False], where, [False]]).astype(np.int8)))
     starts, ends = edges[::2], np.minimum(edges[1::2], len(grid) - 1)
     return [(float(grid[start]), float(grid[end] - grid[start])) for start, end in zip(starts, ends, strict=True)]
 
 
-def _shares(values: "pl.Series", grid: Any) -> Any:
-    import numpy as np
-
+def _shares(values: pl.Series, grid: Any) -> Any:
     return np.searchsorted(np.sort(values.to_numpy()), grid, side="right") / len(values)

@@ -1,29 +1,24 @@
 """Figures 5.5 to 5.7: each topic's score, trained on a bounded loss, against its score under the unbounded loss."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.score_distributions import score_limits
 from rankbound_study.figures.spec import one_per_loss
+from rankbound_study.results import scores
+from rankbound_study.results.scores import RunsChoice
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from rankbound_study.results.scores import RunsChoice
 
 SPECS = one_per_loss(
     5, 5, "{metric} of each topic, trained on the bounded {loss} loss (y) against the unbounded one (x)."
 )
 
 
-def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
     """Draw boundings in rows, data sets in columns; points above the diagonal are topics that the bounding improves."""
-    import polars as pl
-
-    from rankbound_study.results import scores
-
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
@@ -45,7 +40,7 @@ def draw(runs: Path, choice: "RunsChoice", *, loss: str) -> Any:
     return figure
 
 
-def _panel(axes: Any, pairs: "pl.DataFrame", limits: tuple[float, float]) -> None:
+def _panel(axes: Any, pairs: pl.DataFrame, limits: tuple[float, float]) -> None:
     if pairs.is_empty():
         style.empty_panel(axes)
         return

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import rankbound as rb
 from rankbound_study.figures import style
 from rankbound_study.figures.instances import METRICS, ROWS, list_label, list_style
@@ -37,8 +39,6 @@ def draw() -> Any:
 
 
 def _curve(metric: str, n: int, p: int) -> tuple[Any, Any]:
-    import numpy as np
-
     distribution = rb.score_distribution(metric, n=n, p=p, method="exact")
     x = np.linspace(distribution.minimum, distribution.maximum, POINTS)
     return x, distribution.smooth_cdf(x, gain="distinct")

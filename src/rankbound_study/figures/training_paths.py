@@ -1,6 +1,8 @@
 """Figures 1, 4 and 5 of the neural-ranking study: loss and metric by epoch, for the measured parts."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from rankbound_study.figures import style
 from rankbound_study.figures.remark import remark
@@ -13,10 +15,8 @@ from rankbound_study.results.neural_names import (
     table_of,
     what_is_missing,
 )
+from rankbound_study.results.neural_runs import read_epochs, read_runs
 from rankbound_study.results.specs import StudyFiles
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _CAPTION = (
     "Loss (above) and {metric} (below) by epoch of {methods} on {data}, for the parts that were recorded: thin lines "
@@ -49,10 +49,6 @@ _METRIC_TITLES = {PAIR_ACCURACY: "pair accuracy"}
 
 def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     """Draw methods in columns, with the loss above the table's metric; a thin line per fold, a thick mean."""
-    import polars as pl
-
-    from rankbound_study.results.neural_runs import read_epochs
-
     about = TABLES[table - 1]
     assert files.epochs is not None
     frame = read_epochs(files.epochs, methods)
@@ -89,9 +85,7 @@ def draw(files: StudyFiles, *, table: int, methods: tuple[str, ...]) -> Any:
     return figure
 
 
-def _panel(panel: Any, frame: "pl.DataFrame", column: str) -> None:
-    import polars as pl
-
+def _panel(panel: Any, frame: pl.DataFrame, column: str) -> None:
     parts = [part for part in PARTS if part in set(frame["part"])]
     losses = frame.group_by("fold", "seed", "epoch").agg(pl.col(column).n_unique())
     if column == "mean_loss" and losses[column].max() == 1:
@@ -115,10 +109,6 @@ def _panel(panel: Any, frame: "pl.DataFrame", column: str) -> None:
 
 def _picked(files: StudyFiles, about: Printed) -> dict[str, list[int]]:
     """Return the epochs picked by validation, by method."""
-    import polars as pl
-
-    from rankbound_study.results.neural_runs import read_runs
-
     if files.runs is None:
         return {}
     runs = read_runs(files.runs, about, [])

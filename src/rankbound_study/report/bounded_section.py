@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.errors import DataError
 from rankbound_study.report import attempts
 from rankbound_study.report.blocks import Section, TableBlock
 from rankbound_study.report.claims_section import Claims
@@ -45,10 +44,10 @@ class Bounded:
     @classmethod
     def read(cls, folder: Path) -> "Bounded":
         """Read the tables in a folder; raises DataError if Table 5.1 or a summary is missing."""
-        table, summary = _read_table(folder / "table_5_1.csv"), _read_summary(folder / "table_5_1_summary.json")
+        table, summary = read_table(folder / "table_5_1.csv", COLUMNS), _read_summary(folder / "table_5_1_summary.json")
         if not (folder / f"{HONEST_TABLE}.csv").exists():
             return cls(folder, table, summary, pl.DataFrame(schema=COLUMNS), None)
-        honest = _read_table(folder / f"{HONEST_TABLE}.csv")
+        honest = read_table(folder / f"{HONEST_TABLE}.csv", COLUMNS)
         return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST_TABLE}_summary.json"))
 
     @property
@@ -94,19 +93,7 @@ class Bounded:
         yield from table_blocks("table-5-1", self.folder)
 
 
-def _read_table(path: Path) -> pl.DataFrame:
-    if not path.exists():
-        raise DataError(
-            f"{path} is missing: make it with "
-            f"`python -m rankbound_study table table_5_1 --runs ... --out-dir {path.parent}`"
-        )
-    return read_table(path, COLUMNS)
-
-
 def _read_summary(path: Path) -> dict[str, Any]:
-    if not path.exists():
-        name = path.name.removesuffix("_summary.json")
-        raise DataError(f"{path} is missing: it is written with {name}.csv by `python -m rankbound_study table {name}`")
     with reading(path):
         summary: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if missing := {"protocol", "synthetic"} - set(summary):

@@ -30,42 +30,22 @@ from rankbound_study.results.neural_pairs import (
     by_gap,
     compared,
     explained,
+    method_means,
     read_pairs,
     with_readings,
 )
-from rankbound_study.results.side_by_side import method_means
 from rankbound_study.results.validation import best_of, scores_of_methods
 
 COLUMNS: Mapping[str, Any] = {
-    "dataset": pl.String,
-    "family": pl.String,
-    "method": pl.String,
-    "loss": pl.String,
-    "metric": pl.String,
-    "ours": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "printed": pl.Float64,
-    "n": pl.Int64,
-    "n_skipped": pl.Int64,
-    "n_folds": pl.Int64,
-    "n_seeds": pl.Int64,
-    "difference_to_best": pl.Float64,
-    "difference_low": pl.Float64,
-    "difference_high": pl.Float64,
-    "p_value": pl.Float64,
-    "p_holm": pl.Float64,
+    **dict.fromkeys(("dataset", "family", "method", "loss", "metric"), pl.String),
+    **dict.fromkeys(("ours", "low", "high", "printed"), pl.Float64),
+    **dict.fromkeys(("n", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
+    **dict.fromkeys(("difference_to_best", "difference_low", "difference_high", "p_value", "p_holm"), pl.Float64),
 }
 
 COMPARISON_COLUMNS: Mapping[str, Any] = {
-    "dataset": pl.String,
-    "metric": pl.String,
-    "method": pl.String,
-    "other": pl.String,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "p_value": pl.Float64,
+    **dict.fromkeys(("dataset", "metric", "method", "other"), pl.String),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
 }
 
 R_SQUARED = "R2"
@@ -191,7 +171,7 @@ def _readings(frame: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
         own, facts = pairs.filter(pl.col("method") == method), _facts(frame, method, None)
         wanted = READINGS if families[method] == "classification" else READINGS[-1:]
         for name in wanted:
-            means = compared(own, name).means
+            _, means = compared(own, name)
             low, high = means.interval(0)
             rows.append({**facts, "metric": name, "ours": float(means.means[0]), "low": low, "high": high})
         if families[method] == "regression":

@@ -31,27 +31,13 @@ METRICS = {
 """Loss -> the metrics reported for it, the printed one first."""
 
 COLUMNS = {
-    "protocol": pl.String,
-    "dataset": pl.String,
+    **dict.fromkeys(("protocol", "dataset"), pl.String),
     "nsr": pl.Int8,
-    "model": pl.String,
-    "loss": pl.String,
-    "bounding": pl.String,
-    "metric": pl.String,
-    "published": pl.Float64,
-    "ours": pl.Float64,
-    "ours_pooled": pl.Float64,
-    "difference": pl.Float64,
-    "within_0.015": pl.Boolean,
-    "as_printed": pl.Boolean,
-    "margin": pl.Float64,
-    "change": pl.Float64,
-    "change_margin": pl.Float64,
-    "p_holm": pl.Float64,
-    "n_lists": pl.Int64,
-    "n_skipped": pl.Int64,
-    "n_folds": pl.Int64,
-    "n_seeds": pl.Int64,
+    **dict.fromkeys(("model", "loss", "bounding", "metric"), pl.String),
+    **dict.fromkeys(("published", "ours", "ours_pooled", "difference"), pl.Float64),
+    **dict.fromkeys(("within_0.015", "as_printed"), pl.Boolean),
+    **dict.fromkeys(("margin", "change", "change_margin", "p_holm"), pl.Float64),
+    **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
 }
 
 _READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}

@@ -75,7 +75,7 @@ def _metrics_of(metrics: Sequence[str], a: pl.DataFrame, b: pl.DataFrame, files:
     return wanted
 
 
-def _name(path: Path, side: str, cells: Sequence[selection.Cell]) -> str:
+def _name(path: Path, side: str, cells: Sequence[selection.RunsPair]) -> str:
     """Return the file, and the keys of this side that are the same in all cells."""
     keys = [getattr(cell, side) for cell in cells]
     fixed = [f"{key} {value}" for key, value in keys[0].items() if all(one[key] == value for one in keys)]

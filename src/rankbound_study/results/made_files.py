@@ -21,6 +21,10 @@ def reading(path: Path) -> Iterator[None]:
         yield
     except DataError:
         raise
+    except FileNotFoundError as error:
+        # Tables and figures lie in folders of these names.
+        step = f"{path.parent.name.removesuffix('s')} {path.stem.removesuffix('_summary')}"
+        raise DataError(f"{path} is missing: make it with `python -m rankbound_study {step}`") from error
     except _DAMAGE as error:
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise DataError(

@@ -19,34 +19,24 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study.results.made_files import reading
 from rankbound_study.results.method_means import MethodMeans
 from rankbound_study.results.neural_names import FAMILIES, FEATURES_TABLE, TABLES, Printed
-from rankbound_study.results.neural_pairs import read_pairs, with_readings
+from rankbound_study.results.neural_pairs import method_means, read_pairs, with_readings
 from rankbound_study.results.neural_runs import read_runs_by_features
-from rankbound_study.results.side_by_side import method_means
 from rankbound_study.results.validation import best_of, scores_of_methods
 
 SCORE_COLUMNS: Mapping[str, Any] = {
-    "dataset": pl.String,
-    "family": pl.String,
-    "method": pl.String,
+    **dict.fromkeys(("dataset", "family", "method"), pl.String),
     "network": pl.Boolean,
     "features": pl.Int64,
     "metric": pl.String,
-    "ours": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **dict.fromkeys(("ours", "low", "high"), pl.Float64),
     "n": pl.Int64,
 }
 
 GAP_COLUMNS: Mapping[str, Any] = {
-    "dataset": pl.String,
-    "family": pl.String,
+    **dict.fromkeys(("dataset", "family"), pl.String),
     "features": pl.Int64,
-    "network": pl.String,
-    "other": pl.String,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "p_value": pl.Float64,
+    **dict.fromkeys(("network", "other"), pl.String),
+    **dict.fromkeys(("difference", "low", "high", "p_value"), pl.Float64),
 }
 """A row per family and number of features; without a number, the change of the gap with ten times the features."""
 

@@ -1,7 +1,7 @@
 """Pairs of faces as the methods scored them: the older face, both scores, and the classifiers' labels."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,15 @@ from rankbound_study.config.comparisons import STUDY
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.method_means import MethodMeans
+from rankbound_study.results.neural_names import PAIR_ACCURACY
 
 GAPS = ((6, 10), (11, 20), (21, 30), (31, 99))
 """Groups of age differences, in years, with their own accuracy; only pairs more than 5 years apart are drawn."""
 
 GAP_COLUMNS: Mapping[str, Any] = {
     "method": pl.String,
-    "from_years": pl.Int64,
-    "to_years": pl.Int64,
-    "n": pl.Int64,
-    "accuracy": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
+    **dict.fromkeys(("from_years", "to_years", "n"), pl.Int64),
+    **dict.fromkeys(("accuracy", "low", "high"), pl.Float64),
 }
 
 READINGS = ("BothRight", "SameLabel", "BothWrong", "Ties")
@@ -84,7 +81,7 @@ def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
     even = pl.col("even")
     right, wrong = (older > even) & (younger < even), (older < even) & (younger > even)
     return pairs.with_columns(
-        ((older > younger).cast(pl.Float64) + 0.5 * (older == younger).cast(pl.Float64)).alias("PairAccuracy"),
+        ((older > younger).cast(pl.Float64) + 0.5 * (older == younger).cast(pl.Float64)).alias(PAIR_ACCURACY),
         right.cast(pl.Float64).alias("BothRight"),
         (~right & ~wrong).cast(pl.Float64).alias("SameLabel"),
         wrong.cast(pl.Float64).alias("BothWrong"),
@@ -92,16 +89,11 @@ def with_readings(pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class Compared:
-    """Methods with a value per pair: their names and means, whose errors allow for shared faces."""
+def compared(pairs: pl.DataFrame, value: str) -> tuple[tuple[str, ...], MethodMeans]:
+    """Return the methods of one data set and their means of a column over the pairs, averaged over seeds.
 
-    methods: tuple[str, ...]
-    means: MethodMeans
-
-
-def compared(pairs: pl.DataFrame, value: str) -> Compared:
-    """Return means of a column over the pairs of one data set, averaged over seeds; a face in two folds counts once."""
+    Their errors allow for shared faces; a face in two folds counts once.
+    """
     averaged = pairs.group_by("method", "fold", "topic").agg(pl.col("older", "younger").first(), pl.col(value).mean())
     wide = averaged.pivot("method", index=["fold", "topic", "older", "younger"], values=value).sort("fold", "topic")
     methods = tuple(sorted(set(wide.columns) - {"fold", "topic", "older", "younger"}))
@@ -109,7 +101,17 @@ def compared(pairs: pl.DataFrame, value: str) -> Compared:
     if missing:
         raise DataError(f"predictions: {missing[0]} scored other pairs than the other methods; train it again")
     faces = wide.select("older", "younger").to_numpy().astype(np.int64)
-    return Compared(methods, MethodMeans(wide.select(methods).to_numpy().T.astype(np.float64), faces))
+    return methods, MethodMeans(wide.select(methods).to_numpy().T.astype(np.float64), faces)
+
+
+def method_means(frame: pl.DataFrame, metric: str, pairs: pl.DataFrame | None) -> tuple[tuple[str, ...], MethodMeans]:
+    """Return the methods and their per-list means; those of faces allow for pairs that share a face."""
+    if metric == PAIR_ACCURACY and pairs is not None:
+        return compared(pairs, PAIR_ACCURACY)
+    averaged = frame.group_by("method", "fold", "topic").agg(pl.col(metric).mean())
+    wide = averaged.pivot("method", index=["fold", "topic"], values=metric).sort("fold", "topic")
+    methods = tuple(sorted(set(wide.columns) - {"fold", "topic"}))
+    return methods, MethodMeans(wide.select(pl.col(methods).cast(pl.Float64).fill_null(math.nan)).to_numpy().T)
 
 
 def explained(pairs: pl.DataFrame) -> dict[str, tuple[float, float, float, int]]:
@@ -133,10 +135,9 @@ def by_gap(pairs: pl.DataFrame) -> pl.DataFrame:
         within = with_readings(pairs).filter(pl.col("years").is_between(low, high))
         if within.is_empty():
             continue
-        found = compared(within, "PairAccuracy")
-        for place, method in enumerate(found.methods):
-            interval = found.means.interval(place)
-            rows.append((method, low, high, found.means.values.shape[1], float(found.means.means[place]), *interval))
+        methods, means = compared(within, PAIR_ACCURACY)
+        for place, method in enumerate(methods):
+            rows.append((method, low, high, means.values.shape[1], float(means.means[place]), *means.interval(place)))
     return pl.DataFrame(rows, schema=GAP_COLUMNS, orient="row").sort("method", "from_years")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from rankbound.errors import DataError
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, CONTROLS, FAMILIES, Printed, table_of
 from rankbound_study.results.runs_file import scan_runs
@@ -21,6 +20,7 @@ NETWORKS = ("mlp", "cnn")
 """Models that are networks; others are linear or trees."""
 
 _BY_VALIDATION = "validation"
+_KEY = ("study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic")
 FAMILY_NAMES = {"class": "classification", "reg": "regression"}
 """Family by its name in runs, where the names differ."""
 
@@ -48,15 +48,11 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     Raises:
         DataError: a column is missing.
     """
-    key = ["study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic"]
-    scan = scan_runs(path)
-    found = scan.collect_schema().names()
-    for column in (*key, "n", "p", "epoch", *metrics):
-        if column not in found:
-            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    columns = [*_KEY, "n", "p", "epoch", *metrics]
+    scan = scan_runs(path, columns)
     control = pl.col("model").is_in(CONTROLS) & (pl.col("loss") == "none")
     trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION) & _sees(every=True)
-    frame = scan.filter(trained | control).select(*key, "n", "p", "epoch", *metrics).collect()
+    frame = scan.filter(trained | control).select(columns).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
     names = frame.filter(pl.col("dataset").is_in(names), pl.col("study") == STUDY)["dataset"].unique().sort().to_list()
     return (
@@ -79,16 +75,11 @@ def read_runs_by_features(path: Path, table: Printed, width: int | None) -> pl.D
     Raises:
         DataError: a column is missing.
     """
-    key = ["study", "dataset", "model", "options", "loss", "fold", "seed", "selection", "topic"]
-    scan = scan_runs(path)
-    found = scan.collect_schema().names()
-    for column in (*key, table.metric):
-        if column not in found:
-            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    scan = scan_runs(path, [*_KEY, table.metric])
     chosen = (pl.col("study") == STUDY) & (pl.col("selection") == _BY_VALIDATION)
     frame = (
         scan.filter(chosen & (_sees(every=False) | (_sees(every=True) & (width is not None))))
-        .select(*key, table.metric)
+        .select(*_KEY, table.metric)
         .collect()
     )
     of_table = [name for name in frame["dataset"].unique() if table_of(name) == table]

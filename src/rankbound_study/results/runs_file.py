@@ -1,5 +1,6 @@
 """Lazy reading of the tables of runs and epochs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
@@ -8,12 +9,12 @@ from rankbound.errors import DataError
 from rankbound.io.seals import check_seal
 
 
-def scan_runs(path: Path) -> pl.LazyFrame:
-    """Scan the rows of a parquet file; DataError if it is missing or damaged."""
+def scan_runs(path: Path, columns: Iterable[str] = ()) -> pl.LazyFrame:
+    """Scan the rows of a parquet file; DataError if it is missing or damaged, or lacks one of the columns."""
     check_seal(path)
     scan = pl.scan_parquet(path, glob=False)
     try:
-        scan.collect_schema()
+        found = scan.collect_schema().names()
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file; run the step that makes it first") from error
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -22,4 +23,7 @@ def scan_runs(path: Path) -> pl.LazyFrame:
             f"{path}: not a readable parquet file ({reason}); it may be cut off or damaged: delete it and run the step "
             "that makes it again"
         ) from error
+    for column in columns:
+        if column not in found:
+            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
     return scan

@@ -66,11 +66,7 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
         DataError: a column is absent, or two studies, models or option sets share a cell and the choice names none.
     """
     columns = [*_KEY, "n", "p", *metrics]
-    scan = scan_runs(path)
-    found = set(scan.collect_schema().names())
-    for column in (*columns, "protocol", "selection"):
-        if column not in found:
-            raise DataError(f"{path}: column {column!r} is missing; expected the columns of the runs contract")
+    scan = scan_runs(path, (*columns, "protocol", "selection"))
     wanted = pl.col("protocol") == choice.protocol
     if controls:
         wanted &= pl.col("loss") == "none"

@@ -41,7 +41,7 @@ Key = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunsPair:
     """Rows of A and B that are compared: their `common` keys, and the keys of each alone."""
 
     common: Key
@@ -97,7 +97,9 @@ def with_defaults(a: pl.DataFrame, b: pl.DataFrame, given: Sequence[str]) -> tup
     return a, b
 
 
-def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool) -> tuple[list[Cell], list[str]]:
+def matched(
+    a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: bool
+) -> tuple[list[RunsPair], list[str]]:
     """Return the cells to compare, and notes on runs that only one side has.
 
     The keys `apart` separate A from B, as does a key of which one side has a single value that the other lacks (the
@@ -132,7 +134,7 @@ def matched(a: pl.DataFrame, b: pl.DataFrame, apart: Sequence[str], same_file: b
     return [_cell(one, other, joined, free, a, b) for one, other in pairs], notes
 
 
-def label(cell: Cell, cells: Sequence[Cell]) -> str:
+def label(cell: RunsPair, cells: Sequence[RunsPair]) -> str:
     """Label a cell among others: varying values that A and B share, and `A's vs B's` where theirs differ."""
     shared, ours, theirs = (
         [_text(key, of(cell)[key]) for key in of(cell) if len({of(one)[key] for one in cells}) > 1] for of in _PARTS
@@ -143,16 +145,18 @@ def label(cell: Cell, cells: Sequence[Cell]) -> str:
     return ", ".join(filter(None, [*shared, versus]))
 
 
-_PARTS: tuple[Callable[[Cell], Key], ...] = (lambda one: one.common, lambda one: one.a_key, lambda one: one.b_key)
+_PARTS: tuple[Callable[[RunsPair], Key], ...] = (lambda one: one.common, lambda one: one.a_key, lambda one: one.b_key)
 
 
-def _cell(one: Key, other: Key, joined: Sequence[str], free: Sequence[str], a: pl.DataFrame, b: pl.DataFrame) -> Cell:
+def _cell(
+    one: Key, other: Key, joined: Sequence[str], free: Sequence[str], a: pl.DataFrame, b: pl.DataFrame
+) -> RunsPair:
     rows = [
         frame.filter(*(pl.col(key).eq_missing(pl.lit(of[key], dtype=frame.schema[key])) for key in KEYS))
         for frame, of in ((a, one), (b, other))
     ]
     common = {key: one[key] for key in joined}
-    return Cell(common, {key: one[key] for key in free}, {key: other[key] for key in free}, *rows)
+    return RunsPair(common, {key: one[key] for key in free}, {key: other[key] for key in free}, *rows)
 
 
 def _tells_apart(key: str, a_keys: Sequence[Key], b_keys: Sequence[Key]) -> bool:
