@@ -174,13 +174,13 @@ def test_a_model_below_chance_or_above_the_oracle_is_reported(tmp_path: Path) ->
 
 def test_text_from_data_cannot_become_markup(results: Path, tmp_path: Path) -> None:
     hostile = '<script>alert("x")</script> #panic("no") $x$ _y_'
-    content = document.Document(hostile, hostile, False, (document.Section("findings", hostile, hostile),))
+    content = document.Document(hostile, hostile, False, (document.ReportSection("findings", hostile, hostile),))
     assert "<script>alert" not in render_html.render(content, results)
     render_typst.write(content, results, tmp_path / "a.pdf")
 
 
 def test_commands_in_texts_are_set_as_code_and_lines_do_not_break_before_a_unit(results: Path) -> None:
-    section = document.Section("findings", "A", "See `rankbound <verb>`: 95 % of label ≥ 1.")
+    section = document.ReportSection("findings", "A", "See `rankbound <verb>`: 95 % of label ≥ 1.")
     text = render_html.render(document.Document("t", "s", False, (section,)), results)
     assert "<p>See <code>rankbound &lt;verb&gt;</code>: 95\N{NO-BREAK SPACE}% of label" in text
     assert "label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1.</p>" in text

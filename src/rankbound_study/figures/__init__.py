@@ -1,7 +1,7 @@
 """The figures by name: each module of this package describes the figures that it draws, in its table `SPECS`.
 
 A module is known by lying here and stands in no list; one whose name begins with an underscore is skipped. All other
-modules are imported to find their figures, so they import numpy, polars and matplotlib inside their functions.
+modules are imported to find their figures, so they import matplotlib and scipy inside their functions.
 """
 
 import re

@@ -29,7 +29,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Part:
+class DrawnPart:
     """An artist and its description, or those of its marks, in drawing order."""
 
     artist: Any
@@ -44,7 +44,7 @@ def panels(figure: Any) -> list[Panel]:
     return [_panel(axes, figure) for axes in figure.axes]
 
 
-def parts(panel: Panel) -> Iterator[Part]:
+def parts(panel: Panel) -> Iterator[DrawnPart]:
     """Yield the described parts of a panel; points come after the line that joins them."""
     from matplotlib.container import BarContainer, ErrorbarContainer
 
@@ -112,22 +112,22 @@ def _artists_of(container: Any) -> Iterator[Any]:
         yield from item if isinstance(item, tuple) else [item]
 
 
-def _whole(artist: Any, text: str, panel: Panel) -> Part:
+def _whole(artist: Any, text: str, panel: Panel) -> DrawnPart:
     from matplotlib.lines import Line2D
 
     if not isinstance(artist, Line2D) or artist.get_transform() is not panel.axes.transData:
-        return Part(artist, text)
+        return DrawnPart(artist, text)
     x, y = (np.asarray(values, dtype=float) for values in artist.get_data(orig=False))
     if len(x) < 3:
-        return Part(artist, text)
+        return DrawnPart(artist, text)
     if np.isfinite(x).all() and np.isfinite(y).all() and (np.diff(x) >= 0).all():
         # A summary of the line, for readers who cannot follow it with a pointer.
         ends = ["{} from {} to {}".format(name, *_numbers(*of[[0, -1]])) for name, of in ((panel.y, y), (panel.x, x))]
         text += f"\n{_join(*ends)}"
-    return Part(artist, text, is_curve=True)
+    return DrawnPart(artist, text, is_curve=True)
 
 
-def _points_with_intervals(container: Any, panel: Panel) -> Iterator[Part]:
+def _points_with_intervals(container: Any, panel: Panel) -> Iterator[DrawnPart]:
     """Describe the joining line by its label, and every point and interval by its values."""
     name = _join(_label(container), panel.title)
     line, _, bars = container.lines
@@ -141,23 +141,23 @@ def _points_with_intervals(container: Any, panel: Panel) -> Iterator[Part]:
         + ("{}, interval {} to {}".format(*_numbers(value, *end)) if interval else _numbers(value)[0])
         for place, value, end, interval in zip(x, y, ends, known, strict=True)
     ]
-    yield Part(line, name, _some(texts, np.isfinite(x) & np.isfinite(y)))
+    yield DrawnPart(line, name, _some(texts, np.isfinite(x) & np.isfinite(y)))
     if known.any():
-        yield Part(bars[0], "", _some(texts, known))
+        yield DrawnPart(bars[0], "", _some(texts, known))
 
 
 def _some(texts: list[str], which: Any) -> tuple[str, ...]:
     return tuple(text for text, chosen in zip(texts, which, strict=True) if chosen)
 
 
-def _bars(container: Any, panel: Panel) -> Iterator[Part]:
+def _bars(container: Any, panel: Panel) -> Iterator[DrawnPart]:
     name = _join(_label(container), panel.title)
     upright = container.orientation == "vertical"
     axis = panel.axes.xaxis if upright else panel.axes.yaxis
     for bar, value in zip(container.patches, container.datavalues, strict=True):
         middle = bar.get_x() + bar.get_width() / 2 if upright else bar.get_y() + bar.get_height() / 2
         if name:
-            yield Part(bar, f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}")
+            yield DrawnPart(bar, f"{name}\n{_place(axis, middle)}: {_numbers(value)[0]}")
 
 
 def _place(axis: Any, value: float) -> str:

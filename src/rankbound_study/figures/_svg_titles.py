@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from rankbound_study.figures._figure_words import Panel, Part, panels, parts
+from rankbound_study.figures._figure_words import DrawnPart, Panel, panels, parts
 
 _POINTS_PER_INCH = 72
 
 
-Described = list[tuple[Panel, list[Part]]]
+Described = list[tuple[Panel, list[DrawnPart]]]
 """Panels with their parts: the I-th is the group `panel-I` of the file, its J-th part the group `part-I-J`."""
 
 
@@ -50,7 +50,7 @@ def with_titles(svg: str, described: Described) -> str:
     return re.sub(r'<g id="part-\d+-\d+"/>', "<g/>", svg)
 
 
-def _titled(content: str, part: Part) -> str:
+def _titled(content: str, part: DrawnPart) -> str:
     if not part.marks:
         kind = ' class="curve"' if part.is_curve else ""
         return f"<g{kind}>{_title(part.text)}{content}"

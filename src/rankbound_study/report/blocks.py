@@ -62,7 +62,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Section:
+class ReportSection:
     """A section: a title, an opening paragraph (may be empty), findings, and blocks set in one or two columns."""
 
     anchor: str
@@ -80,7 +80,7 @@ class Document:
     title: str
     subtitle: str
     synthetic: bool
-    sections: tuple[Section, ...] = field(default=())
+    sections: tuple[ReportSection, ...] = field(default=())
 
 
 def plain_rows(rows: Iterable[Sequence[str]]) -> tuple[tuple[Cell, ...], ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.report import attempts
-from rankbound_study.report.blocks import Section, TableBlock
+from rankbound_study.report.blocks import ReportSection, TableBlock
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.findings import Finding, findings
 from rankbound_study.report.honest_findings import honest_findings
@@ -71,9 +71,9 @@ class Bounded:
         honest = self.honest_summary if len(self.honest) else None
         yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=bool(self._tested))
 
-    def section(self) -> Section:
+    def section(self) -> ReportSection:
         """Return the section with all its tables."""
-        return Section("table-5-1", "Table 5.1", "", tuple(self._blocks()))
+        return ReportSection("table-5-1", "Table 5.1", "", tuple(self._blocks()))
 
     @cached_property
     def _tested(self) -> list[Finding]:

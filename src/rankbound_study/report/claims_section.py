@@ -10,7 +10,7 @@ import polars as pl
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import claims_table
-from rankbound_study.report.blocks import Cell, Section, TableBlock
+from rankbound_study.report.blocks import Cell, ReportSection, TableBlock
 from rankbound_study.report.findings import Finding
 from rankbound_study.results.number_texts import probability
 
@@ -71,10 +71,10 @@ class Claims:
             ),
         )
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[ReportSection]:
         """Return the section with the table of all claims."""
         if self.table is not None:
-            yield Section("claims", "Claims", _TEXT, (_block("Claims", _CAPTION, self.table),))
+            yield ReportSection("claims", "Claims", _TEXT, (_block("Claims", _CAPTION, self.table),))
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""

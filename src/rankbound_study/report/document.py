@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
-from rankbound_study.report.blocks import Document, Section
+from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.made_blocks import figure_block, table_blocks
@@ -43,7 +43,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         subtitle=f"Every table and figure of both studies, regenerated — {bounded.protocols}",
         synthetic=synthetic,
         sections=(
-            Section("findings", "Findings", "", findings=first),
+            ReportSection("findings", "Findings", "", findings=first),
             _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),
@@ -55,14 +55,14 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     )
 
 
-def _methods(provenance: Path | None, manifest: Manifest | None) -> Section:
+def _methods(provenance: Path | None, manifest: Manifest | None) -> ReportSection:
     if provenance is None or manifest is None:
         return methods_section(None)
     with reading(provenance):
         return methods_section(manifest.config)
 
 
-def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[Section]:
+def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
         "results": ("Figures of the results", ("figure_5_",)),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
@@ -73,10 +73,10 @@ def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[Section]:
         missing = [name for name in names if not figure_file(results, name, ".svg").exists()]
         blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
         text = f"Not drawn: {', '.join(missing)}." if missing else ""
-        yield Section(anchor, title, text, blocks)
+        yield ReportSection(anchor, title, text, blocks)
 
 
-def _worked_section(folder: Path) -> Section:
+def _worked_section(folder: Path) -> ReportSection:
     blocks = tuple(table_blocks("worked", folder))
     marks = [row[-1].text for block in blocks for row in block.rows]
     holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
@@ -86,4 +86,4 @@ def _worked_section(folder: Path) -> Section:
         if blocks
         else "No worked table has been made."
     )
-    return Section("worked", "Worked tables", text, blocks, columns=2)
+    return ReportSection("worked", "Worked tables", text, blocks, columns=2)

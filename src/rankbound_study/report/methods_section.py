@@ -5,7 +5,7 @@ from typing import Any
 
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
-from rankbound_study.report.blocks import Cell, Paragraph, Section, TableBlock
+from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.results.neural_names import data_set_title
 from rankbound_study.vocabulary import HONEST, PUBLISHED
 
@@ -57,11 +57,11 @@ _STATISTICS = (
 )
 
 
-def methods_section(config: Mapping[str, Any] | None) -> Section:
+def methods_section(config: Mapping[str, Any] | None) -> ReportSection:
     """Return the section for a configuration; without one, only what holds for every configuration."""
     known = config or {}
     protocols = known.get("protocols", list(_PROTOCOLS))
-    return Section(
+    return ReportSection(
         "methods",
         "Methods",
         "",

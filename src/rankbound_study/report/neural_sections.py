@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
-from rankbound_study.report.blocks import Section
+from rankbound_study.report.blocks import ReportSection
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.made_blocks import figure_block, table_blocks
 from rankbound_study.report.neural_facts import facts
@@ -22,7 +22,7 @@ _TEXT = (
 _GENERATED = "The tables and figures below show generated data, which decide no claim about the literature."
 
 
-def neural_sections(folder: Path, claims: Claims) -> Iterator[Section]:
+def neural_sections(folder: Path, claims: Claims) -> Iterator[ReportSection]:
     """Yield the study's sections from a results folder; nothing if the study has no tables."""
     results = read_results(folder / "tables")
     if not results:
@@ -31,8 +31,8 @@ def neural_sections(folder: Path, claims: Claims) -> Iterator[Section]:
     listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
     text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
     shown = (*listed, *table_blocks("neural", folder / "tables"))
-    yield Section("neural", "Neural networks in ranking", text, shown, tuple(facts(results)))
+    yield ReportSection("neural", "Neural networks in ranking", text, shown, tuple(facts(results)))
     names = [name for name in figure_specs() if name.startswith("figure_neural_")]
     names = [name for name in names if figure_file(folder, name, ".svg").exists()]
     drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
-    yield Section("neural-figures", "Figures of neural ranking", "", drawn)
+    yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

@@ -10,7 +10,7 @@ import polars as pl
 
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
-from rankbound_study.report.blocks import Cell, Section, TableBlock, plain_rows
+from rankbound_study.report.blocks import Cell, ReportSection, TableBlock, plain_rows
 from rankbound_study.report.findings import data_set_label
 from rankbound_study.report.settings_table import settings_table
 
@@ -21,18 +21,18 @@ SHORT = 12
 """Digits of a commit's short name."""
 
 
-def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> Section:
+def provenance_section(results: Path, table: pl.DataFrame, manifest: Manifest | None) -> ReportSection:
     """Return the section; `table` is Table 5.1. Without a manifest, the software is only that of this report."""
     blocks = [*_runs(table), *settings_table(results / "runs.parquet")]
     if manifest is None:
         text = "These results have no provenance records; only the software of this report is known."
-        return Section("provenance", "Provenance", text, (*blocks, _own_versions()))
+        return ReportSection("provenance", "Provenance", text, (*blocks, _own_versions()))
     blocks += [_made_by(manifest), _machines(manifest), _versions(manifest), _costs(manifest), _data(manifest)]
     text = (
         "`provenance.json` beside the tables lists every step with its options and seeds, and its inputs and outputs "
         "with their checksums; `python -m rankbound_study verify` checks a folder of results against it."
     )
-    return Section("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
+    return ReportSection("provenance", "Provenance", text, tuple(block for block in blocks if block.rows))
 
 
 def _runs(table: pl.DataFrame) -> Iterator[TableBlock]:

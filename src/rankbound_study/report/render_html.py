@@ -7,7 +7,15 @@ from string import Template
 
 from rankbound_study.figures import figure_file
 from rankbound_study.figures.style import DARK, GRID, INK, MUTED
-from rankbound_study.report.blocks import Cell, Document, FigureBlock, Paragraph, Section, TableBlock, typeset
+from rankbound_study.report.blocks import (
+    Cell,
+    Document,
+    FigureBlock,
+    Paragraph,
+    ReportSection,
+    TableBlock,
+    typeset,
+)
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.inline_svg import inline_svg, variable
 from rankbound_study.report.output import template, write_text
@@ -59,7 +67,7 @@ def _text(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(typeset(text)))
 
 
-def _section(section: Section, results: Path) -> str:
+def _section(section: ReportSection, results: Path) -> str:
     text = f"<p>{_text(section.text)}</p>" if section.text else ""
     blocks = "\n".join(_block(block, results) for block in section.blocks)
     columns = ' class="columns"' if section.columns > 1 else ""
