@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rankbound_study.data.archives import find_member, list_members
-from rankbound_study.data.sources import SOURCES, Source, member_checksum
+from rankbound_study.data.sources import SOURCES, RawSource, member_checksum
 
 
-def generated_source(name: str, archive: Path) -> Source:
+def generated_source(name: str, archive: Path) -> RawSource:
     """Return the source of that name with the checksums of this archive's members instead of the publisher's."""
     source = SOURCES[name]
     members = list_members(archive, source.limits)

@@ -11,7 +11,7 @@ from PIL import Image
 from rankbound.errors import DataError
 from rankbound_study.data.archives import find_member, list_members, read_members
 from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of
-from rankbound_study.data.sources import SOURCES, RawFile, Source, member_checksum
+from rankbound_study.data.sources import SOURCES, RawFile, RawSource, member_checksum
 
 
 def raw_file(name: str, path: Path) -> RawFile:
@@ -19,7 +19,7 @@ def raw_file(name: str, path: Path) -> RawFile:
     return RawFile(source_of(name, path), path)
 
 
-def source_of(name: str, path: Path) -> Source:
+def source_of(name: str, path: Path) -> RawSource:
     """The source of that name with the sums of this file's content; members that the archive lacks are left out."""
     source = SOURCES[name]
     if source.checksum:
@@ -37,7 +37,7 @@ def source_of(name: str, path: Path) -> Source:
     return replace(source, members=sums)
 
 
-def _folder_of(source: Source, folder: Folder, path: Path) -> Folder:
+def _folder_of(source: RawSource, folder: Folder, path: Path) -> Folder:
     members = folder_members(list_members(path, source.limits), folder.path, path)
     contents = read_members(path, [member.name for member in members], source.limits)
     lines = [f"{hashlib.sha256(content).hexdigest()}  {file_name(name)}" for name, content in contents]

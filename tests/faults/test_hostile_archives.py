@@ -16,7 +16,7 @@ import pytest
 from rankbound.errors import DataError, SourceError
 from rankbound_study.data import faces, movielens
 from rankbound_study.data.archives import Limits, list_members, read_members
-from rankbound_study.data.sources import SOURCES, RawFile, Source
+from rankbound_study.data.sources import SOURCES, RawFile, RawSource
 from tests.faults.hostile_files import files_below, with_little_memory
 from tests.raw_files import raw_file, source_of
 
@@ -41,13 +41,13 @@ def written(folder: Path, content: bytes, name: str = "x.zip") -> Path:
     return path
 
 
-def conversion(module: str, source: Source) -> str:
+def conversion(module: str, source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     return (
         f"from rankbound_study.data.{module} import convert\n"
         "from rankbound_study.data.archives import Limits\n"
         "from rankbound_study.data.folders import Folder\n"
-        "from rankbound_study.data.sources import RawFile, Source\n"
+        "from rankbound_study.data.sources import RawFile, RawSource\n"
         f"run = lambda raw, out: convert(RawFile({source!r}, raw), out)\n"
     )
 

@@ -6,7 +6,7 @@ import torch
 from rankbound.training.linear import Linear
 from rankbound.training.mlp import MLP
 from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
-from rankbound_study.models.matrix_factorization import INITIAL_RANGE, MatrixFactorization
+from rankbound_study.models.matrix_factorization import INITIAL_RANGE, Factorization
 from rankbound_study.models.standard_scale import StandardScale
 
 
@@ -15,7 +15,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 
 def test_factorisation_multiplies_factors_and_starts_in_the_printed_range() -> None:
-    model = MatrixFactorization(3, 5, factors=4, generator=generator())
+    model = Factorization(3, 5, factors=4, generator=generator())
     topics, items = torch.tensor([0, 2, 2]), torch.tensor([4, 0, 4])
     expected = [model.topics[t] @ model.items[i] for t, i in zip(topics, items, strict=True)]
     torch.testing.assert_close(model(topics, items), torch.stack(expected))
@@ -36,9 +36,7 @@ def test_network_of_the_thesis_has_2209_parameters() -> None:
     assert sum(parameter.numel() for parameter in MLP(46, hidden=(46,)).parameters()) == 2209
 
 
-@pytest.mark.parametrize(
-    "build", [lambda g: MatrixFactorization(4, 6, 2, generator=g), lambda g: MLP(3, (2,), generator=g)]
-)
+@pytest.mark.parametrize("build", [lambda g: Factorization(4, 6, 2, generator=g), lambda g: MLP(3, (2,), generator=g)])
 def test_same_generator_same_start_other_seed_other_start(build) -> None:  # type: ignore[no-untyped-def]
     first, same, other = (list(build(generator(seed)).parameters()) for seed in (1, 1, 2))
     assert all(torch.equal(a, b) for a, b in zip(first, same, strict=True))

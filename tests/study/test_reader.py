@@ -12,7 +12,7 @@ from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.data.folds import fold_interactions, fold_lists
 from rankbound_study.data.negatives import Drawing
-from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances, read_item_names
+from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances, read_item_names
 from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
 from rankbound_study.data.schemas import PARTS_KEY
 
@@ -44,7 +44,7 @@ def lists(tmp_path: Path) -> Path:
     return tmp_path / "lists.parquet"
 
 
-def sampled_lists(lists: Path, threshold: int | None) -> Instances:
+def sampled_lists(lists: Path, threshold: int | None) -> FoldedLists:
     out = lists.with_name("instances.parquet")
     dataset = label_dataset("toy", threshold)
     sample_lists(lists, lists.with_name("folds.parquet"), out, dataset=dataset, threshold=threshold)
@@ -158,7 +158,7 @@ def write_ratings(folder: Path) -> Path:
     return folder / "ratings.parquet"
 
 
-def sampled_ratings(ratings: Path, nsr: int = 2, min_relevant: int = 10, dataset: str = "toy") -> Instances:
+def sampled_ratings(ratings: Path, nsr: int = 2, min_relevant: int = 10, dataset: str = "toy") -> FoldedLists:
     sample_interactions(
         ratings,
         ratings.with_name("folds.parquet"),

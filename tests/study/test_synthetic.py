@@ -12,7 +12,7 @@ from rankbound.errors import ConfigError
 from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.folds import fold_interactions, fold_lists, keep_relevant
 from rankbound_study.data.negatives import Drawing
-from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
+from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.synthetic import generate
 
@@ -89,7 +89,7 @@ def area_under_curve(scores: npt.NDArray[np.float64], split: Split) -> float:
     return float(np.mean(values))
 
 
-def training(instances: Instances) -> Split:
+def training(instances: FoldedLists) -> Split:
     return merge(instances.split(1, "train"), instances.split(1, "validation"))
 
 

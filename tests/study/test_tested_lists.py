@@ -14,7 +14,7 @@ from rankbound_study import cli
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.instances import write_instances
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
-from rankbound_study.data.reader import Instances, Split, read_instances
+from rankbound_study.data.reader import FoldedLists, Split, read_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.tested_lists import as_tested, with_few_relevant, with_tests_of
@@ -35,7 +35,7 @@ def ratings(folder: Path, nsr: int, *, shift: int = 0, items: int = ITEMS) -> Pa
     return path
 
 
-def pairs(instances: Instances, split: Split) -> set[tuple[str, int, int]]:
+def pairs(instances: FoldedLists, split: Split) -> set[tuple[str, int, int]]:
     owners = np.repeat(split.topics, split.sizes).tolist()
     every = zip(owners, split.items.tolist(), split.relevance.tolist(), strict=True)
     return {(instances.topics[owner], item, relevance) for owner, item, relevance in every}

@@ -9,7 +9,7 @@ import torch
 from rankbound.lists import Lists
 from rankbound.training.parts import Part
 from rankbound_study.jobs.examples import pooled_rows
-from rankbound_study.models.trees import Growth, Trees
+from rankbound_study.models.trees import Growth, TreeEnsemble
 
 GROWTH = Growth(rounds=6, leaves=5, min_rows=2)
 
@@ -21,7 +21,7 @@ def table(n: int = 120, d: int = 4, dtype: torch.dtype = torch.float32) -> tuple
     return features, (signal > 0.6).to(torch.float64)
 
 
-def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> Trees:
+def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) -> TreeEnsemble:
     features, labels = table(dtype=changes.pop("dtype", torch.float32))
     rows = torch.arange(80)
     arguments: dict[str, Any] = {
@@ -34,7 +34,7 @@ def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) ->
         "seed": 3,
         **changes,
     }
-    trees = Trees(kind, loss, GROWTH, **arguments)
+    trees = TreeEnsemble(kind, loss, GROWTH, **arguments)
     for _ in range(GROWTH.rounds):
         trees.grow()
     return trees

@@ -7,17 +7,17 @@ import pytest
 from test_tested_lists import pairs, ratings
 
 from rankbound.errors import ConfigError, DataError
-from rankbound_study.data.reader import Instances, read_instances
+from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.jobs.tested_lists import with_validation_share
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Instances:
+def own(tmp_path: Path) -> FoldedLists:
     return read_instances(ratings(tmp_path, 2))
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.5])
-def test_both_parts_hold_the_same_items_as_before_cut_at_the_share(own: Instances, share: float) -> None:
+def test_both_parts_hold_the_same_items_as_before_cut_at_the_share(own: FoldedLists, share: float) -> None:
     found = with_validation_share(own, share)
     for fold in own.folds:
         train, validation = (pairs(found, found.split(fold, name)) for name in ("train", "validation"))
@@ -37,18 +37,18 @@ def _lists(offsets: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True))
 
 
-def test_the_smaller_share_is_part_of_the_larger(own: Instances) -> None:
+def test_the_smaller_share_is_part_of_the_larger(own: FoldedLists) -> None:
     small, large = (with_validation_share(own, share) for share in (0.1, 0.3))
     for fold in own.folds:
         assert pairs(small, small.split(fold, "validation")) < pairs(large, large.split(fold, "validation"))
 
 
-def test_a_share_that_leaves_nothing_to_train_on_is_refused(own: Instances) -> None:
+def test_a_share_that_leaves_nothing_to_train_on_is_refused(own: FoldedLists) -> None:
     with pytest.raises(DataError, match="validation_share: user 0 has 12 items of one kind to train on"):
         with_validation_share(own, 0.99)
 
 
-def test_judged_lists_have_a_validation_part_of_their_own(own: Instances) -> None:
+def test_judged_lists_have_a_validation_part_of_their_own(own: FoldedLists) -> None:
     from dataclasses import replace
 
     with pytest.raises(ConfigError, match="not a data set of ratings"):

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from rankbound.errors import SourceError
 from rankbound.io.atomic import temporary_beside
 from rankbound_study.data.publishers import Publisher
-from rankbound_study.data.sources import Source, check_content
+from rankbound_study.data.sources import RawSource, check_content
 
 MIRROR_VARIABLE = "RANKBOUND_MIRROR"
 _BLOCK_BYTES = 2**18
@@ -76,7 +76,7 @@ def _places(publisher: Publisher, target: Path, mirrors: list[str | None]) -> It
     yield from publisher.addresses
 
 
-def _accept(source: Source, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
+def _accept(source: RawSource, path: Path, target: Path, faults: list[str], place: str | None = None) -> bool:
     """Return whether the file at `path` passes; otherwise set it aside under the target's name and note the fault."""
     try:
         check_content(source, path)

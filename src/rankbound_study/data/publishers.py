@@ -6,7 +6,7 @@ Only downloads depend on this module: another address changes no data, because `
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankbound_study.data.sources import SOURCES, Source
+from rankbound_study.data.sources import SOURCES, RawSource
 
 _LETOR = (
     "Tao Qin and Tie-Yan Liu. 2013. Introducing LETOR 4.0 Datasets. arXiv:1306.2597. https://arxiv.org/abs/1306.2597"
@@ -20,7 +20,7 @@ class Publisher:
     `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
     """
 
-    source: Source
+    source: RawSource
     file_names: tuple[str, ...]
     addresses: tuple[str, ...]
     homepage: str

@@ -25,7 +25,7 @@ Path = str | os.PathLike[str]
 class Split:
     """Flat lists: list t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`.
 
-    topics int64 (n_lists,), indices into `Instances.topics`; items int64 (n_items,), indices of items or rows of the
+    topics int64 (n_lists,), indices into `FoldedLists.topics`; items int64 (n_items,), indices of items or rows of the
     lists file; relevance int8 (n_items,); offsets int64 (n_lists + 1,).
     """
 
@@ -66,7 +66,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Instances:
+class FoldedLists:
     """An instances file: `topics` are all names in order of appearance; `splits` is by fold and split's name.
 
     `item_count` bounds the item indices; `item_names` gives the raw data's id of each index, and is None for judged
@@ -103,7 +103,7 @@ class Instances:
         return {(n, p) for n, p in sizes if p > 0}
 
 
-def read_instances(path: Path) -> Instances:
+def read_instances(path: Path) -> FoldedLists:
     """Read an instances file; DataError if it breaks the contract or contradicts itself."""
     table = read_table(path, "instances")
     metadata = read_metadata(path, "instances")
@@ -112,7 +112,7 @@ def read_instances(path: Path) -> Instances:
     names = table.column("topic").to_pylist()
     topics = {name: index for index, name in enumerate(dict.fromkeys(names))}
     index = np.fromiter((topics[name] for name in names), dtype=np.int64, count=len(names))
-    instances = Instances(
+    instances = FoldedLists(
         dataset=str(_single(table, "dataset", path)),
         nsr=_single(table, "nsr", path),
         topics=tuple(topics),
@@ -130,7 +130,7 @@ def read_instances(path: Path) -> Instances:
 
 
 def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
-    """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `Instances.pairs`)."""
+    """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `pairs`)."""
     pairs = set().union(*(read_instances(path).pairs() for path in paths))
     return sorted((n, p) for n, p in pairs if 0 < p < n)
 

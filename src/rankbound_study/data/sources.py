@@ -26,7 +26,7 @@ _READ_BYTES = _MEGABYTE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class RawSource:
     """A raw archive, or a single file.
 
     For an archive, `members` maps the end of a member's path to its checksum by `algorithm`, and `folder` describes a
@@ -44,10 +44,10 @@ class Source:
     remark: str = ""
 
 
-SOURCES: Mapping[str, Source] = {
+SOURCES: Mapping[str, RawSource] = {
     source.name: source
     for source in (
-        Source(
+        RawSource(
             name="movielens",
             title="MovieLens latest-small (September 2018)",
             algorithm="md5",
@@ -59,7 +59,7 @@ SOURCES: Mapping[str, Source] = {
             },
             limits=Limits(members=100, member_bytes=64 * _MEGABYTE, total_bytes=256 * _MEGABYTE),
         ),
-        Source(
+        RawSource(
             name="mq2008",
             title="LETOR 4.0 MQ2008 (supervised ranking)",
             normalise=True,
@@ -72,7 +72,7 @@ SOURCES: Mapping[str, Source] = {
             },
             limits=Limits(members=1000, member_bytes=256 * _MEGABYTE, total_bytes=1024 * _MEGABYTE),
         ),
-        Source(
+        RawSource(
             name="mslr-web10k",
             title="MSLR-WEB10K (Microsoft learning to rank)",
             # As listed in the library pytorchltr (datasets/svmrank/mslr10k.py), where every part occurs twice with the
@@ -90,7 +90,7 @@ SOURCES: Mapping[str, Source] = {
                 "pytorchltr lists; the train and validation files repeat these rows and are not read"
             ),
         ),
-        Source(
+        RawSource(
             name="aaf",
             title="All-Age-Faces",
             folder=Folder(
@@ -107,7 +107,7 @@ SOURCES: Mapping[str, Source] = {
                 "known; the edition with 128 pixels a side is compared byte by byte"
             ),
         ),
-        Source(
+        RawSource(
             name="vgg16",
             title="VGG16 weights trained on ImageNet (torchvision)",
             # The publisher puts the first eight digits into the file's name.
@@ -117,7 +117,7 @@ SOURCES: Mapping[str, Source] = {
 }
 
 
-def find_source(name: str) -> Source:
+def find_source(name: str) -> RawSource:
     """Return the source of that name; ConfigError lists the names if there is none."""
     if name not in SOURCES:
         raise ConfigError(f"there is no source {name!r}; known are {', '.join(SOURCES)}")
@@ -133,7 +133,7 @@ class RawFile:
     Raises SourceError, which states what was expected, what was found, and how to get the right file.
     """
 
-    source: Source
+    source: RawSource
     path: str | os.PathLike[str]
 
     def __post_init__(self) -> None:
@@ -164,7 +164,7 @@ class RawFile:
         return read_members(self.path, names, self.source.limits)
 
 
-def check_content(source: Source, path: str | os.PathLike[str]) -> None:
+def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
     """Compare the file with the checksums of its source: its own, or those of its members and folder.
 
     Raises SourceError, which names the member, the expected checksum and the one found; also if the archive cannot be
@@ -190,7 +190,7 @@ def check_content(source: Source, path: str | os.PathLike[str]) -> None:
         raise SourceError(str(error)) from error
 
 
-def member_checksum(path: str | os.PathLike[str], name: str, source: Source) -> str:
+def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) -> str:
     """Return the checksum of one member, by the source's algorithm and line-end rule."""
     # The publisher gives md5; it guards against damage here, not against an adversary.
     digest = hashlib.new(source.algorithm, usedforsecurity=False)
@@ -199,7 +199,7 @@ def member_checksum(path: str | os.PathLike[str], name: str, source: Source) -> 
     return digest.hexdigest()
 
 
-def _check_file(source: Source, path: str | os.PathLike[str]) -> None:
+def _check_file(source: RawSource, path: str | os.PathLike[str]) -> None:
     try:
         with Path(path).open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()

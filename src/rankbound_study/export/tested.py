@@ -10,7 +10,7 @@ import polars as pl
 from rankbound.errors import DataError
 from rankbound.io.grouping import require_distinct_items
 from rankbound_study.config.data_sets import VGG16
-from rankbound_study.data.reader import Instances, read_instances, read_item_names
+from rankbound_study.data.reader import FoldedLists, read_instances, read_item_names
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tested:
     """
 
     path: Path
-    instances: Instances
+    instances: FoldedLists
     item_names: pl.Series
     topic_names: pl.Series
 
@@ -127,7 +127,7 @@ def _required(path: Path, what: str) -> Path:
     return path
 
 
-def _known(instances: Instances, used: npt.NDArray[np.int64]) -> pl.Series:
+def _known(instances: FoldedLists, used: npt.NDArray[np.int64]) -> pl.Series:
     """Return the topics' names; None for those without a test list."""
     known = pl.Series([None] * len(instances.topics), dtype=pl.String)
     return known.scatter(used, [instances.topics[topic] for topic in used.tolist()])

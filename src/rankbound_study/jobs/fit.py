@@ -13,7 +13,7 @@ from rankbound_study.jobs.fitted import Chosen, Fitted
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.scorers import MATRIX_FACTORIZATION, NETWORKS, build_model
-from rankbound_study.jobs.training import Training
+from rankbound_study.jobs.training import FoldTraining
 
 TREES = ("boosted-trees", "random-forest")
 PENALISED = ("lasso", "ridge")
@@ -34,7 +34,7 @@ def epochs_of(job: TrainingJob) -> int:
 def fit(
     job: TrainingJob,
     data: StudyData,
-    trainings: Sequence[Training],
+    trainings: Sequence[FoldTraining],
     tables: DistributionTables | None,
     on_epoch: OnEpoch,
 ) -> list[Fitted]:
@@ -58,7 +58,7 @@ def fit(
 def _fit_networks(
     job: TrainingJob,
     data: StudyData,
-    trainings: Sequence[Training],
+    trainings: Sequence[FoldTraining],
     tables: DistributionTables | None,
     on_epoch: OnEpoch,
 ) -> list[Fitted]:
@@ -82,13 +82,13 @@ def _objective(job: TrainingJob, tables: DistributionTables | None) -> RankingLo
     return SmoothLoss(job.loss, job.bounding, temperature=job.settings.get("temperature", 1.0), tables=tables)
 
 
-def _learner(job: TrainingJob, data: StudyData, training: Training) -> Learner:
+def _learner(job: TrainingJob, data: StudyData, training: FoldTraining) -> Learner:
     generator = training.generator(job)
     model, scorer = build_model(job, data, training, generator)
     return Learner(model.to(data.device), scorer, training.examples, training.parts.measured, generator)
 
 
-def _fitted(trained: Trained, learner: Learner, training: Training) -> Fitted:
+def _fitted(trained: Trained, learner: Learner, training: FoldTraining) -> Fitted:
     chosen = {}
     for name, selected in trained.selected.items():
         learner.model.load_state_dict(selected.weights)

@@ -13,13 +13,13 @@ from rankbound.training.parts import predict
 from rankbound_study.jobs.fitted import Fitted, StepRecord
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.scorers import CHUNK, input_scale, score_distinct
-from rankbound_study.jobs.training import Training
+from rankbound_study.jobs.training import FoldTraining
 from rankbound_study.models.penalised_linear import lasso_path, ridge_path
 
 PATHS = {"lasso": lasso_path, "ridge": ridge_path}
 
 
-def fit_penalised(job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], None]) -> Fitted:
+def fit_penalised(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> Fitted:
     """Fit the examples' values for every penalty of the job's model; a step's number is the penalty's position."""
     if training.values is None:
         raise ConfigError(f"model {job.model['name']}: it learns values, expected target: value")

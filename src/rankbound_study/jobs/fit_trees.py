@@ -14,11 +14,11 @@ from rankbound.training.parts import Part
 from rankbound_study.jobs.examples import TableRows, pooled_rows
 from rankbound_study.jobs.fitted import Fitted, StepRecord
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.training import Training
-from rankbound_study.models.trees import Growth, Trees
+from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.models.trees import Growth, TreeEnsemble
 
 
-def fit_trees(job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], None]) -> Fitted:
+def fit_trees(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> Fitted:
     """Grow trees on the examples, measuring after every `every` of them (a step's number counts trees).
 
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
@@ -29,7 +29,7 @@ def fit_trees(job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], 
     rows = _rows_of(judged, examples)
     record = StepRecord(job, training, on_epoch)
     watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
-    trees = Trees(
+    trees = TreeEnsemble(
         job.model["name"],
         job.loss,
         growth,

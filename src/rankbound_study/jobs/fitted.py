@@ -9,7 +9,7 @@ from torch import Tensor
 from rankbound.training.epochs import LAST, Epoch
 from rankbound.training.parts import Measuring, Part
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.training import Training
+from rankbound_study.jobs.training import FoldTraining
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Fitted:
     epochs: list[Epoch]
     chosen: dict[str, Chosen]
 
-    def completed(self, training: Training) -> "Fitted":
+    def completed(self, training: FoldTraining) -> "Fitted":
         """Return a copy with scores in the unit of the trained values, and all numbers that they depend on."""
         scale, added = training.values, training.tensors()
         return Fitted(
@@ -47,7 +47,7 @@ class StepRecord:
     called after every epoch, for progress.
     """
 
-    def __init__(self, job: TrainingJob, training: Training, on_epoch: Callable[[Epoch], None]) -> None:
+    def __init__(self, job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> None:
         self._measuring = Measuring(training.parts.measured, job.epoch_metrics)
         self._judge, self._on_epoch = str(job.judge), on_epoch
         self._best: dict[str, tuple[float, int]] = {}

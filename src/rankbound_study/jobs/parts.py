@@ -12,7 +12,7 @@ from torch import Tensor
 from rankbound.lists import Lists, as_tensor
 from rankbound.training.parts import Part
 from rankbound_study.data.images import read_faces, read_image_features, read_pixels
-from rankbound_study.data.reader import Instances, Split, merge, read_features, read_instances
+from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class StudyData:
     values: each item's own value, `(n_items,)`, if it has one: the age of a face.
     """
 
-    instances: Instances
+    instances: FoldedLists
     features: Tensor | None
     device: torch.device
     values: Tensor | None = None

@@ -13,8 +13,8 @@ from rankbound.training.mlp import MLP
 from rankbound.training.parts import Part, Scorer
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
-from rankbound_study.jobs.training import Training
-from rankbound_study.models.matrix_factorization import MatrixFactorization
+from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.models.matrix_factorization import Factorization
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
 
@@ -30,7 +30,7 @@ CHUNK = 512
 
 
 def build_model(
-    job: TrainingJob, data: StudyData, training: Training, generator: torch.Generator
+    job: TrainingJob, data: StudyData, training: FoldTraining, generator: torch.Generator
 ) -> tuple[nn.Module, Scorer]:
     """Return the job's model, with fresh weights from `generator`, and its scorer.
 
@@ -38,7 +38,7 @@ def build_model(
     scaled by its first layer in a method of a comparison.
     """
     if job.model["name"] == MATRIX_FACTORIZATION:
-        factors = MatrixFactorization(data.n_topics, data.n_items, **_options(job.model), generator=generator)
+        factors = Factorization(data.n_topics, data.n_items, **_options(job.model), generator=generator)
         return factors, _score_by_index
     features = training.features
     network = _network(job.model, features.shape[1], generator)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
-from rankbound_study.data.reader import Instances, Split, merge, read_instances
+from rankbound_study.data.reader import FoldedLists, Split, merge, read_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 
@@ -33,7 +33,7 @@ def as_tested(job: TrainingJob, data: StudyData, other: Path | None) -> StudyDat
     return replace(data, instances=instances)
 
 
-def with_tests_of(instances: Instances, other: Instances) -> Instances:
+def with_tests_of(instances: FoldedLists, other: FoldedLists) -> FoldedLists:
     """Return `instances` with the test lists of `other`: the same ratings and folds, sampled at another ratio.
 
     Every ratio draws its negatives anew, so a test negative of one may be a training negative of the other. Those in
@@ -60,7 +60,7 @@ def with_tests_of(instances: Instances, other: Instances) -> Instances:
     return replace(instances, splits=splits)
 
 
-def with_few_relevant(instances: Instances, count: int) -> Instances:
+def with_few_relevant(instances: FoldedLists, count: int) -> FoldedLists:
     """Return `instances` with at most `count` relevant items, drawn at random, per test list, and all other items."""
     splits = dict(instances.splits)
     for fold in instances.folds:
@@ -74,7 +74,7 @@ def with_few_relevant(instances: Instances, count: int) -> Instances:
     return replace(instances, splits=splits)
 
 
-def with_validation_share(instances: Instances, share: float) -> Instances:
+def with_validation_share(instances: FoldedLists, share: float) -> FoldedLists:
     """Return `instances` with that share of training and validation items, relevant and other, in validation.
 
     Each user's items of both parts are shuffled by a seed of the user and the fold and split anew, so the validation
@@ -109,11 +109,11 @@ def _validation_count(share: float, items: int, user: str) -> int:
     return count
 
 
-def _pairs(split: Split, instances: Instances) -> _Integers:
+def _pairs(split: Split, instances: FoldedLists) -> _Integers:
     """Return a number for every topic and item of the lists."""
     pairs: _Integers = split.owners * instances.item_count + split.items
     return pairs
 
 
-def _relevant_pairs(split: Split, instances: Instances) -> _Integers:
+def _relevant_pairs(split: Split, instances: FoldedLists) -> _Integers:
     return np.sort(_pairs(split, instances)[split.relevance > 0])

@@ -24,8 +24,8 @@ from rankbound_study.jobs.records import epoch_rows, prediction_rows, run_rows
 from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.shifted_pictures import shifted
 from rankbound_study.jobs.tested_lists import as_tested
-from rankbound_study.jobs.training import Training
-from rankbound_study.vocabulary import HONEST
+from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.vocabulary import SELECTIONS
 
 
 def run_job(
@@ -69,16 +69,17 @@ def _train_group(
     on_epoch: Callable[[Epoch], None],
 ) -> None:
     parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold, _ in group}
-    trainings = [Training.of(job, data, parts[fold], fold, seed) for fold, seed in group]
+    trainings = [FoldTraining.of(job, data, parts[fold], fold, seed) for fold, seed in group]
     for training, fitted in zip(trainings, fit(job, data, trainings, tables, on_epoch), strict=True):
         _keep(job, training, fitted, shards)
 
 
-def _keep(job: TrainingJob, training: Training, fitted: Fitted, shards: Shards) -> None:
+def _keep(job: TrainingJob, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
     fold, seed, test = training.fold, training.seed, training.parts.test
     key, names = job.key(fold, seed), _shard_names(fold, seed)
     chosen = sorted(fitted.chosen.items())
-    main = _main_selection(job)
+    # Predictions and weights are those of the epoch that the protocol's tables show.
+    main = SELECTIONS[job.protocol]
     tables_made = (
         pa.concat_tables(run_rows(key, name, choice.epoch, test, choice.scores) for name, choice in chosen),
         epoch_rows(key, fitted.epochs),
@@ -91,11 +92,6 @@ def _keep(job: TrainingJob, training: Training, fitted: Fitted, shards: Shards) 
     write_tensors(named, shards.path(names[-1]))
 
 
-def _main_selection(job: TrainingJob) -> str:
-    """Return the selection whose predictions and weights are kept: that of the protocol's tables."""
-    return "validation" if job.protocol == HONEST else "test"
-
-
 def _assemble(job: TrainingJob, shards: Shards, out: Path) -> None:
     pairs = [_shard_names(fold, seed) for fold, seed in itertools.product(job.folds, job.seeds)]
     *tables, weights = zip(*pairs, strict=True)
@@ -106,11 +102,8 @@ def _assemble(job: TrainingJob, shards: Shards, out: Path) -> None:
     # The runs come last: if they exist, all other files do.
     for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
         path = out if contract == "runs" else beside(out, f"{contract}.parquet")
-        write_table(_concatenated(shards, contract, names), path, contract, metadata={"job": job.requested})
-
-
-def _concatenated(shards: Shards, contract: str, names: Sequence[str]) -> pa.Table:
-    return pa.concat_tables([read_table(shards.path(name), contract) for name in names])
+        table = pa.concat_tables([read_table(shards.path(name), contract) for name in names])
+        write_table(table, path, contract, metadata={"job": job.requested})
 
 
 def _shard_names(fold: int, seed: int) -> list[str]:

@@ -16,7 +16,7 @@ from rankbound_study.jobs.parts import FoldParts, StudyData
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class FoldTraining:
     """One of a job's trainings.
 
     Attributes:
@@ -36,7 +36,7 @@ class Training:
     values: ValueScale | None
 
     @classmethod
-    def of(cls, job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> "Training":
+    def of(cls, job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> "FoldTraining":
         """Return the training of `job` on `fold`, whose parts are given, with `seed`."""
         seen, columns = narrowed(job, data, fold, seed)
         if job.target == "value":

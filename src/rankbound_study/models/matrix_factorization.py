@@ -6,7 +6,7 @@ from torch import Tensor, nn
 INITIAL_RANGE = 0.01
 
 
-class MatrixFactorization(nn.Module):
+class Factorization(nn.Module):
     r"""Scores $p_t \cdot q_i$, without biases, from factors that start uniform around 0 (thesis sec. 4.1.1).
 
     Args:

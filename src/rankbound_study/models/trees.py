@@ -78,7 +78,7 @@ class Growth:
         return {**chosen, "learning_rate": self.learning_rate}
 
 
-class Trees:
+class TreeEnsemble:
     """Trees that grow one by one.
 
     Args:
