@@ -152,10 +152,10 @@ class _SmoothRanks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         (scores,) = ctx.saved_tensors
-        return _Gradient.apply(scores, upstream, ctx.sums, ctx.problem), None, None, None, None, None  # type: ignore[no-untyped-call]
+        return _RankGradient.apply(scores, upstream, ctx.sums, ctx.problem), None, None, None, None, None  # type: ignore[no-untyped-call]
 
 
-class _Gradient(torch.autograd.Function):
+class _RankGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, upstream: Tensor, sums: Sums, problem: _Problem) -> Tensor:
         gradient = sums.gradient(problem.weights, upstream)

@@ -16,7 +16,7 @@ from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import VGG16_FILE, method_settings
 from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.base import loss_names
-from rankbound_study.config.sections.comparison import Method
+from rankbound_study.config.sections.comparison import MethodKeys
 from rankbound_study.config.steps import Steps
 from rankbound_study.config.study import Study
 from rankbound_study.jobs.fit import MODELS, epochs_of
@@ -233,7 +233,7 @@ def test_two_comparisons_may_share_a_method_but_not_a_count(config: dict[str, An
 
 
 def test_names_that_checks_know_are_those_that_there_are() -> None:
-    models = get_args(Method.model_fields["model"].annotation)
+    models = get_args(MethodKeys.model_fields["model"].annotation)
     names = {name for model in models for name in get_args(model.model_fields["name"].annotation)}
     assert {*names, MATRIX_FACTORIZATION} == set(MODELS)
     assert set(LOSSES) <= set(loss_names())

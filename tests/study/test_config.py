@@ -14,18 +14,18 @@ from rankbound.errors import ConfigError
 from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import merged
-from rankbound_study.config.sections.base import Section
-from rankbound_study.config.sections.comparison import Convolutions, RandomForest
+from rankbound_study.config.sections.base import Keys
+from rankbound_study.config.sections.comparison import ConvolutionKeys, RandomForestKeys
 from rankbound_study.config.sections.configuration import Configuration
-from rankbound_study.config.sections.data import Images, Interactions, Lists
-from rankbound_study.config.sections.experiment import Experiment, Variant
+from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys
+from rankbound_study.config.sections.experiment import ExperimentKeys, VariantKeys
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "config.yaml"
-SYNTHETIC_ONLY = {Lists: {"size", "seed"}, Interactions: {"size"}, Images: {"size"}}
-OTHER_DEFAULTS = {Convolutions: {"side", "channels", "kernel", "hidden"}, RandomForest: {"row_share"}}
+SYNTHETIC_ONLY = {ListKeys: {"size", "seed"}, InteractionKeys: {"size"}, ImageKeys: {"size"}}
+OTHER_DEFAULTS = {ConvolutionKeys: {"side", "channels", "kernel", "hidden"}, RandomForestKeys: {"row_share"}}
 """Keys that the default configuration does not show."""
 
 SEEDS = "seeds: {published: [0], honest: [0, 1, 2]}"
@@ -204,11 +204,11 @@ def test_check_config_fails_with_the_message(
     assert "unknown key lossses: did you mean losses?" in capsys.readouterr().err
 
 
-def shown_keys(value: Any) -> dict[type[Section], set[str]]:
+def shown_keys(value: Any) -> dict[type[Keys], set[str]]:
     """The keys that occur in a part of a configuration, by the model of their section."""
-    keys: dict[type[Section], set[str]] = defaultdict(set)
+    keys: dict[type[Keys], set[str]] = defaultdict(set)
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if isinstance(value, Section):
+    if isinstance(value, Keys):
         keys[type(value)] |= value.model_fields_set
         parts = [getattr(value, key) for key in value.model_fields_set]
     for part in parts:
@@ -222,7 +222,7 @@ def test_the_default_configuration_shows_every_key() -> None:
     for section, shown in keys.items():
         hidden = SYNTHETIC_ONLY.get(section, set()) | OTHER_DEFAULTS.get(section, set())
         # An experiment changes some of what it may change.
-        if section not in (Variant, Experiment):
+        if section not in (VariantKeys, ExperimentKeys):
             assert set(section.model_fields) - shown == hidden, section
 
 

@@ -27,7 +27,7 @@ STATES = 400
 
 
 @dataclass(frozen=True)
-class Facts:
+class SeriesFacts:
     """The properties of a score that the inversion of its Fourier coefficients needs.
 
     Attributes:
@@ -44,7 +44,7 @@ class Facts:
     repeated: Callable[[], float]
 
     @classmethod
-    def of(cls, score: Score, n: int, p: int) -> "Facts":
+    def of(cls, score: Score, n: int, p: int) -> "SeriesFacts":
         """Return the facts for random orders."""
         return cls(
             score.minimum(n, p),
@@ -73,7 +73,7 @@ def binned_distributions(
             functions = characteristic_functions(score, group, 2 * pi / period, count)
             for pair, coefficients in zip(group, functions, strict=True):
                 more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], STATES)))
-                facts = Facts.of(score, *pair)
+                facts = SeriesFacts.of(score, *pair)
                 truncated = truncation_error(facts, period, coefficients)
                 if truncated > TOLERANCE and more:
                     waiting[pair] *= 2
@@ -124,7 +124,7 @@ def _window(score: Score, n: int, p: int) -> tuple[float, float]:
     return max(low - margin, mean - reach), min(high + margin, mean + reach)
 
 
-def truncation_error(of: Facts, period: float, coefficients: Complexes) -> float:
+def truncation_error(of: SeriesFacts, period: float, coefficients: Complexes) -> float:
     """Estimate the CDF error of truncating the series: twice the largest change that its second half makes.
 
     The omitted terms sum to no more than that half if the coefficients decrease, or if they stay as large with random
@@ -141,7 +141,7 @@ def truncation_error(of: Facts, period: float, coefficients: Complexes) -> float
     return 2 * float(np.abs(whole - _cdf_at(of, period, coefficients[:half], edges)).max())
 
 
-def invert(of: Facts, period: float, coefficients: Complexes, truncated: float) -> Binned:
+def invert(of: SeriesFacts, period: float, coefficients: Complexes, truncated: float) -> Binned:
     """Return the bins, with the sum of three errors: of the series, outside its window, and inside a bin.
 
     Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in mass
@@ -167,7 +167,7 @@ def invert(of: Facts, period: float, coefficients: Complexes, truncated: float) 
     return Binned(start, (stop - start) / bins, probability / probability.sum(), error)
 
 
-def _cdf_at(of: Facts, period: float, coefficients: Complexes, edges: Floats) -> Floats:
+def _cdf_at(of: SeriesFacts, period: float, coefficients: Complexes, edges: Floats) -> Floats:
     """Return the CDF at uniform edges: 0 at the first, 1 at the last, never decreasing.
 
     Inside the window [a, a + T], with d = 2 pi / T:

@@ -27,7 +27,7 @@ MERGED = 0.2
 1e-6)."""
 
 
-class Tables(Protocol):
+class LookupTables(Protocol):
     """The part of `rankbound.bounds.tables.DistributionTables` that the lookup uses."""
 
     @property
@@ -63,7 +63,7 @@ class SmoothLookup:
     entry, a score or a bin: `_entries` (middle, mass, width), `_below` (mass before it), `_places` (for the search).
     """
 
-    def __init__(self, tables: Tables, gain: Gain, device: torch.device) -> None:
+    def __init__(self, tables: LookupTables, gain: Gain, device: torch.device) -> None:
         def put(array: NDArray[Any]) -> Tensor:
             return torch.from_numpy(np.array(array)).to(device)
 
@@ -228,7 +228,7 @@ class _Entries:
     offsets: NDArray[np.int64]
 
 
-def _merge_near(tables: Tables, gains: Floats) -> _Entries:
+def _merge_near(tables: LookupTables, gains: Floats) -> _Entries:
     """Merge the entries in each cell of size `MERGED` / gain of a table into one bin of the same mean and variance."""
     size = np.diff(tables.offsets)
     owner = np.repeat(np.arange(len(tables)), size)

@@ -5,7 +5,7 @@ from math import ceil, inf, pi
 import numpy as np
 
 from rankbound.bounds._binning import LARGEST_ERROR, Binned
-from rankbound.bounds._fourier import MOST_COEFFICIENTS, STATES, TOLERANCE, Facts, invert, truncation_error
+from rankbound.bounds._fourier import MOST_COEFFICIENTS, STATES, TOLERANCE, SeriesFacts, invert, truncation_error
 from rankbound.bounds._scores import Score
 from rankbound.bounds._tilted import TiltedOrders, TiltedScore, repeated_score
 
@@ -36,9 +36,9 @@ def binned_tilted(
         count = len(coefficients)
 
 
-def _facts(score: Score, of: TiltedScore) -> Facts:
+def _facts(score: Score, of: TiltedScore) -> SeriesFacts:
     n, p = of.orders.n, of.orders.p
     scale, low, high = score.scale(p), score.minimum(n, p), score.maximum(n, p)
     margin = 0.02 * (high - low)
     window = max(of.window[0] / scale, low) - margin, min(of.window[1] / scale, high) + margin
-    return Facts(low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeated_score(score, of.orders))
+    return SeriesFacts(low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeated_score(score, of.orders))

@@ -18,7 +18,7 @@ from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
 
 
-class Tables(Protocol):
+class SmoothTables(Protocol):
     """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
 
     @property
@@ -58,7 +58,7 @@ class SmoothLoss(RankingLoss):
         *,
         temperature: float = 1.0,
         method: str = "auto",
-        tables: Tables | None = None,
+        tables: SmoothTables | None = None,
     ) -> None:
         super().__init__()
         self.metric, self.bound = metric(of), parse_bound(bound)

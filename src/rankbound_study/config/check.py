@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
-from rankbound_study.config.sections.base import Section
+from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.words import listed, named, nearest, shown
 
@@ -139,11 +139,11 @@ def _in_file(where: KeyPath, config: Any) -> KeyPath:
     return path
 
 
-def _section_at(where: KeyPath) -> type[Section]:
+def _section_at(where: KeyPath) -> type[Keys]:
     """Return the model of the section at the place of an error."""
     kind: Any = Configuration
     for key in where:
-        if isinstance(kind, type) and issubclass(kind, Section):
+        if isinstance(kind, type) and issubclass(kind, Keys):
             kind = kind.model_fields[str(key)].annotation
         elif get_origin(kind) is dict:
             kind = get_args(kind)[1]
@@ -151,7 +151,7 @@ def _section_at(where: KeyPath) -> type[Section]:
             kind = next(member for member in get_args(kind) if key in get_args(member.model_fields["name"].annotation))
         if NoneType in get_args(kind):
             kind = get_args(kind)[0]
-    return cast(type[Section], kind)
+    return cast(type[Keys], kind)
 
 
 def _hint(kind: str, found: Any) -> str:

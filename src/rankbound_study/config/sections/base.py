@@ -31,7 +31,7 @@ def problem(text: str) -> PydanticCustomError:
     return PydanticCustomError("problem", "{text}", {"text": text})
 
 
-class Section(BaseModel):
+class Keys(BaseModel):
     """A section of the configuration; a text is no number, and only keys that say so may be null."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

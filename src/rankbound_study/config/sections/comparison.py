@@ -11,28 +11,28 @@ from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
     Fold,
+    Keys,
     Loss,
     Name,
     Positive,
     Problem,
     Rate,
-    Section,
     Seed,
     Share,
     Widths,
 )
-from rankbound_study.config.sections.data import Images
-from rankbound_study.config.sections.training import Network, TrainerSettings
+from rankbound_study.config.sections.data import ImageKeys
+from rankbound_study.config.sections.training import NetworkKeys, TrainerSettings
 from rankbound_study.config.words import nearest
 
 
-class Linear(Section):
+class LinearKeys(Keys):
     """A weight for each feature."""
 
     name: Literal["linear"] = Field(description="Name of the model")
 
 
-class Convolutions(Section):
+class ConvolutionKeys(Keys):
     """A network of pictures."""
 
     name: Literal["cnn"] = Field(description="Name of the model")
@@ -42,7 +42,7 @@ class Convolutions(Section):
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
 
 
-class Trees(Section):
+class TreeKeys(Keys):
     """The options of all ensembles of trees."""
 
     rounds: Positive = Field(description="Trees to grow, of which the validation part selects the number")
@@ -53,21 +53,21 @@ class Trees(Section):
     bins: int | None = Field(None, ge=2, description="Number of values that a feature is rounded to")
 
 
-class BoostedTrees(Trees):
+class BoostedTreeKeys(TreeKeys):
     """Trees that each correct those before."""
 
     name: Literal["boosted-trees"] = Field(description="Name of the model")
     learning_rate: Rate | None = Field(None, description="Learning rate of boosting")
 
 
-class RandomForest(Trees):
+class RandomForestKeys(TreeKeys):
     """The mean of independent trees."""
 
     name: Literal["random-forest"] = Field(description="Name of the model")
     row_share: Share | None = Field(None, description="Share of the rows for each tree of a forest")
 
 
-class Penalised(Section):
+class PenalisedKeys(Keys):
     """A penalised linear regression."""
 
     name: Literal["lasso", "ridge"] = Field(description="Name of the model")
@@ -78,11 +78,12 @@ class Penalised(Section):
 
 
 Model = Annotated[
-    Network | Linear | Convolutions | BoostedTrees | RandomForest | Penalised, Field(discriminator="name")
+    NetworkKeys | LinearKeys | ConvolutionKeys | BoostedTreeKeys | RandomForestKeys | PenalisedKeys,
+    Field(discriminator="name"),
 ]
 
 
-class Settings(TrainerSettings):
+class MethodSettings(TrainerSettings):
     """The settings of a method's trainer."""
 
     nullable = ("pairs", "shift")
@@ -99,7 +100,7 @@ class Settings(TrainerSettings):
     )
 
 
-class Method(Section):
+class MethodKeys(Keys):
     """A model, a loss and settings."""
 
     family: Annotated[str, Allowed("rank", "class", "reg")] = Field(
@@ -110,19 +111,19 @@ class Method(Section):
     target: Annotated[str, Allowed("relevance", "value")] | None = Field(
         None, description="The training target: relevance labels, or the items' own values (ages)"
     )
-    settings: Settings | None = Field(
+    settings: MethodSettings | None = Field(
         None, description="Settings that take precedence over the comparison's; null removes one"
     )
 
     def problems(self) -> Iterator[Problem]:
         """Yield losses and targets that the model does not take."""
-        if isinstance(self.model, RandomForest | Penalised) and self.loss != "squared":
+        if isinstance(self.model, RandomForestKeys | PenalisedKeys) and self.loss != "squared":
             yield ("loss",), f"is {self.loss!r}: {self.model.name} requires squared"
-        if isinstance(self.model, Penalised) and self.target != "value":
+        if isinstance(self.model, PenalisedKeys) and self.target != "value":
             yield (), "is a regression: it needs target: value"
 
 
-class Comparison(Section):
+class ComparisonKeys(Keys):
     """Methods that are compared on data sets."""
 
     datasets: Axis[Name] = Field(description="Data sets as training reads them: mq2008-label1, aaf, aaf-vgg16")
@@ -135,7 +136,7 @@ class Comparison(Section):
     )
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: Axis[Seed] = Field(description="Repetitions of every training")
-    settings: Settings | None = Field(None, description="Settings of the trainer, unless a method has its own")
+    settings: MethodSettings | None = Field(None, description="Settings of the trainer, unless a method has its own")
     methods: dict[
         Annotated[
             str,
@@ -144,7 +145,7 @@ class Comparison(Section):
                 expected="a name of letters, digits and hyphens that starts with a capital, such as Rank-LR",
             ),
         ],
-        Method,
+        MethodKeys,
     ] = Field(min_length=1, description="Models and losses by name")
 
     def problems(self) -> Iterator[Problem]:
@@ -153,20 +154,20 @@ class Comparison(Section):
         if counts != sorted(counts):
             yield ("feature_counts",), f"is {counts}: expected ascending numbers, {sorted(counts)}"
         for name, method in self.methods.items():
-            if counts and isinstance(method.model, Convolutions):
+            if counts and isinstance(method.model, ConvolutionKeys):
                 yield (
                     ("methods", name),
                     "is a cnn, which reads whole pictures, not some of their pixels (feature_counts): remove it from "
                     "this comparison",
                 )
-            if isinstance(method.model, Network | Linear | Convolutions):
+            if isinstance(method.model, NetworkKeys | LinearKeys | ConvolutionKeys):
                 for key in [key for key in TrainerSettings.model_fields if key not in self._settings_of(method)]:
                     yield (
                         ("methods", name),
                         f"is trained without {key}: neither its settings nor the comparison's have one",
                     )
 
-    def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, Images]) -> Iterator[Problem]:
+    def data_problems(self, defined: Mapping[str, Instances], images: Mapping[str, ImageKeys]) -> Iterator[Problem]:
         """Yield data sets that nothing defines, and those that the methods cannot use."""
         moved = [name for name, method in self.methods.items() if self._settings_of(method).get("shift")]
         for position, name in enumerate(self.datasets):
@@ -189,5 +190,5 @@ class Comparison(Section):
             for method in [method for method, own in self.methods.items() if own.target == "value"]:
                 yield ("methods", method, "target"), f"is value: items of {name} have only relevance labels"
 
-    def _settings_of(self, method: Method) -> dict[str, Any]:
+    def _settings_of(self, method: MethodKeys) -> dict[str, Any]:
         return method_settings(self.model_dump(exclude_unset=True), method.model_dump(exclude_unset=True))

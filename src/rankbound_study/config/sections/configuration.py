@@ -16,25 +16,25 @@ from rankbound_study.config.sections.base import (
     Distinct,
     Filled,
     Fold,
+    Keys,
     Name,
     Positive,
     Problem,
     Protocol,
     Rate,
-    Section,
     Seed,
     problem,
     within,
 )
-from rankbound_study.config.sections.comparison import Comparison
-from rankbound_study.config.sections.data import Images, Interactions, Lists, Source
-from rankbound_study.config.sections.experiment import Experiment
-from rankbound_study.config.sections.training import Training
+from rankbound_study.config.sections.comparison import ComparisonKeys
+from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys, SourceKeys
+from rankbound_study.config.sections.experiment import ExperimentKeys
+from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.config.words import listed, nearest, shown
 from rankbound_study.vocabulary import LOSSES
 
 
-class Pathvars(Section):
+class PathvarKeys(Keys):
     """Folders that the workflow writes to."""
 
     data: Filled = Field(description="Raw archives and data derived from them")
@@ -43,7 +43,7 @@ class Pathvars(Section):
     benchmarks: Filled = Field(description="Time and memory of every step")
 
 
-class Distributions(Section):
+class DistributionKeys(Keys):
     """Score distributions over random orders."""
 
     method: Annotated[str, Allowed("exact", "sampled")] = Field(description="Recursion over ranks, or random orders")
@@ -63,12 +63,12 @@ def _known(kind: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
-class Configuration(Section):
+class Configuration(Keys):
     """The configuration of a study."""
 
     study: Name = Field(description="Name of the study, part of every run's key and of its random seeds")
     mirror: str = Field("", description="Folder or base URL with the raw archives by file name")
-    pathvars: Pathvars = Field(description="Folders that the workflow writes to")
+    pathvars: PathvarKeys = Field(description="Folders that the workflow writes to")
     protocols: Axis[Protocol] = Field(description="The part that selects the epoch; outputs show the first")
     datasets: Axis[Name] = Field(description="Names of entries of interactions and lists that run")
     losses: Axis[Annotated[str, Allowed(*LOSSES)]] = Field(description="Losses that models are trained on")
@@ -78,20 +78,20 @@ class Configuration(Section):
     controls: Distinct[Annotated[str, Allowed("random", "popularity", "oracle")]] = Field(
         description="Models without a loss"
     )
-    interactions: dict[Name, Interactions] = Field({}, description="Data sets of ratings by name")
-    lists: dict[Name, Lists] = Field({}, description="Data sets of judged lists by name")
-    images: dict[Name, Images] = Field({}, description="Data sets of pictures by name")
-    training: dict[str, Training] = Field(description="Model and budget of each data set")
+    interactions: dict[Name, InteractionKeys] = Field({}, description="Data sets of ratings by name")
+    lists: dict[Name, ListKeys] = Field({}, description="Data sets of judged lists by name")
+    images: dict[Name, ImageKeys] = Field({}, description="Data sets of pictures by name")
+    training: dict[str, TrainingKeys] = Field(description="Model and budget of each data set")
     compare: Distinct[Name] | None = Field(None, description="Names of entries of comparisons that run (absent: all)")
-    comparisons: dict[Name, Comparison] = Field({}, description="Named methods, compared on data sets")
+    comparisons: dict[Name, ComparisonKeys] = Field({}, description="Named methods, compared on data sets")
     experiment: Distinct[Name] | None = Field(
         None, description="Names of entries of experiments that run (absent: all)"
     )
-    experiments: dict[Name, Experiment] = Field(
+    experiments: dict[Name, ExperimentKeys] = Field(
         {}, description="Trainings of the bounded half with one setting changed"
     )
     temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
-    distributions: Distributions = Field(description="Score distributions over random orders")
+    distributions: DistributionKeys = Field(description="Score distributions over random orders")
     figures: Distinct[Annotated[str, _known("figures")]] = Field(description="Figures to draw")
     tables: Distinct[Annotated[str, _known("tables")]] = Field(description="Tables to make")
 
@@ -106,7 +106,7 @@ class Configuration(Section):
         yield from self._experiment_problems(defined_instances(config))
 
     @property
-    def _sources(self) -> dict[str, Mapping[str, Source]]:
+    def _sources(self) -> dict[str, Mapping[str, SourceKeys]]:
         return {"interactions": self.interactions, "lists": self.lists, "images": self.images}
 
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:

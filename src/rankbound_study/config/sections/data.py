@@ -6,11 +6,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SYNTHETIC
-from rankbound_study.config.sections.base import Axis, Filled, Positive, Problem, ProperShare, Section, Seed, problem
+from rankbound_study.config.sections.base import Axis, Filled, Keys, Positive, Problem, ProperShare, Seed, problem
 from rankbound_study.config.words import shown
 
 
-class Source(Section):
+class SourceKeys(Keys):
     """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
 
     archive: Filled | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
@@ -31,7 +31,7 @@ class Source(Section):
                 yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
 
 
-class Interactions(Source):
+class InteractionKeys(SourceKeys):
     """A data set of ratings."""
 
     threshold: float = Field(description="Smallest relevant rating")
@@ -54,7 +54,7 @@ Threshold = Annotated[
 ]
 
 
-class Lists(Source):
+class ListKeys(SourceKeys):
     """A data set of judged lists."""
 
     thresholds: Axis[Threshold] = Field(
@@ -62,7 +62,7 @@ class Lists(Source):
     )
 
 
-class Pairs(Section):
+class PairKeys(Keys):
     """The numbers of pairs of a data set of pictures."""
 
     train: Positive = Field(description="Pairs of the training part")
@@ -70,13 +70,13 @@ class Pairs(Section):
     test: Positive = Field(description="Pairs of the test part")
 
 
-class Images(Source):
+class ImageKeys(SourceKeys):
     """A data set of pictures."""
 
     folds: Positive = Field(description="Random splits in training, validation and test part")
     validation_share: ProperShare = Field(description="Share of the pictures for validation")
     test_share: ProperShare = Field(description="Share of the pictures for testing")
     above: int = Field(ge=0, description="Years by which the ages of a pair must differ at least, exclusive")
-    pairs: Pairs = Field(description="Pairs to draw from each part")
+    pairs: PairKeys = Field(description="Pairs to draw from each part")
     seed: Seed = Field(description="Seed of splits and pairs (and of synthetic pictures)")
     vgg16_side: int | None = Field(None, ge=32, description="Side of VGG16's input pictures (224 as published)")

@@ -11,13 +11,13 @@ from rankbound_study.config.sections.base import (
     Axis,
     Bounding,
     Fold,
+    Keys,
     Loss,
     Name,
     Positive,
     Problem,
     ProperShare,
     Rate,
-    Section,
     Seed,
     Widths,
     within,
@@ -36,7 +36,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 """The options of each model that a variant may change."""
 
 
-class ModelOptions(Section):
+class ModelOptions(Keys):
     """Options of the model that a variant changes."""
 
     factors: Positive | None = Field(None, description="Length of a topic's or item's vector")
@@ -47,7 +47,7 @@ class ModelOptions(Section):
     )
 
 
-class Variant(TrainerSettings):
+class VariantKeys(TrainerSettings):
     """Changed settings of the trainings."""
 
     model: ModelOptions | None = Field(None, description="Options of the model")
@@ -101,7 +101,7 @@ class Variant(TrainerSettings):
             )
 
 
-class Experiment(Section):
+class ExperimentKeys(Keys):
     """Variants of the trainings of some data sets; unspecified axes are the study's."""
 
     datasets: Axis[Name] = Field(description="Data sets as training reads them: movielens-nsr2, mq2008-label1")
@@ -113,7 +113,7 @@ class Experiment(Section):
     seeds: Axis[Seed] | None = Field(
         None, description="Repetitions of every training (absent: the study's of the honest protocol)"
     )
-    variants: dict[Name, Variant] = Field(min_length=1, description="The changed settings, by the variant's name")
+    variants: dict[Name, VariantKeys] = Field(min_length=1, description="The changed settings, by the variant's name")
 
     def study_problems(self, name: str, config: "Configuration", defined: Mapping[str, Instances]) -> Iterator[Problem]:
         """Yield what contradicts the rest of the study."""

@@ -4,24 +4,24 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Positive, Protocol, Rate, Section, Widths
+from rankbound_study.config.sections.base import Allowed, Keys, Positive, Protocol, Rate, Widths
 
 
-class MatrixFactorization(Section):
+class MatrixFactorizationKeys(Keys):
     """A vector for each topic and each item."""
 
     name: Literal["matrix-factorization"] = Field(description="Name of the model")
     factors: Positive = Field(description="Length of a topic's or item's vector")
 
 
-class Network(Section):
+class NetworkKeys(Keys):
     """A network of the items' features."""
 
     name: Literal["mlp"] = Field(description="Name of the model")
     hidden: Widths = Field(description="Width of each hidden layer")
 
 
-class TrainerSettings(Section):
+class TrainerSettings(Keys):
     """The settings of every trainer that a comparison, a method or a variant changes."""
 
     optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
@@ -32,10 +32,10 @@ class TrainerSettings(Section):
     batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
 
 
-class Training(Section):
+class TrainingKeys(Keys):
     """The model of a data set and its budget, the same for all losses and boundings."""
 
-    model: Annotated[MatrixFactorization | Network, Field(discriminator="name")] = Field(
+    model: Annotated[MatrixFactorizationKeys | NetworkKeys, Field(discriminator="name")] = Field(
         description="The model to train"
     )
     learning_rate: dict[Protocol, Rate] = Field(min_length=1, description="Adam's learning rate, by protocol")
