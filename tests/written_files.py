@@ -1,4 +1,4 @@
-"""What holds for every file that any of these tests has written."""
+"""Checks of every file that any of these tests has written."""
 
 import os
 from pathlib import Path

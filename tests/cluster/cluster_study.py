@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
 
 
 def small(folds: int = 2, epochs: int = 3, **changes: Any) -> dict[str, Any]:
-    """That configuration with so many folds of so many epochs, and other changes at the top."""
+    """Return that configuration with the given folds and epochs, and other changes at the top level."""
     config = {**deepcopy(SMALL), "folds": list(range(1, folds + 1)), **changes}
     config["training"]["synthetic-movielens"]["epochs"] = epochs
     return config

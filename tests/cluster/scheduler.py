@@ -35,7 +35,7 @@ _PATIENCE = 600.0
 
 
 def missing(accounting: bool = True) -> str:
-    """What keeps this machine from running a scheduler, and what to do about it; empty if nothing does."""
+    """Return the reason why this machine can't run a scheduler, with a remedy; empty if it can."""
     if os.geteuid() != 0:
         return "SLURM's daemons, and namespaces for them, need root: run this as root, or in a container of yours"
     wanted = [name for name in PROGRAMS if accounting or name not in ACCOUNTING]
@@ -104,7 +104,7 @@ class Scheduler:
         return ["setpriv", "--pdeathsig", "KILL", *_PRIVATE, *flags, *mounted, *arguments]
 
     def ask(self, *arguments: str) -> str:
-        """What a command of SLURM's prints."""
+        """Return the output of a SLURM command."""
         result = subprocess.run(
             self.command(arguments),
             capture_output=True,

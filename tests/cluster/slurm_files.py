@@ -15,7 +15,7 @@ _MEMORY = 6000
 
 @dataclass(frozen=True)
 class Site:
-    """Where everything of one scheduler lies, and the ports of its daemons."""
+    """The folders of one scheduler and the ports of its daemons."""
 
     folder: Path
     ports: Mapping[str, int]

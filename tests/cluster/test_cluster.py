@@ -89,7 +89,7 @@ def test_a_dead_node_and_a_job_over_its_time_limit(start: Start, tmp_path: Path,
 
 
 def gpus(job: dict[str, str]) -> int:
-    """How many GPUs a job was given."""
+    """Return the number of GPUs allocated to a job."""
     given = dict(part.split("=") for part in job["AllocTRES"].split(",") if part)
     return int(given.get("gres/gpu", 0))
 

@@ -149,5 +149,5 @@ def _append(path: Path) -> None:
 
 
 def _records(clone: Project) -> dict[str, bytes]:
-    """What Snakemake knows of the files."""
+    """Return Snakemake's records of the files."""
     return {path.name: path.read_bytes() for path in clone.path(".snakemake/metadata").rglob("*") if path.is_file()}

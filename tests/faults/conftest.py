@@ -1,4 +1,4 @@
-"""What the faults happen to: one finished study, a server of steps, and a sandbox for each fault."""
+"""The subjects of the faults: one finished study, a server of steps, and a sandbox for each fault."""
 
 import os
 import random
@@ -110,7 +110,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def undisturbed(study: Project, server: Server) -> Callable[[Step], Undisturbed]:
-    """How a step runs when nothing happens, which also shows that its outputs are the same bytes every time."""
+    """Run a step without a fault, which also shows that its outputs have the same bytes every time."""
 
     @cache
     def measured(step: Step) -> Undisturbed:

@@ -25,7 +25,7 @@ ROOT = os.geteuid() == 0
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a step needs when nothing happens: seconds, and how often it touches files."""
+    """The needs of a step without a fault: seconds, and the number of accesses to files."""
 
     seconds: float
     events: int

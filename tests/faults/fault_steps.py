@@ -170,7 +170,7 @@ class Sandbox:
         return self.wait(self.start(**how))
 
     def log(self) -> str:
-        """What the step has said."""
+        """Return the step's output."""
         path = self.path(self.step.log)
         return path.read_text("utf-8", errors="replace") if path.exists() else ""
 
@@ -195,7 +195,7 @@ class Sandbox:
 
 
 def digest(path: Path) -> str:
-    """Of a file's bytes; of the manifest's content without when steps ran, and how often."""
+    """Return a digest of a file's bytes; of a manifest, without the times and numbers of the steps' runs."""
     content = path.read_bytes()
     if path.name == Path(MANIFEST).name:
         manifest = json.loads(content)

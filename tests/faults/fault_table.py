@@ -1,4 +1,4 @@
-"""What the faults did, as a table: rule by kind."""
+"""The outcomes of the faults as a table: rule by kind."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""What the tests of hostile files share: running a reader with little memory, and what it may leave behind."""
+"""Helpers of the tests of hostile files: readers with little memory, and checks of what they leave behind."""
 
 import resource
 import subprocess
@@ -27,7 +27,7 @@ def held():
 
 
 def with_little_memory(code: str, *arguments: object, megabytes: int = 512, seconds: float = 120) -> str:
-    """What `run(*arguments)` of `code` says in a process that may take so many megabytes more than its imports did.
+    """Return the output of `run(*arguments)` of `code` in a process limited to so many megabytes beyond its imports.
 
     "read", or "refused: " and the message. An error that is not ours, a crash, and taking longer fail the test.
     """

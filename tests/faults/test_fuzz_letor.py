@@ -22,7 +22,7 @@ Items = list[tuple[str, list[str], list[int], list[list[float]]]]
 
 
 class Refused(Exception):
-    """What the plain reader says of a line: its number."""
+    """Return the number of the line that the plain reader refuses."""
 
 
 def plain_reader(text: bytes) -> Items:
@@ -74,7 +74,7 @@ def single(token: bytes, line: int) -> float:
 
 
 def attempt(text: bytes, chunk_bytes: int) -> Items | int:
-    """What the reader gives, or the number of the line that it refuses (0: none in particular)."""
+    """Return the reader's result, or the number of the line that it refuses (0: no particular one)."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

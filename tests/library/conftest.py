@@ -1,4 +1,4 @@
-"""What holds for every file that any of these tests has written."""
+"""Checks of every file that any of these tests has written."""
 
 from tests.written_files import writers_keep_the_file_they_are_given
 

@@ -181,7 +181,7 @@ def test_gain_and_smooth_cdf_of_every_short_list(name: str) -> None:
 
 @cache
 def rank_sums(n: int, p: int) -> dict[int, int]:
-    """How many orders of (n, p) have each nRBP loss, by integers: the item at the bottom is relevant or not."""
+    """Count the orders of (n, p) with each nRBP loss in integers: the item at the bottom is relevant or not."""
     if p in (0, n):
         return {0: 1}
     counts = dict(rank_sums(n - 1, p))

@@ -20,7 +20,7 @@ DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
 
 
 def _address(values: Any) -> int:
-    """Where the numbers of an Arrow array begin."""
+    """Return the address of an Arrow array's numbers."""
     start: int = values.buffers()[1].address + values.offset * values.type.bit_width // 8
     return start
 

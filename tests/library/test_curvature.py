@@ -230,7 +230,7 @@ def test_no_lists_have_no_curvature() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class GeometricMean(rb.Metric):
-    """Of the reciprocal ranks of the relevant items: its second derivatives couple the ranks of any two of them."""
+    """The mean of reciprocal ranks, geometric: its second derivatives couple the ranks of any two relevant items."""
 
     name: ClassVar[str] = "GeometricMean"
 

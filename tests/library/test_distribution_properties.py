@@ -1,4 +1,4 @@
-"""What holds for every score distribution."""
+"""Properties of every score distribution."""
 
 from math import comb
 

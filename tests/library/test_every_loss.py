@@ -133,7 +133,7 @@ def differences(arithmetic: Arithmetic, row: Row, step: float, order: int) -> li
 
 
 def slack(text: str) -> float:
-    """How much less than the others an interpolated sum promises."""
+    """Return the tolerance for a loss, which is larger for interpolated sums."""
     return 100 if "interpolated" in text else 1
 
 
@@ -189,7 +189,7 @@ def test_always_finite(text: str, dtype: torch.dtype) -> None:
 @every_loss
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_scores_train(text: str, dtype: torch.dtype) -> None:
-    """What a layer under autocast hands over."""
+    """Scores as a layer under autocast returns them."""
     values, gradient = loss_and_gradient(rb.loss(text), fitting(text, DEGENERATE), dtype)
     assert gradient.dtype == dtype
     assert torch.isfinite(values).all(), values

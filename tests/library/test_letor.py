@@ -32,7 +32,7 @@ def features(table: pa.Table) -> npt.NDArray[np.float32]:
 
 @pytest.fixture
 def slow_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many lines went through the careful parser."""
+    """Count the lines that reach the careful parser."""
     calls: list[int] = []
     parse = letor_lines.parse
 

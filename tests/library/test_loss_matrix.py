@@ -290,7 +290,7 @@ def test_autocast_does_not_change_the_loss(name: str, bound: str) -> None:
 
 @pytest.mark.parametrize(("name", "bound"), [pair for pair in LOSSES if "drawn" not in pair[1]])
 def test_half_precision_scores_train(name: str, bound: str) -> None:
-    """What a layer under autocast hands over."""
+    """Scores as a layer under autocast returns them."""
     values, gradient = loss_and_gradient(rb.SmoothLoss(name, bound), DEGENERATE, torch.bfloat16)
     assert torch.isfinite(values).all(), values
     assert torch.isfinite(gradient).all(), gradient

@@ -1,4 +1,4 @@
-"""What names a loss: the texts that `rankbound.loss` reads, and what it says to those that it can't."""
+"""Texts of losses: those that `rankbound.loss` reads, and its messages for those that it refuses."""
 
 import re
 from pathlib import Path

@@ -176,7 +176,7 @@ def test_extremes_expectation_and_distribution_of_every_short_list(metric: rb.Me
 @every_metric
 @pytest.mark.parametrize("bound", BOUNDS)
 def test_bounded_values_of_all_orders(metric: rb.Metric, bound: str) -> None:
-    """Of binary and of graded lists, in one batch."""
+    """Binary and graded lists in one batch."""
     lists = [(0, 1, 1), (1, 0, 0, 0), (2, 0, 1, 1), (3, 0, 2), (2, 2, 0, 0), (4, 3, 2, 1, 0), (1, 1), (2,)]
     orders = [graded_orders(grades) for grades in lists]
     batch = [order for each in orders for order in each]

@@ -8,7 +8,7 @@ from rankbound import cli
 
 
 def swallowed() -> None:
-    """What compiled code (an import of pandas) may do with the exception of the handler: raise one of its own."""
+    """Raise another exception for the handler's, as compiled code does (an import of pandas)."""
     handler = signal.getsignal(signal.SIGTERM)
     assert callable(handler)
     try:

@@ -28,7 +28,7 @@ QUICK = Settings(resamples=999, flips=999)
 
 
 def pair_of(a: np.ndarray, b: np.ndarray) -> Pair:
-    """Of scores `(n_units,)` or `(n_units, n_folds, n_seeds)`."""
+    """Return the pair of two systems' scores, `(n_units,)` or `(n_units, n_folds, n_seeds)` each."""
     values = np.stack([a, b]).astype(float)
     values = values[:, :, None, None] if values.ndim == 2 else values
     names = [[str(place) for place in range(size)] for size in values.shape[1:]]

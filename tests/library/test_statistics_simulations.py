@@ -147,7 +147,7 @@ def test_intervals_of_pairs_that_share_faces() -> None:
 
 @pytest.mark.parametrize("method", ["BCa", "percentile"])
 def test_intervals_hold_the_explained_variance(method: str) -> None:
-    """Of predictions that miss as much as there is to predict: 1 - 1/2."""
+    """Predictions that miss as much as there is to predict: 1 - 1/2."""
     random, found = np.random.default_rng(12), []
     for study in range(STUDIES):
         predicted, missed = random.normal(40, 10, (2, 120))
@@ -194,7 +194,7 @@ def units_of(cells: Floats) -> Floats:
 
 
 def covered(intervals: Iterable[Interval]) -> float:
-    """How many of the intervals hold 0."""
+    """Count the intervals that contain 0."""
     return float(np.mean([low <= 0 <= high for low, high in intervals]))
 
 

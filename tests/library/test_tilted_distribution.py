@@ -26,7 +26,7 @@ TILTS = (0.3, 4.0)
 
 
 def chance(flags: tuple[int, ...], tilt: float) -> float:
-    """Of relevant and other ranks from the top, one weighted draw after the other."""
+    """Return the probability of these relevant ranks: one weighted draw after the other, from the top."""
     product, relevant, others = 1.0, sum(flags), len(flags) - sum(flags)
     for flag in flags:
         weights = tilt * relevant, others

@@ -231,7 +231,7 @@ def test_sums_of_ranks_have_no_value_for_a_missing_item(name: str) -> None:
 def test_a_metric_that_does_not_notice_rank_infinity_is_refused() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Found(Metric):
-        """How many relevant items there are, wherever they stand."""
+        """The number of relevant items, whatever their ranks."""
 
         name: ClassVar[str] = "Found"
 

@@ -85,7 +85,7 @@ def job(out: str, options: dict[str, Any], *more: str) -> None:
 
 
 def instances(name: str) -> str:
-    """Where they lie."""
+    """Return their paths."""
     return f"data/instances/{name}.parquet"
 
 

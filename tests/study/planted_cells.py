@@ -35,7 +35,7 @@ Plant = Callable[[Lists], np.ndarray | float]
 
 @dataclass(frozen=True)
 class Study:
-    """What is planted, and how large the study is.
+    """The planted effects and the size of the study.
 
     Attributes:
         plant: what a run's lists score beyond their base.

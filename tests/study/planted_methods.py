@@ -75,7 +75,7 @@ class Planted:
         return self
 
     def true_ages(self) -> np.ndarray:
-        """Of the faces, whose pictures are written when they are first asked for."""
+        """The instances of the faces, whose pictures are written on first use."""
         self.images, ages = write_images(self.folder / "images.parquet")
         return ages
 

@@ -1,4 +1,4 @@
-"""What a report says in more than one place: claims with verdicts, counts of claims, differences of two methods."""
+"""Statements that a report makes in more than one place: verdicts, counts of claims, differences of two methods."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def statements(document: Document) -> Iterator[Statement]:
 
 
 def contradictions(said: list[Statement], tables: Path) -> list[str]:
-    """Where a report says two things about one: empty if it never does."""
+    """Return the contradictions of a report; empty if there are none."""
     claims = verdict_table.read(tables / "table_claims.csv")
     of_tables = (_on_differences, _on_means, _on_gaps)
     complaints = [_on_claims(said, claims), _on_counts(said, claims), *(find(said, tables) for find in of_tables)]

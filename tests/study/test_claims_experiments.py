@@ -143,7 +143,7 @@ class TestWidths:
 
 class TestDescent:
     def decided(self, folder: Path, level: Level, *, rate: str = "r3") -> str:
-        """Of two rates one is bad, and validation says so."""
+        """One of two rates is bad, and validation shows it."""
         own = [*rows(MOVIELENS, usual), *rows(MQ2008, usual)]
         varied: list[Any] = []
         more: list[Any] = []

@@ -69,7 +69,7 @@ def test_close_pairs_are_the_wrong_ones(tmp_path: Path) -> None:
 
 
 def test_far_pairs_are_the_wrong_ones(tmp_path: Path) -> None:
-    """Of scores that are the wrong way round."""
+    """Scores in the reverse order."""
     ages = Planted(tmp_path).true_ages().astype(float)
     noisy = ages + np.random.default_rng(0).normal(0, 15, len(ages))
     found = verdict_on("N14", scored(tmp_path / "falling", -noisy))
@@ -120,7 +120,7 @@ def test_what_is_missing_is_named(tmp_path: Path, without: str) -> None:
 
 
 def coefficients(inside: float) -> np.ndarray:
-    """Of which this share of the squares lies in the ellipse."""
+    """Weights of which this share of the squares lies in the ellipse."""
     mask = face_mask(SIDE, SIDE)
     weights = np.where(mask, np.sqrt(inside / mask.sum()), np.sqrt((1 - inside) / (~mask).sum()))
     return np.broadcast_to(weights / np.sqrt(3), (3, SIDE, SIDE)).copy()

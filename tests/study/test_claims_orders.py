@@ -1,4 +1,4 @@
-"""Whether an order is kept: against scipy's tau, planted orders that are kept, turned, and lost in noise."""
+"""Preserved orders: against scipy's tau, planted orders that are kept, turned, and lost in noise."""
 
 import numpy as np
 import polars as pl

@@ -28,7 +28,7 @@ CLAIMS = registry.claims()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the command writes without any runs."""
+    """Return the files that the command writes without any runs."""
     folder = tmp_path_factory.mktemp("claims")
     assert main(["claims", "--out-dir", str(folder)]) == 0
     return folder

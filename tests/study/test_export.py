@@ -83,7 +83,7 @@ def index(folder: str = "trec") -> list[dict[str, Any]]:
 
 
 def table_rows(row: dict[str, Any]) -> pl.DataFrame:
-    """What the study's table has of an exported run."""
+    """Return the rows of an exported run in the study's table."""
     runs = frame("results/runs.parquet", "runs")
     same = [pl.col(key).eq_missing(pl.lit(row[key], dtype=runs.schema[key])) for key in KEY]
     return runs.filter(*same, pl.col("fold").is_in(row["fold"]))

@@ -232,7 +232,7 @@ def test_an_empty_pair_set_is_an_error(tmp_path: Path, drawing: PairDrawing, err
 
 
 def linear_scores(path: Path) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
-    """Which faces were fitted, and the scores of all by ridge regression of age on pixels of half the size."""
+    """Return the fitted faces, and the scores of all by ridge regression of age on pixels of half the size."""
     faces, pixels = read_faces(path), read_pixels(path)
     halves = pixels.reshape(-1, 3, SIDE // 2, 2, SIDE // 2, 2).mean((3, 5)).reshape(len(faces), -1) / 255
     fitted = np.arange(len(faces)) % 5 < 3

@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def texts(svg: str) -> list[str]:
-    """What matplotlib wrote with glyph paths: it leaves every text as a comment."""
+    """Return the texts of a drawing with glyph paths, which matplotlib leaves as comments."""
     return [text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL)]
 
 

@@ -168,7 +168,7 @@ def test_hovering_over_a_curve_tells_the_values_of_the_data(light: dict[str, Any
 
 
 def readings(seen: dict[str, Any], name: str, x: str, y: str) -> list[tuple[float, float]]:
-    """What the tips told of a curve, where the test pointed at it."""
+    """Return the tips of a curve at the places where the test pointed."""
     rows = [row for label, tips in seen["tips"] if label.startswith(name) for tip in tips for row in tip[1:]]
     told = [re.fullmatch(rf"{name}{x} ([\d.]+), {y} (−?[\d.]+)", row) for row in rows]
     return [(float(row[1]), float(row[2].replace("−", "-"))) for row in told if row]

@@ -96,7 +96,7 @@ def test_another_content_placed_by_hand_is_refused_and_left(
 def test_what_was_not_compared_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the full-size faces the contents' checksum is not known: one placed by hand is converted, with this note."""
+    """The checksum of the full-size faces' content is unknown: an archive placed by hand is converted, with a note."""
     monkeypatch.chdir(tmp_path)
     source = source_of("aaf", make_zip(Path("x.zip"), SWAPS["aaf"].right))
     assert source.folder is not None

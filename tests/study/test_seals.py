@@ -38,7 +38,7 @@ def test_the_same_content_gives_the_same_sealed_bytes(tmp_path: Path, name: str)
 
 
 def content_of(path: Path) -> str:
-    """What a reader makes of a file, or the message that it gives."""
+    """Return a reader's result for a file, or its message."""
     try:
         if path.suffix == ".parquet":
             return str(read_table(path, "list-folds").to_pylist())

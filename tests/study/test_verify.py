@@ -41,7 +41,7 @@ def study(made: Path, tmp_path: Path) -> Path:
 
 
 def verified(folder: Path, *arguments: str, status: int) -> str:
-    """What `python -m rankbound_study verify` prints in `folder`; the exit status has to be `status`."""
+    """Return the output of `python -m rankbound_study verify` in `folder`; the exit status must be `status`."""
     with recording(folder, records=""), pytest.MonkeyPatch.context() as patch:
         lines: list[str] = []
         patch.setattr("builtins.print", lambda *texts, **_: lines.append(" ".join(map(str, texts))))

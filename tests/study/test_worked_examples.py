@@ -79,7 +79,7 @@ def metric_value(given: Inputs) -> Values:
 
 
 def shares(text: str, relevance_by_rank: Sequence[int]) -> list[float]:
-    """What each rank adds: the metric of the list in which only its item is relevant."""
+    """The contribution of each rank: the metric of the list in which only its item is relevant."""
     places = range(len(relevance_by_rank))
     return [of_order(text, [y if i == place else 0 for i, y in enumerate(relevance_by_rank)]) for place in places]
 
@@ -271,7 +271,7 @@ def hinge(given: Inputs) -> Values:
 
 
 def pair_probability(given: Inputs) -> Values:
-    """What the cross-entropy of a pair is the negative logarithm of."""
+    """The probability whose negative logarithm is the cross-entropy of a pair."""
     name = "RankNet" if given["quantity"] == "sigmoid" else "DirectRanker"
     return [math.exp(-pair_loss(name, float(given.get("x", given.get("difference", "")))))]
 
@@ -326,7 +326,7 @@ def strict_pair_accuracy(given: Inputs) -> Values:
 
 
 def binarised(given: Inputs) -> Values:
-    """What a metric with that threshold takes for relevant."""
+    """The labels that a metric with that threshold counts as relevant."""
     return rb.metric(f"P(rel={given['threshold']})@1").relevant(torch.tensor(integers(given["labels"]))).tolist()
 
 

@@ -64,7 +64,7 @@ def test_a_finished_run_has_nothing_to_do(finished: Project) -> None:
 
 
 def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -> None:
-    """What Python had loaded when a step ended, by its own report, against what the step's digest is of.
+    """The modules that a step had loaded at its end, by its own report, against those of its digest.
 
     All metrics, bounds, losses, figures and tables are loaded to find those that have a name; so each digest is one of
     all of them here.
@@ -211,6 +211,6 @@ def test_snakemakes_own_report_has_a_title_and_a_caption_for_every_result(finish
 
 
 def _reported(page: str, file: str) -> str:
-    """What the report's page knows of a file, up to what it was made by."""
+    """Return the page's record of a file, up to the step that made it."""
     start = page.index(f'"{file}": {{')
     return page[start : page.index('"data_uri"', start)]

@@ -49,7 +49,7 @@ def test_every_stage_depends_on_the_code_and_on_what_stages_before_it_made() -> 
 
 
 def test_small_outputs_are_in_git_and_no_others() -> None:
-    """What DVC does not cache must not be ignored by git, or a clone would lack it."""
+    """Git must not ignore files that DVC does not cache, or a clone would lack them."""
     paths = {path: part for stage in stages(ROOT)["stages"].values() for path, part in outputs(stage).items()}
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", *paths], cwd=ROOT, capture_output=True, text=True, check=False

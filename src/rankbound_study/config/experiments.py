@@ -47,7 +47,7 @@ class Variant:
 
     @property
     def is_a_choice(self) -> bool:
-        """Whether it changes only the training, and is measured like the study."""
+        """True if it changes the training alone and is evaluated like the study."""
         return not set(self.overrides) & set(TESTING)
 
     @property

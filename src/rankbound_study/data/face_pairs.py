@@ -26,7 +26,7 @@ _ROUNDS_PER_FACE = 8
 
 @dataclass(frozen=True)
 class PairDrawing:
-    """How to draw: pairs per part, the largest age difference that is excluded (years), the seed."""
+    """The drawing of pairs: pairs per part, the largest age difference that is excluded (years), the seed."""
 
     dataset: str
     pairs: Mapping[str, int]

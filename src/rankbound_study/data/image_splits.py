@@ -28,7 +28,7 @@ _MOST_FOLDS = 100
 
 @dataclass(frozen=True)
 class Splitting:
-    """How to split: the number of random splits ("folds"), the shares of validation and test, the seed."""
+    """The way to split: the number of random splits ("folds"), the shares of validation and test, the seed."""
 
     dataset: str
     folds: int

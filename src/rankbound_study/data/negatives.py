@@ -25,7 +25,7 @@ class RelevantPairs:
 
 @dataclass(frozen=True)
 class Drawing:
-    """How to draw: `nsr` negatives per positive, the share of training positives for validation, the seed."""
+    """The way to draw: `nsr` negatives per positive, the share of training positives for validation, the seed."""
 
     dataset: str
     nsr: int

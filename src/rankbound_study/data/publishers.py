@@ -15,7 +15,7 @@ _LETOR = (
 
 @dataclass(frozen=True, kw_only=True)
 class Publisher:
-    """Where a raw file is published, and on what terms.
+    """The publisher's addresses and terms of a raw file.
 
     `file_names` are its possible names on a mirror or if placed by hand, preferred first; `addresses` the publisher's.
     """
