@@ -3,10 +3,11 @@ r"""WARP, the weighted approximate-rank pairwise loss: hinges of relevant items,
 Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from rankbound.gradients import with_gradient, without_curvature
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.violations import Violations
@@ -96,19 +97,9 @@ class WARPLoss(RankingLoss):
         return warp_penalty(rank, self.alpha, self.cutoff)
 
     def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the total loss of each list's relevant items, `(n_lists,)`, from all of their violators.
-
-        A relevant item's gradient is distributed over its violators with the opposite sign.
-        """
-        items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
-        violations = Violations(scores.detach(), lists, self.margin)
-        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = self.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
-        slopes = torch.zeros(len(scores), dtype=torch.float64, device=scores.device)
-        slopes[others] = violations.by(others, slopes.index_copy(0, items, share))
-        slopes[items] = -rank * share
-        losses = lists.keep(relevant).sum((share * hinges).to(scores.dtype))
-        return with_gradient(scores, losses, slopes, lists, without_curvature)
+        """Return the total loss of each list's relevant items, `(n_lists,)`, from all of their violators."""
+        losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
+        return lists.keep(relevant).sum(losses)
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
         """Return the total loss of each list's relevant items, `(n_lists,)`, from the first violators drawn."""
@@ -184,3 +175,28 @@ def _alphas(alpha: ArrayLike | str, length: int, device: torch.device) -> Tensor
     require_one_of("alpha", alpha, ALPHAS)
     weights = torch.ones(length, dtype=torch.float64, device=device)
     return weights / torch.arange(1, length + 1, device=device) if alpha == "harmonic" else weights
+
+
+class _WARP(torch.autograd.Function):
+    """The loss of each relevant item, whose gradient is distributed over its violators with the opposite sign."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, relevant: Tensor, lists: Lists, loss: WARPLoss) -> Tensor:
+        items = torch.nonzero(relevant).squeeze(1)
+        violations = Violations(scores, lists, loss.margin)
+        hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
+        share = loss.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
+        ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
+        ctx.save_for_backward(scores, rank, share)
+        return (share * hinges).to(scores.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        scores, rank, share = ctx.saved_tensors
+        pushed = share * upstream
+        others = torch.nonzero(~ctx.relevant).squeeze(1)
+        gradient = torch.zeros(len(ctx.relevant), dtype=torch.float64, device=upstream.device)
+        gradient = gradient.index_copy(0, others, ctx.violations.by(others, gradient.index_copy(0, ctx.items, pushed)))
+        gradient = gradient.index_copy(0, ctx.items, -rank * pushed).to(upstream.dtype)
+        # The loss is piecewise linear: the gradient's own derivative by the scores is 0.
+        return gradient + 0 * scores.sum() if torch.is_grad_enabled() else gradient, None, None, None
