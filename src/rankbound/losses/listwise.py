@@ -8,7 +8,6 @@ from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.log_sums import log_softmax, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
-from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
 
 
@@ -61,9 +60,7 @@ class SoftmaxLoss(CrossEntropyLoss):
         self.gain = gain
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
-        if self.gain == "exp2":
-            require_gains_that_fit(relevance, torch.float64, self.text)
-        gains = gains_of(relevance, self.gain)
+        gains = gains_of(relevance, self.gain, torch.float64, self.text)
         total = lists.sum(gains)
         return gains / lists.spread(torch.where(total > 0, total, 1.0))
 

@@ -71,9 +71,8 @@ class SquaredLoss(PointwiseLoss):
         self.gain = gain
 
     def of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
-        if self.gain == "exp2":
-            require_gains_that_fit(relevance, scores.dtype, self.text, power=2)
-        return (scores - gains_of(relevance, self.gain).to(scores)).square()
+        gains = gains_of(relevance, self.gain, scores.dtype, self.text, power=2)
+        return (scores - gains.to(scores)).square()
 
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
         return torch.full_like(scores, 2.0)
@@ -161,7 +160,12 @@ class OrdinalLoss(PointwiseLoss):
         return torch.stack(curvatures).sum(0)
 
 
-def gains_of(relevance: Tensor, gain: str) -> Tensor:
-    """Return the gain of each item, float64 unless the relevance has another floating type."""
+def gains_of(relevance: Tensor, gain: str, dtype: torch.dtype, what: str, power: int = 1) -> Tensor:
+    """Return the gain of each item, float64 unless the relevance has another floating type.
+
+    Gains whose `power`, or sums of it, exceed the range of `dtype` raise `ValueError`, which names the loss `what`.
+    """
+    if gain == "exp2":
+        require_gains_that_fit(relevance, dtype, what, power)
     grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
     return torch.exp2(grades) - 1 if gain == "exp2" else grades
