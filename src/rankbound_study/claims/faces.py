@@ -16,7 +16,7 @@ from rankbound_study.claims.methods import (
     RANK,
     REGRESSION,
     Gap,
-    Gaps,
+    GapFamily,
     Methods,
     difference_text,
     read_methods,
@@ -57,7 +57,7 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
     """Compare the best methods of the families by validation, neighbours in the claimed order, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
     best = [methods.best(methods.of(family)) for family in CLAIMED_ORDER]
-    found = Gaps.between(methods, pairwise(best))
+    found = GapFamily.between(methods, pairwise(best))
     means = ", ".join(f"{name} {score(methods.mean(name))}" for name in best)
     half = (pl.col(methods.metric) == 0.5).mean()
     ties = methods.frame.filter(pl.col("model").is_in(best)).group_by("model").agg(half.alias("ties"))["ties"]
@@ -74,7 +74,7 @@ def ranking_beats_regression_beats_classification(evidence: Evidence) -> Verdict
 def convolution_ranks_raw_images_best(evidence: Evidence) -> Verdict:
     """Compare a convolutional ranker with a fully connected one, on the same pairs."""
     methods = read_methods(evidence, PIXELS)
-    found = Gaps.between(methods, [(CONVOLUTION, CONNECTED)])
+    found = GapFamily.between(methods, [(CONVOLUTION, CONNECTED)])
     return found.decided(
         f"On {methods.title} the difference in pair accuracy is {found}, p = {found.each[0].found.p_adjusted:.4f}, "
         f"{found.over('pairs')}.",
@@ -94,7 +94,7 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
         centred.needs(CONVOLUTION, CONNECTED)
     except MissingEvidence as missing:
         raise MissingEvidence(f"faces as they are, to compare moved ones with: {missing}") from missing
-    found = Gaps.of([lead, _growth(moved, centred)])
+    found = GapFamily.of([lead, _growth(moved, centred)])
     changes = [
         f"{name} orders {score(moved.mean(f'{name}{SHIFTED}'))} instead of {score(centred.mean(name))}"
         for name in (CONVOLUTION, CONNECTED)
@@ -104,7 +104,7 @@ def convolution_wins_where_faces_are_not_centred(evidence: Evidence) -> Verdict:
         f"With every face moved at random by up to a fifth of its side, {' and '.join(changes)} of the pairs of "
         f"{moved.title} correctly; {first}, and this lead differs by {difference_text(growth.found)} from that on "
         f"centred faces (p = {first.found.p_adjusted:.4f} and {growth.found.p_adjusted:.4f}, "
-        f"{Gaps([lead]).over('pairs')}).",
+        f"{GapFamily([lead]).over('pairs')}).",
         f"pair accuracy on moved faces, {CONVOLUTION} minus {CONNECTED}, or its change",
     )
 
@@ -147,12 +147,12 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
     )
 
 
-def _improvements(pixels: Methods, features: Methods) -> Gaps:
+def _improvements(pixels: Methods, features: Methods) -> GapFamily:
     shared = [name for name in features.families if name in pixels.families and features.families[name] != CONTROL]
     renamed = features.frame.with_columns(pl.col("model") + OF_FEATURES)
     scores = together_of([pixels.frame, renamed], pixels.metric)
     pairs = [(f"{name}{OF_FEATURES}", name) for name in sorted(shared)]
-    return Gaps.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
+    return GapFamily.of([Gap(*pair, compare(scores.pair(*pair), Settings(margin=MARGIN))) for pair in pairs])
 
 
 @decides("N10")
@@ -182,7 +182,7 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdic
     )
 
 
-def _leads(methods: Methods) -> Gaps:
+def _leads(methods: Methods) -> GapFamily:
     pairs = []
     for family in FAMILIES:
         networks, others = (methods.of(family, network=network) for network in (True, False))
@@ -190,7 +190,7 @@ def _leads(methods: Methods) -> Gaps:
             pairs.append((methods.best(networks), methods.best(others)))
     if not pairs:
         raise MissingEvidence(f"no network beside another model of its family on {methods.title}")
-    return Gaps.between(methods, pairs)
+    return GapFamily.between(methods, pairs)
 
 
 def _width(evidence: Evidence) -> int | None:
@@ -208,7 +208,7 @@ def pairs_teach_logistic_regression_more_and_clearer(evidence: Evidence) -> Verd
     Refuted by a gain significantly below the limit; confirmed by one significantly above it with clearer weights.
     """
     methods = read_methods(evidence, PIXELS)
-    gain = Gaps.between(methods, [(ON_PAIRS, ON_LABELS)], A_LOT)
+    gain = GapFamily.between(methods, [(ON_PAIRS, ON_LABELS)], A_LOT)
     on_pairs, on_labels = (_energy_inside(evidence, methods, name) for name in (ON_PAIRS, ON_LABELS))
     clearer, energy = False, "there are no weights in which to look for a face"
     if evidence.images is not None and on_pairs is not None and on_labels is not None:

@@ -167,13 +167,13 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
 
 
 @dataclass(frozen=True)
-class Gaps:
+class GapFamily:
     """Differences of methods, each in the claimed order, as one family of tests (Holm)."""
 
     each: Sequence[Gap]
 
     @classmethod
-    def of(cls, found: Sequence[Gap]) -> "Gaps":
+    def of(cls, found: Sequence[Gap]) -> "GapFamily":
         """Correct the p-values over all gaps."""
         corrected = adjust([one.found for one in found])
         p_alike = holm([one.found.margin.p_alike if one.found.margin else math.nan for one in found])
@@ -185,7 +185,7 @@ class Gaps:
         )
 
     @classmethod
-    def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "Gaps":
+    def between(cls, methods: Methods, pairs: Iterable[tuple[str, str]], margin: float = MARGIN) -> "GapFamily":
         """Compare pairs of methods on the same lists."""
         return cls.of([Gap(name, other, methods.compare(name, other, margin)) for name, other in pairs])
 

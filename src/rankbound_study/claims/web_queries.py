@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.methods import CLASSIFICATION, QUERIES, RANK, Gaps, Methods, read_methods
+from rankbound_study.claims.methods import CLASSIFICATION, QUERIES, RANK, GapFamily, Methods, read_methods
 from rankbound_study.claims.registry import Decider
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.results.neural_names import AS_PRINTED
@@ -58,7 +58,7 @@ def _of_other_queries(evidence: Evidence, judge: Callable[[Methods], Verdict]) -
 
 def _classification_against_ranking(methods: Methods) -> Verdict:
     """Compare the same network and the same linear model, trained both ways."""
-    found = Gaps.between(methods, [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)])
+    found = GapFamily.between(methods, [pair for pair in TRAINED_BOTH_WAYS if methods.has(*pair)])
     if not found:
         raise MissingEvidence(f"no model was trained both ways on {methods.title}")
     of_random = f"; a random order scores {score(methods.mean(RANDOM))}" if methods.has(RANDOM) else ""
@@ -80,7 +80,7 @@ def _others_against_networks(methods: Methods) -> Verdict:
     ]
     if not pairs:
         raise MissingEvidence(f"no network beside other models on {methods.title}")
-    found = Gaps.between(methods, pairs)
+    found = GapFamily.between(methods, pairs)
     return found.decided(
         f"{found.better} of {len(found)} other models rank significantly better than the best network of their family, "
         f"and {found.worse} significantly worse or alike, {found.over('queries')} ({found}).",
@@ -98,8 +98,8 @@ def _optimisers(methods: Methods) -> Verdict:
     names = [name for name in NETWORKS if methods.has(name, f"{name}{AS_PRINTED}")]
     if not names:
         raise MissingEvidence(f"no network was trained with both optimisers on {methods.title}")
-    found = Gaps.between(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
-    by_adam, by_sgd = Gaps(found.each[: len(names)]), Gaps(found.each[len(names) :])
+    found = GapFamily.between(methods, [(f"{name}{ending}", RANDOM) for ending in ("", AS_PRINTED) for name in names])
+    by_adam, by_sgd = GapFamily(found.each[: len(names)]), GapFamily(found.each[len(names) :])
     confirmed = by_adam.worse == len(names) == by_sgd.better
     refuted = by_adam.better or by_sgd.worse == len(names)
     return by_adam.decided(

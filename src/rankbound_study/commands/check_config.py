@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rankbound_study.config.study import Run, Study
+    from rankbound_study.config.study import Study, TrainingRun
 
 SUMMARY = "Check a study's configuration: list every problem with key, line, value found and values allowed"
 EXAMPLES = """\
@@ -62,6 +62,6 @@ def run(arguments: argparse.Namespace) -> None:
         print(reason)
 
 
-def _trainings(study: "Study", runs: Sequence["Run"]) -> int:
+def _trainings(study: "Study", runs: Sequence["TrainingRun"]) -> int:
     jobs = [study.options(run) for run in runs]
     return sum(len(job["folds"]) * len(job["seeds"]) for job in jobs)

@@ -13,7 +13,7 @@ from typing import Any
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
-from rankbound_study.config.study import Run, Study
+from rankbound_study.config.study import Study, TrainingRun
 
 
 def one_of(names: Iterable[object]) -> str:
@@ -177,7 +177,7 @@ class Steps:
         ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
         return {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
 
-    def _run(self, wildcards: Any) -> Run:
+    def _run(self, wildcards: Any) -> TrainingRun:
         return self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)
 
     def _compared(self, wildcards: Any) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from rankbound_study.config.experiments import VARIANT, Variant, variants_of
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """One training job: all folds and seeds of a model, loss and bounding on one data set."""
 
     protocol: str
@@ -110,10 +110,10 @@ class Study:
     # Training jobs
 
     @cached_property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[TrainingRun]:
         """Every training job of the bounded half, in the configuration's order."""
         return [
-            Run(protocol, data_set, self.training(data_set, protocol)["model"]["name"], loss, bounding)
+            TrainingRun(protocol, data_set, self.training(data_set, protocol)["model"]["name"], loss, bounding)
             for protocol in self.config["protocols"]
             for data_set in self.bounded_instances.values()
             for loss in self.config["losses"]
@@ -126,10 +126,12 @@ class Study:
         return list(variants_of(self.config))
 
     @cached_property
-    def experiments(self) -> list[Run]:
+    def experiments(self) -> list[TrainingRun]:
         """Every training job of the experiments, in the configuration's order."""
         return [
-            Run(OF_EXPERIMENTS, data_set, self._varied(data_set, variant)["model"]["name"], loss, bounding, variant)
+            TrainingRun(
+                OF_EXPERIMENTS, data_set, self._varied(data_set, variant)["model"]["name"], loss, bounding, variant
+            )
             for variant in self.variants
             for data_set in map(self.varied_instances.__getitem__, variant.datasets)
             for loss in variant.losses
@@ -254,7 +256,7 @@ class Study:
         rate = section["learning_rate"].get(protocol)
         return {**section, "optimiser": "adam", "temperature": self.config["temperature"], "learning_rate": rate}
 
-    def options(self, run: Run) -> dict[str, Any]:
+    def options(self, run: TrainingRun) -> dict[str, Any]:
         """Return everything that a training job of the bounded half depends on, apart from its input files."""
         variant, usual = run.variant, self.training(run.instances, run.protocol)
         return {
@@ -269,7 +271,7 @@ class Study:
             **(variant.applied(usual) if variant else usual),
         }
 
-    def inputs(self, run: Run) -> dict[str, str]:
+    def inputs(self, run: TrainingRun) -> dict[str, str]:
         """Return the inputs of a training job of the bounded half, by flag."""
         files = run.instances.inputs
         if reads_distributions(run.bounding):
@@ -278,7 +280,7 @@ class Study:
             files["test_instances"] = self.varied_instances[other].path
         return files
 
-    def run_at(self, place: str, instances: str, loss: str, bounding: str) -> Run:
+    def run_at(self, place: str, instances: str, loss: str, bounding: str) -> TrainingRun:
         """Return the training job of the bounded half with these files."""
         return self._by_place[place, instances, loss, bounding]
 
@@ -290,7 +292,7 @@ class Study:
         return {name: with_feature_counts(defined[name]) for name in self.config.get("compare", defined)}
 
     @cached_property
-    def _bounded(self) -> list[Run]:
+    def _bounded(self) -> list[TrainingRun]:
         return self.runs + self.experiments
 
     @cached_property
@@ -303,7 +305,7 @@ class Study:
         return {path: list(dict.fromkeys(instances)) for path, instances in readers.items()}
 
     @cached_property
-    def _by_place(self) -> dict[tuple[str, str, str, str], Run]:
+    def _by_place(self) -> dict[tuple[str, str, str, str], TrainingRun]:
         return {(run.place, run.instances.name, run.loss, run.bounding): run for run in self._bounded}
 
     def _varied(self, instances: Instances, variant: Variant) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class MetricDifference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FolderComparison:
     """The comparison of two folders: files with equal bytes, with other bytes, in one folder only; the runs."""
 
     same: tuple[str, ...]
@@ -53,7 +53,7 @@ class Comparison:
         return all(metric.mean <= tolerance for metric in self.metrics)
 
 
-def compare(here: Path, there: Path) -> Comparison:
+def compare(here: Path, there: Path) -> FolderComparison:
     """Compare two results folders, without the paper, which states where and when it was made.
 
     Raises:
@@ -65,7 +65,7 @@ def compare(here: Path, there: Path) -> Comparison:
     different = sorted(set(both) - set(same))
     runs = [path for path in different if path == RUNS] or [path for path in different if _is_run(path)]
     metrics, other_epochs = _runs([here / path for path in runs], [there / path for path in runs]) if runs else ([], 0)
-    return Comparison(
+    return FolderComparison(
         tuple(same),
         tuple(different),
         tuple(sorted(ours - theirs)),

@@ -17,7 +17,7 @@ OPEN = ("code", "unchecked", "unrecorded")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Deviation:
     """A deviation from the record: its kind (of `DIFFERS` or `OPEN`), its subject, and what was found."""
 
     kind: str
@@ -26,19 +26,19 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class Verification:
     """The result of a check: what was checked, how much is as recorded, and what is not."""
 
     manifest: Manifest
     checked: Mapping[str, int] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Deviation, ...] = ()
 
     def holds(self, *, strict: bool) -> bool:
         """Return whether nothing differs and, with `strict`, nothing is undecided."""
         return not any(finding.kind in DIFFERS or strict for finding in self.findings)
 
 
-def verify(results: Path, config: Mapping[str, Any] | None = None) -> Report:
+def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verification:
     """Check every file of `results`, the inputs of its steps as far as they are here, the configuration and the code.
 
     Args:
@@ -56,7 +56,7 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Report:
     differing = {finding.subject for finding in (*files, *inputs) if finding.kind in DIFFERS}
     unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
     read = {path for step in manifest.steps for path in step.inputs if path not in inside}
-    return Report(
+    return Verification(
         manifest,
         {
             "files": len(set(inside) - differing),
@@ -67,22 +67,22 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Report:
     )
 
 
-def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Finding]:
+def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Deviation]:
     makers = manifest.makers()
     for path, checksum in sorted(inside.items()):
         maker = f"made by {makers[path].subcommand}" if path in makers else "made by a step that left no record"
         if not (results / path).is_file():
-            yield Finding("missing", path, maker)
+            yield Deviation("missing", path, maker)
         elif not checksum.fits(results / path):
-            yield Finding("changed", path, f"{maker}; its content has changed")
+            yield Deviation("changed", path, f"{maker}; its content has changed")
     for path in result_files(results, costs_folder(manifest.config)):
         if path not in inside and path.startswith(PAPER):
-            yield Finding("unchecked", path, f"made after {MANIFEST}, and its record is missing")
+            yield Deviation("unchecked", path, f"made after {MANIFEST}, and its record is missing")
         elif path not in inside:
-            yield Finding("unknown", path, "no step made it")
+            yield Deviation("unknown", path, "no step made it")
 
 
-def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
+def _inputs(results: Path, manifest: Manifest) -> Iterator[Deviation]:
     """Check files that steps read: those of other folders on disk, all against the steps that made them."""
     known = manifest.files()
     checksums_read: dict[str, set[Checksum]] = {}
@@ -92,29 +92,29 @@ def _inputs(results: Path, manifest: Manifest) -> Iterator[Finding]:
     for path, checksums in sorted(checksums_read.items()):
         (first, *others) = sorted(checksums, key=lambda one: one.sha256)
         if others or (path in known and known[path] != first):
-            yield Finding("chain", path, "steps read other content than the last recorded one")
+            yield Deviation("chain", path, "steps read other content than the last recorded one")
         elif path.startswith("../"):
             if not (results / path).is_file():
-                yield Finding("unchecked", path, "not here")
+                yield Deviation("unchecked", path, "not here")
             elif not first.fits(results / path):
-                yield Finding("input", path, "its content has changed")
+                yield Deviation("input", path, "its content has changed")
 
 
-def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[Finding]:
+def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[Deviation]:
     if config is None:
         return
     if not manifest.config:
-        yield Finding("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
+        yield Deviation("unchecked", "configuration", f"none is recorded: {MANIFEST}, which would have it, is missing")
         return
     recorded, present = _flat(manifest.config), _flat(config)
     for key in sorted(set(recorded) | set(present)):
         # The archives' origin is not part of a study: their content is checked.
         if key != "mirror" and recorded.get(key, _ABSENT) != present.get(key, _ABSENT):
             found, expected = present.get(key, "nothing"), recorded.get(key, "nothing")
-            yield Finding("config", key, f"found {found}, recorded {expected}")
+            yield Deviation("config", key, f"found {found}, recorded {expected}")
 
 
-def _code(manifest: Manifest) -> Iterator[Finding]:
+def _code(manifest: Manifest) -> Iterator[Deviation]:
     here = code()
     by_code: dict[tuple[str, str], int] = {}
     for step in manifest.steps:
@@ -124,12 +124,12 @@ def _code(manifest: Manifest) -> Iterator[Finding]:
             by_code[(name, changed)] = by_code.get((name, changed), 0) + 1
     for (name, changed), count in by_code.items():
         steps = "1 step was" if count == 1 else f"{count} steps were"
-        yield Finding("code", name + changed, f"{steps} made by another package than the installed one")
+        yield Deviation("code", name + changed, f"{steps} made by another package than the installed one")
 
 
-def _unrecorded(manifest: Manifest) -> Iterator[Finding]:
+def _unrecorded(manifest: Manifest) -> Iterator[Deviation]:
     for path in sorted(manifest.unrecorded):
-        yield Finding("unrecorded", path, "its checksum is known, but not the step that made it")
+        yield Deviation("unrecorded", path, "its checksum is known, but not the step that made it")
 
 
 def _flat(value: Any, prefix: str = "") -> dict[str, Any]:

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rankbound_study.provenance.verify import DIFFERS, Finding, Report
+from rankbound_study.provenance.verify import DIFFERS, Deviation, Verification
 
 if TYPE_CHECKING:
-    from rankbound_study.provenance.compare import Comparison
+    from rankbound_study.provenance.compare import FolderComparison
 
 SHOWN = 20
 """Number of printed findings per kind; `--json` has all."""
 
 
-def report_text(report: Report, *, strict: bool, config_checked: bool) -> str:
+def report_text(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the counts of what is as recorded, a line per deviation, and the verdict."""
     counts = report.checked
     manifest = report.manifest
@@ -29,7 +29,7 @@ def report_text(report: Report, *, strict: bool, config_checked: bool) -> str:
     return "\n".join([*lines, "", _verdict(report, strict=strict)])
 
 
-def report_json(report: Report, *, strict: bool, config_checked: bool) -> str:
+def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
     """Return the same as one JSON object."""
     return _json(
         {
@@ -43,7 +43,7 @@ def report_json(report: Report, *, strict: bool, config_checked: bool) -> str:
     )
 
 
-def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
+def comparison_text(comparison: "FolderComparison", tolerance: float | None) -> str:
     """Return the files, the largest differences of the runs, and the verdict."""
     lines = [f"{len(comparison.same)} files have the same bytes, {len(comparison.different)} differ"]
     for title, paths in (
@@ -64,19 +64,19 @@ def comparison_text(comparison: "Comparison", tolerance: float | None) -> str:
     return "\n".join([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
 
 
-def comparison_json(comparison: "Comparison", tolerance: float | None) -> str:
+def comparison_json(comparison: "FolderComparison", tolerance: float | None) -> str:
     """Return the same as one JSON object."""
     return _json({"holds": comparison.holds(tolerance), "tolerance": tolerance, **asdict(comparison)})
 
 
-def _config_line(report: Report, checked: bool) -> str:
+def _config_line(report: Verification, checked: bool) -> str:
     if not checked:
         return "not checked: name it with --config"
     differing = sum(finding.kind == "config" for finding in report.findings)
     return f"{differing} keys differ" if differing else "as recorded"
 
 
-def _listed(findings: Sequence[Finding]) -> list[str]:
+def _listed(findings: Sequence[Deviation]) -> list[str]:
     lines = []
     for title, differs in (("differs:", True), ("undecided:", False)):
         kinds = list(dict.fromkeys(finding.kind for finding in findings if (finding.kind in DIFFERS) == differs))
@@ -87,7 +87,7 @@ def _listed(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def _verdict(report: Report, *, strict: bool) -> str:
+def _verdict(report: Verification, *, strict: bool) -> str:
     count = sum(finding.kind in DIFFERS or strict for finding in report.findings)
     if report.holds(strict=strict):
         return "nothing differs from what was recorded"
