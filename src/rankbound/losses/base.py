@@ -31,6 +31,7 @@ class RankingLoss(nn.Module, ABC):
         relevance: Tensor,
         offsets: Tensor,
         *,
+        weights: Tensor | None = None,
         list_weights: Tensor | None = None,
         reduction: str = "none",
     ) -> Tensor:
@@ -40,13 +41,16 @@ class RankingLoss(nn.Module, ABC):
             scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
             relevance: `(n_items,)`, grades from 0.
             offsets: `(n_lists + 1,)`, the lists' limits.
+            weights: `(n_items,)`, $w_i \ge 0$, which multiply the items' terms of the loss (`ItemSum`) or, in losses of
+                nDCG, DCG and CG, the items' gains; inverse propensities of clicks, for example.
             list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
 
         Raises:
             ValueError: for arguments of different lengths or devices, invalid offsets, scores that are NaN or infinite,
-                relevance below 0, weights that are negative, NaN or infinite, or an unknown reduction.
+                relevance below 0, weights that are negative, NaN or infinite, weights of items for a loss that has
+                neither such terms nor gains, or an unknown reduction.
         """
         require_one_of("reduction", reduction, REDUCTIONS)
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
@@ -57,7 +61,7 @@ class RankingLoss(nn.Module, ABC):
         lists = Lists.checked(offsets, len(scores), scores.device)
         # Autocast and half precision would lose the differences between scores.
         with torch.autocast(scores.device.type, enabled=False):
-            losses = self.of_lists(at_least_single(scores), grades, lists)
+            losses = self._losses(at_least_single(scores), grades, lists, weights)
             if list_weights is not None:
                 losses = losses * weights_of(list_weights, "list_weights", len(lists), losses)
             if reduction == "none":
@@ -68,6 +72,19 @@ class RankingLoss(nn.Module, ABC):
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the loss of each list, `(n_lists,)`, given scores in single or double precision; checks nothing."""
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        """Return the loss of each list with weights of items, `(n_items,)`; refused by default."""
+        raise ValueError(
+            f"weights: found weights of items for {self.text}, which has neither terms nor gains of single items; "
+            "expected a pointwise, pairwise or softmax loss, ListMLE, or one of nDCG or DCG; lists can be weighted by "
+            "list_weights"
+        )
+
+    def _losses(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        if weights is None:
+            return self.of_lists(scores, relevance, lists)
+        return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient.

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import with_gradient, without_curvature
+from rankbound.losses.item_sums import times
 from rankbound.losses.pairwise import PairLoss
 from rankbound.losses.preferences import Preferences
 from rankbound.losses.violations import Violations
@@ -42,8 +43,9 @@ class HingeLoss(PairLoss):
         for grade in grades:
             items = pairs.of_grade(grade)
             if grade > grades[0]:
-                losses[items], lost = violations.hinges_of(items, pairs.over(grade))
-                slopes[items] -= lost
+                hinges, lost = violations.hinges_of(items, pairs.over(grade))
+                losses[items] = times(hinges, pairs.weight_of(items))
+                slopes[items] -= times(lost, pairs.weight_of(items))
             if grade < grades[-1]:
                 slopes[items] += violations.by(items, pairs.under(grade))
         return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)

@@ -26,7 +26,8 @@ class SwapLoss(RankingLoss):
     r"""A sum over pairs, $\sum_{ij} w_{ij} \log(1 + e^{-(s_i - s_j)/\tau})$, with weights from the current ranks.
 
     The weights are constants: no gradient flows through them. The time is proportional to the number of pairs of
-    different gain; the memory is not. The loss is 0 for a list in which no swap changes the metric.
+    different gain; the memory is not. The loss is 0 for a list in which no swap changes the metric. Weights of items
+    multiply the metric's gains (`Metric.weighted`), and thereby decide which item of a pair should win.
     """
 
     def __init__(self, of: str | Metric, temperature: float) -> None:
@@ -58,6 +59,9 @@ class SwapLoss(RankingLoss):
             return product
 
         return with_gradient(scores, lists.sum(losses).to(scores), slopes.to(scores), lists, hessian_product)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        return self.of_lists(scores, self._of.weighted(relevance, weights), lists)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor
 from rankbound.interpolation import ORDER, Boxes
 from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
 from rankbound.kernels import Kernel
+from rankbound.losses.item_sums import times
 from rankbound.losses.preferences import Preferences
 from rankbound.pairs import Chunk, pair_chunks, pair_gaps
 
@@ -95,10 +96,13 @@ class LinkSums:
         return Boxes(self._scores, self._pairs.lists, self._temperature, order)
 
     def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
-        return self._over_grades(boxes, kernels, self._pairs.distinct.tolist(), factor)
+        sums = self._over_grades(boxes, kernels, self._pairs.distinct.tolist(), factor)
+        return times(sums, self._pairs.of_better)
 
     def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
         mirrored = tuple(kernel.mirrored for kernel in kernels)
+        weights = self._pairs.of_better
+        factor = weights if factor is None else times(factor, weights)
         return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist(), factor)
 
     def _over_grades(

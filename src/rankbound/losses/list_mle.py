@@ -5,12 +5,12 @@ from torch import Tensor
 
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.log_sums import log_sum_exp, log_sum_exp_from
 from rankbound.ranks import TieBlocks, tie_blocks
 
 
-class ListMLELoss(RankingLoss):
+class ListMLELoss(ItemSum):
     r"""ListMLE (Xia et al. 2008): the negative log-likelihood of the order by relevance in the Plackett-Luce model.
 
     $$L = \sum_i w_i \left( \log \sum_{j: y_j \le y_i} e^{s_j} - s_i \right)$$
@@ -18,7 +18,7 @@ class ListMLELoss(RankingLoss):
     Items of one grade aren't ordered among themselves: each is drawn from all items of its grade and below, which is
     Breslow's (1974) treatment of ties. The loss therefore doesn't depend on the order of rows; without ties it is the
     published sum. $w_i = 1$ without a cut-off. With a cut-off, only the draws of the first $k$ ranks count: $w_i$ is
-    the share of the ranks of the item's grade that lie among the first $k$.
+    the share of the ranks of the item's grade that lie among the first $k$. Weights of items multiply $w_i$.
 
     The time is linear in $N$, plus a sort by relevance and $\log_2$(grades) passes over the grades. The loss is 0 for a
     list without relevant items.
@@ -38,9 +38,9 @@ class ListMLELoss(RankingLoss):
             raise ValueError(f"cutoff: found {cutoff}, expected at least 1")
         self.cutoff = cutoff
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         with torch.no_grad():
-            draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists))
+            draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists), weights)
             losses, slopes = draws.losses().to(scores), draws.slopes().to(scores)
         return with_gradient(scores, losses, slopes, lists, draws.hessian_product)
 
@@ -58,23 +58,33 @@ class _Draws:
     """
 
     def __init__(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, cutoff: int | None, informative: Tensor
+        self,
+        scores: Tensor,
+        relevance: Tensor,
+        lists: Lists,
+        cutoff: int | None,
+        informative: Tensor,
+        weights: Tensor | None = None,
     ) -> None:
         self._blocks, self._lists = _grades(relevance, lists), lists
         self._scores = scores.to(torch.float64).index_select(0, self._blocks.order)
         self._within = Lists.of_sizes(self._blocks.size)
         self._left = log_sum_exp_from(log_sum_exp(self._scores, self._within), self._blocks.lists)
-        self._share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
-        self._log_weight = (self._share * self._blocks.size).log()
+        share = _share_of_ranks(self._blocks, cutoff) * self._blocks.lists.spread(informative)
+        self._share, total = share.index_select(0, self._blocks.block), share * self._blocks.size
+        if weights is not None:
+            self._share = self._share * weights.to(share).index_select(0, self._blocks.order)
+            total = self._within.sum(self._share)
+        self._log_weight = total.log()
 
     def losses(self) -> Tensor:
-        share, left = (values.index_select(0, self._blocks.block) for values in (self._share, self._left))
-        return self._lists.sum(share * (left - self._scores))
+        left = self._left.index_select(0, self._blocks.block)
+        return self._lists.sum(self._share * (left - self._scores))
 
     def slopes(self) -> Tensor:
         """Return the expected number of draws of each item minus the actual number."""
         drawn = (self._scores + self._log_sum_to(self._log_weight - self._left)).exp()
-        return self._in_order_of_rows(drawn - self._share.index_select(0, self._blocks.block))
+        return self._in_order_of_rows(drawn - self._share)
 
     def curvature(self) -> Tensor:
         """Return the variance of the number of draws of each item: the sum of p(1 - p) over the draws it can be in."""

@@ -49,9 +49,11 @@ class ListNetLoss(CrossEntropyLoss):
         chances = log_softmax(relevance.to(torch.float64), lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chances, 0.0)
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         if self.cutoff == 1:
-            return super().of_lists(scores, relevance, lists)
+            return super().of_weighted_lists(scores, relevance, lists, weights)
+        if weights is not None:
+            return RankingLoss.of_weighted_lists(self, scores, relevance, lists, weights)
         self._require_few_permutations(lists)
         # Double precision for sums of up to a million small terms.
         exact, relevance = scores.to(torch.float64), relevance.to(torch.float64)

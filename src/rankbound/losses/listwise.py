@@ -5,34 +5,37 @@ from torch import Tensor
 
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.log_sums import log_softmax, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
 from rankbound.texts import require_one_of
 
 
-class CrossEntropyLoss(RankingLoss):
+class CrossEntropyLoss(ItemSum):
     r"""Cross-entropy $-\sum_i t_i \log p_i$ of $p = \mathrm{softmax}(s)$ against a target $t$ that sums to 1.
 
-    Time and memory are linear. The loss is 0 for a list without relevant items.
+    Time and memory are linear. The loss is 0 for a list without relevant items. Weights of items multiply the target,
+    $-\sum_i w_i t_i \log p_i$.
     """
 
     def targets(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the target of each item, `(n_items,)`; 0 in uninformative lists."""
         raise NotImplementedError
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         with torch.no_grad():
             targets, log_chances = self.targets(relevance, lists).to(scores), log_softmax(scores, lists)
+            total = self.informative(relevance, lists).to(scores)
+            if weights is not None:
+                targets = targets * weights
+                total = precise_sum(targets, lists)
             losses = precise_sum(targets * -log_chances, lists)
-            counted = self.informative(relevance, lists).to(scores)
-            chances = lists.spread(counted) * log_chances.exp()
+            chances, total = log_chances.exp(), lists.spread(total)
 
         def hessian_product(direction: Tensor) -> Tensor:
-            mean = precise_sum(chances * direction, lists)
-            return chances * (direction - lists.spread(mean))
+            return total * chances * (direction - lists.spread(precise_sum(chances * direction, lists)))
 
-        return with_gradient(scores, losses, chances - targets, lists, hessian_product)
+        return with_gradient(scores, losses, total * chances - targets, lists, hessian_product)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return $p_i (1 - p_i)$, which doesn't depend on the target."""

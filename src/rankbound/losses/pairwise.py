@@ -14,17 +14,19 @@ from rankbound.gradients import with_gradient
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
 from rankbound.lists import Lists
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.link_sums import Link, LinkSums
 from rankbound.losses.pointwise import REDUCTIONS
 from rankbound.losses.preferences import PAIR_WEIGHTS, Preferences
 from rankbound.texts import require_one_of
 
 
-class PairLoss(RankingLoss):
+class PairLoss(ItemSum):
     r"""A loss over all pairs $(i, j)$ of a list with $y_i > y_j$.
 
     $$L = \frac1Z \sum_{y_i > y_j} w_{ij}\, \ell(s_i - s_j)$$
+
+    The term of an item are the pairs in which it is the better one: a weight of item $i$ multiplies $w_{ij}$, not $Z$.
 
     Args:
         reduction: `mean`: $Z$ is the number of the list's pairs, so that long and short lists count alike; `sum`:
@@ -43,8 +45,8 @@ class PairLoss(RankingLoss):
         require_one_of("weight", weight, PAIR_WEIGHTS)
         self.reduction, self.weight = reduction, weight
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        pairs = Preferences(relevance, lists, self.weight)
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        pairs = Preferences(relevance, lists, self.weight, None if weights is None else weights.to(torch.float64))
         totals = self._totals(scores, pairs)
         return torch.where(pairs.some, totals * self._scale(pairs).to(totals), 0.0)
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.item_sums import ItemSum, times
 from rankbound.losses.log_sums import precise_sum
 from rankbound.metrics.cumulative_gain import require_gains_that_fit
 from rankbound.texts import require_one_of
@@ -23,8 +23,8 @@ REDUCTIONS = ("mean", "sum")
 GAINS = ("linear", "exp2")
 
 
-class PointwiseLoss(RankingLoss):
-    """A loss of single items, a function of score and grade."""
+class PointwiseLoss(ItemSum):
+    """A loss of single items, a function of score and grade; the mean divides by the number of items."""
 
     def __init__(self, reduction: str) -> None:
         super().__init__()
@@ -39,8 +39,8 @@ class PointwiseLoss(RankingLoss):
     def curvature_of_items(self, scores: Tensor, relevance: Tensor) -> Tensor:
         """Return the second derivative of each item's loss with respect to its score, `(n_items,)`."""
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        losses = precise_sum(self.of_items(scores, relevance), lists)
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        losses = precise_sum(times(self.of_items(scores, relevance), weights), lists)
         return losses / lists.sizes.clamp(min=1) if self.reduction == "mean" else losses
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

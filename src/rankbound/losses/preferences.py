@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from rankbound.lists import Lists
+from rankbound.losses.item_sums import times
 from rankbound.ranks import tie_blocks
 
 PAIR_WEIGHTS = ("uniform", "difference")
@@ -20,11 +21,15 @@ CELLS_PER_ITEM = 64
 
 @dataclass(frozen=True)
 class Preferences:
-    """The pairs $(i, j)$ with $y_i > y_j$, of weight 1 (`uniform`) or $y_i - y_j$ (`difference`)."""
+    """The pairs $(i, j)$ with $y_i > y_j$, of weight 1 (`uniform`) or $y_i - y_j$ (`difference`).
+
+    The weights `of_better` `(n_items,)`, if given, multiply those of the pairs in which the item is the better one.
+    """
 
     relevance: Tensor
     lists: Lists
     weight: str = "uniform"
+    of_better: Tensor | None = None
 
     @cached_property
     def grades(self) -> Tensor:
@@ -70,15 +75,23 @@ class Preferences:
 
     def between(self, better: Tensor, worse: Tensor) -> Tensor:
         """Return the weight of pairs of items, given by index; 0 unless `better` has the higher grade."""
-        return self._weight(self.grades.index_select(0, better) - self.grades.index_select(0, worse))
+        weights = self._weight(self.grades.index_select(0, better) - self.grades.index_select(0, worse))
+        return times(weights, self.weight_of(better))
 
     def over(self, grade: float) -> Tensor:
-        """Return the weight of an item of this grade over each item, `(n_items,)`; 0 for items that aren't lower."""
+        """Return the weight of an item of this grade over each item, `(n_items,)`; 0 for items that aren't lower.
+
+        The items' own weights, `of_better`, are left out.
+        """
         return self._weight(grade - self.grades)
 
     def under(self, grade: float) -> Tensor:
         """Return the weight of each item over one of this grade, `(n_items,)`; 0 for items that aren't higher."""
-        return self._weight(self.grades - grade)
+        return times(self._weight(self.grades - grade), self.of_better)
+
+    def weight_of(self, items: Tensor) -> Tensor | None:
+        """Return the weights `of_better` of items, given by index; None without any."""
+        return None if self.of_better is None else self.of_better.index_select(0, items)
 
     def _weight(self, difference: Tensor) -> Tensor:
         return difference.clamp(min=0) if self.weight == "difference" else (difference > 0).to(difference)

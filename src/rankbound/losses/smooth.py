@@ -36,7 +36,8 @@ class SmoothLoss(RankingLoss):
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
       \tilde R_i = 1 + \sum_{j \ne i} \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    with a minus sign where higher values of the metric are better.
+    with a minus sign where higher values of the metric are better. Weights of items multiply the gains of nDCG, DCG and
+    CG, also in the ideal order and the bounds (`Metric.weighted`).
 
     Args:
         of: the metric or its text: `nDCG`, `nDCG@10`, `AP`, `RR`, `nRBP` (the loss of eq. 2.12), ...
@@ -72,6 +73,9 @@ class SmoothLoss(RankingLoss):
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return self._loss(self.smooth_value(scores, relevance, lists), self._facts(relevance, lists))
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the Hessian's diagonal; near-linear time, or quadratic for metrics that couple ranks of two items."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.item_sums import ItemSum, times
 from rankbound.losses.violations import Violations
 from rankbound.texts import require_one_of
 
@@ -19,14 +19,14 @@ ALPHAS = ("harmonic", "constant")
 DRAWS_PER_CHUNK = 1_000_000
 
 
-class WARPLoss(RankingLoss):
+class WARPLoss(ItemSum):
     r"""The WARP loss of each list, the mean over its relevant items of
 
     $$L(r_i)\, \frac{1}{r_i} \sum_{j \in V_i} (m - s_i + s_j), \qquad L(r) = \sum_{j=1}^{r} \alpha_j$$
 
     $V_i$ are the violators of item $i$, the irrelevant items $j$ with $s_j > s_i - m$, and $r_i$ is their number; no
     gradient flows through $L(r_i)$. Weston's algorithm estimates this loss from one random violator; here it is exact,
-    in O(N log N) for all items.
+    in O(N log N) for all items. A weight multiplies its relevant item's term; the mean divides by the number of items.
 
     With `samples`, for each relevant item up to `samples` irrelevant items of its list are drawn, with replacement,
     until one is a violator. If the `q`-th draw is the first violator, it represents all of $V_i$, and $r_i$ is
@@ -77,10 +77,11 @@ class WARPLoss(RankingLoss):
         # On the CPU, so that the draws don't depend on the device.
         self._generator = torch.Generator().manual_seed(seed)
 
-    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
-        totals = self._sampled(scores, relevant, lists) if self.samples else self._summed(scores, relevant, lists)
-        mean = totals / lists.keep(relevant).sizes.clamp(min=1)
+        terms = self._sampled(scores, relevant, lists) if self.samples else self._summed(scores, relevant, lists)
+        kept = lists.keep(relevant)
+        mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -97,12 +98,12 @@ class WARPLoss(RankingLoss):
         return warp_penalty(rank, self.alpha, self.cutoff)
 
     def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the total loss of each list's relevant items, `(n_lists,)`, from all of their violators."""
+        """Return the loss of each relevant item, `(n_relevant,)`, from all of its violators."""
         losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
-        return lists.keep(relevant).sum(losses)
+        return losses
 
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the total loss of each list's relevant items, `(n_lists,)`, from the first violators drawn."""
+        """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
         items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
         of_others = lists.keep(~relevant)
         segment = lists.segment.index_select(0, items)
@@ -118,7 +119,7 @@ class WARPLoss(RankingLoss):
             first = violates.to(torch.int8).argmax(1)
             weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
-        return lists.keep(relevant).sum(losses)
+        return losses
 
 
 def warp_rank(scores: ArrayLike, true: int) -> int:

@@ -42,6 +42,10 @@ class WeightedSum(RankingLoss):
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return torch.stack([factor * part.of_lists(scores, relevance, lists) for factor, part in self.terms]).sum(0)
 
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        parts = [factor * part.of_weighted_lists(scores, relevance, lists, weights) for factor, part in self.terms]
+        return torch.stack(parts).sum(0)
+
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return torch.stack([factor * part.curvature(scores, relevance, lists) for factor, part in self.terms]).sum(0)
 

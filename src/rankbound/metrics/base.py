@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
 from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order
 from rankbound.texts import text_of
 from rankbound.tie_orders import orders_of_ties
@@ -76,21 +76,40 @@ class Metric(ABC):
         """Return the mean over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
         return None
 
-    def __call__(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Any:
+    def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
+        """Return grades whose gains are those of `relevance` times the items' `weights`; refused without gains.
+
+        Raises:
+            ValueError: for a metric other than nDCG, DCG and CG.
+        """
+        raise ValueError(
+            f"weights: found weights of items for {self}, which has no gains that they could multiply; expected nDCG, "
+            "DCG or CG"
+        )
+
+    def __call__(
+        self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, *, weights: ArrayLike | None = None
+    ) -> Any:
         """Return the metric of each list, float64 `(n_lists,)`, NaN where undefined.
 
         Args:
             scores: `(n_items,)`, finite; higher is better. The metric is averaged over all orders of tied items.
             relevance: `(n_items,)`, grades from 0.
             offsets: `(n_lists + 1,)`, the lists' limits.
+            weights: `(n_items,)`, from 0, which multiply the gains of nDCG, DCG and CG, also in the ideal order.
 
         Returns:
             A numpy array, or a tensor if `scores` is one.
 
         Raises:
-            ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, or grades that
-                are negative, NaN or infinite.
+            ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
+                weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
+        if weights is not None:
+            grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
+            require_grades(grades)
+            exact = grades.to(torch.float64)
+            relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
         value = evaluate([self], scores, relevance, offsets)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
 

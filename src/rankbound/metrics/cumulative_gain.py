@@ -37,6 +37,11 @@ class GainMetric(AdditiveMetric):
         grades = relevance.to(torch.float64)
         return torch.exp2(grades) - 1 if self.gain == "exp2" else grades
 
+    def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
+        self.require_gains_that_fit(relevance, torch.float64)
+        gains = self.gains(relevance) * weights.to(torch.float64)
+        return torch.log1p(gains) / math.log(2) if self.gain == "exp2" else gains
+
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
 

@@ -1,4 +1,4 @@
-"""The pages about metrics run from top to bottom, and give what they say."""
+"""The pages of the library that show values run from top to bottom, and give what they say."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("add_a_metric.md", "ways_to_use_a_metric.md")
+PAGES = ("add_a_metric.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
