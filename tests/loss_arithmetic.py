@@ -37,6 +37,20 @@ def of_items(loss: Callable[[float, int], float], reduction: str) -> Arithmetic:
     return value
 
 
+def rank_errors(temperature: float = 1.0) -> Arithmetic:
+    """Over all items; those of one grade share the mean of their ranks."""
+
+    def value(scores: Scores, grades: Grades, at: Scores) -> float:
+        total = 0.0
+        for score, grade in zip(scores, grades, strict=True):
+            smooth = 0.5 + math.fsum(1 / (1 + math.exp(min((score - s) / temperature, 700))) for s in scores)
+            rank = sum(g > grade for g in grades) + (sum(g == grade for g in grades) + 1) / 2
+            total += (smooth - rank) ** 2 / math.log2(rank + 1)
+        return total / len(grades) if len(set(grades)) > 1 else 0.0
+
+    return value
+
+
 def list_net(k: int = 1) -> Arithmetic:
     """Over all ways to fill the first k ranks."""
 

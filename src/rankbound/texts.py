@@ -25,6 +25,8 @@ Named = TypeVar("Named")
 
 def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], int | None]:
     """Split a text into name, parameters and cut-off; raise `ValueError`, with an example, if it is malformed."""
+    if not isinstance(text, str):
+        raise ValueError(f"{what}: found {text!r}, expected a text such as {EXAMPLES[what]}")
     match = re.fullmatch(r"([A-Za-z][\w-]*)(?:\((.*)\))?(?:@(\d+))?", text.strip())
     if match is None:
         raise ValueError(f"{what} {text!r}: expected a text such as {EXAMPLES[what]}")
@@ -42,8 +44,13 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
     return name, parameters, int(cutoff) if cutoff else None
 
 
-def unknown_name(what: str, text: str, name: str, known: Collection[str]) -> ValueError:
-    """Return the error for an unknown name, with the nearest known one."""
+def unknown_name(
+    what: str, text: str, name: str, known: Collection[str], hints: Mapping[str, str] | None = None
+) -> ValueError:
+    """Return the error for an unknown name, with its hint or else the nearest known one."""
+    for other, hint in (hints or {}).items():
+        if other.lower() == name.lower():
+            return ValueError(f"{what} {text!r}: unknown name {name!r}. Did you mean {hint}?")
     nearest = get_close_matches(name.lower(), [other.lower() for other in known], n=1)
     hint = f" Did you mean {next(one for one in known if one.lower() == nearest[0])}?" if nearest else ""
     return ValueError(f"{what} {text!r}: unknown name {name!r}; known are {', '.join(known)}.{hint}")

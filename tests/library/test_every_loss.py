@@ -28,6 +28,9 @@ LOSSES: dict[str, Arithmetic] = {
     "ordinal": by_hand.ordinal(3),
     "ordinal(grades=5,reduction=sum)": by_hand.ordinal(5, "sum"),
     "ordinal(grades=5,learn=true)": by_hand.ordinal(5),
+    "ADR-MSE": by_hand.rank_errors(),
+    "ADR-MSE(temperature=0.5)": by_hand.rank_errors(0.5),
+    "ADR-MSE(method=interpolated)": by_hand.rank_errors(),
     "RankNet": by_hand.pair_loss(by_hand.ranknet()),
     "RankNet(reduction=sum,weight=difference)": by_hand.pair_loss(by_hand.ranknet(), "sum", "difference"),
     "RankNet(weight=difference,temperature=0.5)": by_hand.pair_loss(by_hand.ranknet(0.5), weight="difference"),
@@ -66,8 +69,8 @@ LOSSES: dict[str, Arithmetic] = {
 POINTWISE = ("squared", "logistic", "ordinal")
 """Losses that know nothing of order: no shift of all scores leaves them as they are, and they count every list."""
 
-ONE_GRADE_SAYS_NOTHING = ("LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
-"""Losses of pairs, for which a list needs two grades."""
+ONE_GRADE_SAYS_NOTHING = ("ADR-MSE", "LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
+"""Losses for which a list needs two grades."""
 
 Row = tuple[list[float], list[int]]
 """Scores and grades of one list."""

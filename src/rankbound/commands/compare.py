@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--names",
         default="rankbound",
         metavar="LIBRARY",
-        help="library whose metric names are used: rankbound (default), ir_measures",
+        help="whose names of metrics are used: rankbound (default), ir_measures, trec_eval",
     )
     parser.add_argument(
         "--missing",

@@ -13,6 +13,17 @@ from rankbound.texts import build, split_text, unknown_name
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 """The losses other than smooth metrics; to add one, define a class in a module of this package."""
 
+ALIASES = {"ApproxNDCG": "nDCG", "ApproxMRR": "RR", "BPR": "RankNet"}
+"""Other names: the first two are smooth metrics (Qin et al. 2010), BPR is RankNet of binary relevance."""
+
+HINTS = {
+    "NeuralNDCG": "nDCG, whose smooth ranks take linear memory (the matrices of NeuralSort are N x N)",
+    "LambdaMART": "LambdaRank, which boosts trees by rankbound.boosting_objective",
+    "MSE": "squared",
+    "CrossEntropy": "softmax or logistic",
+}
+"""Suggestions for other common names."""
+
 
 def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
     """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
@@ -20,6 +31,7 @@ def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1
     Args:
         text: a metric or its text (`nDCG@10`, `AP`, `nRBP`), which gives a `SmoothLoss`; or the text of another loss
             with all its parameters: `hinge(margin=2)`, `ListNet@2`, `LambdaRank(metric=nDCG(gain=linear)@10)`.
+            `ApproxNDCG`, `ApproxMRR` and `BPR` are other names of `nDCG`, `RR` and `RankNet`.
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
 
@@ -28,9 +40,11 @@ def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1
             temperature with a loss that isn't a metric's.
     """
     name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
+    if name in ALIASES:
+        return loss(str(text).strip().replace(name, ALIASES[name], 1), bound, temperature)
     if name not in KINDS:
         if name and name not in (*METRICS, "nRBP"):
-            raise unknown_name("loss", str(text), name, [*KINDS, *METRICS, "nRBP"])
+            raise unknown_name("loss", str(text), name, [*KINDS, *METRICS, "nRBP"], HINTS)
         return SmoothLoss(metric(text), bound, temperature=temperature)
     if not isinstance(parse_bound(bound), Unbounded):
         raise ValueError(f"bound: found {bound} for the loss {text}, expected none: bounds are for losses of metrics")

@@ -53,6 +53,11 @@ class RankingLoss(nn.Module, ABC):
                 neither such terms nor gains, or an unknown reduction.
         """
         require_one_of("reduction", reduction, REDUCTIONS)
+        if not isinstance(scores, Tensor):
+            raise ValueError(
+                f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "
+                "evaluate other arrays, call a metric"
+            )
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         require_grades(grades)
         if not scores.is_floating_point():

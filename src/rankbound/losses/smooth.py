@@ -10,6 +10,7 @@ from rankbound.bounds.kinds import Bound, Facts
 from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
+from rankbound.kernel_sums import require_method
 from rankbound.lists import Lists, Weights
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.curvature import SmoothRankCurvature
@@ -49,7 +50,8 @@ class SmoothLoss(RankingLoss):
             and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, or for tables of another metric or tilt.
+        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown method, or
+            tables of another metric or tilt.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class SmoothLoss(RankingLoss):
         tables: SmoothTables | None = None,
     ) -> None:
         super().__init__()
+        require_method(method, temperature)
         self.metric, self.bound = metric(of), parse_bound(bound)
         self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):

@@ -1,6 +1,11 @@
 """Ranking metrics as values: `metric("nDCG@10")` parses a text, `str` returns it, and a call evaluates lists."""
 
-from rankbound.metrics.base import Metric, evaluate
+from collections.abc import Iterable
+
+from torch import Tensor
+
+from rankbound.lists import ArrayLike
+from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.linear import RankSum
 from rankbound.metrics.shares import NormalizedRBP
 from rankbound.registry import named_kinds
@@ -22,7 +27,7 @@ HINTS = {
 }
 """Suggestions for other common names."""
 
-NAMES = ("rankbound", "ir_measures")
+NAMES = ("rankbound", "ir_measures", "trec_eval")
 
 
 def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
@@ -34,7 +39,7 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
 
     Args:
         text: the text, or a metric, which is returned unchanged.
-        names: the naming convention, `rankbound` or `ir_measures` (whose nDCG, for example, has linear gain).
+        names: the naming convention, `rankbound`, `ir_measures` or `trec_eval` (whose nDCG has linear gain).
 
     Raises:
         ValueError: for an unknown name (the message suggests the nearest one), parameter or value.
@@ -43,6 +48,8 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     'nDCG@10'
     >>> str(metric("nDCG@10", names="ir_measures"))
     'nDCG(gain=linear)@10'
+    >>> str(metric("map_cut_5", names="trec_eval"))
+    'AP@5'
     """
     if names not in NAMES:
         raise ValueError(f"names: found {names!r}, expected one of {', '.join(NAMES)}")
@@ -52,19 +59,31 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
         from rankbound.metrics.ir_measures_names import metric_of_ir_measures
 
         return metric_of_ir_measures(text)
+    if names == "trec_eval":
+        from rankbound.metrics.trec_eval_names import metric_of_trec_eval
+
+        return metric_of_trec_eval(text)
     name, parameters, cutoff = split_text(text)
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
-        raise _unknown(text, name)
+        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name], HINTS)
     return build(KINDS[name], text, parameters, cutoff)
 
 
-def _unknown(text: str, name: str) -> ValueError:
-    for other, hint in HINTS.items():
-        if name.lower() == other.lower():
-            return ValueError(f"metric {text!r}: unknown name {name!r}. Did you mean {hint}?")
-    return unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name])
+def evaluate(
+    metrics: str | Metric | Iterable[str | Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike
+) -> dict[str, Tensor]:
+    """Evaluate metrics, or their texts, on the same lists with one sort.
+
+    The other arguments and the errors are those of `Metric.__call__`. The result maps each metric's text to float64
+    `(n_lists,)`.
+
+    >>> evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
+    {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
+    """
+    several = [metrics] if isinstance(metrics, str | Metric) else metrics
+    return values_of([metric(one) for one in several], scores, relevance, offsets)
 
 
 __all__ = ["Metric", "evaluate", "metric"]

@@ -110,20 +110,17 @@ class Metric(ABC):
             require_grades(grades)
             exact = grades.to(torch.float64)
             relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        value = evaluate([self], scores, relevance, offsets)[str(self)]
+        value = values_of([self], scores, relevance, offsets)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
 
     def __str__(self) -> str:
         return text_of(self)
 
 
-def evaluate(
+def values_of(
     metrics: Iterable[Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike
 ) -> dict[str, Tensor]:
-    """Evaluate several metrics of the same lists with one sort.
-
-    Arguments and errors are those of `Metric.__call__`. The result maps each metric's text to float64 `(n_lists,)`.
-    """
+    """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts."""
     flat = as_tensor(scores, "scores").detach()
     grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)

@@ -72,6 +72,11 @@ class Recipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.loss, str):
+            raise ValueError(
+                f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
+                "bound= and temperature= beside it; other losses train your own model in a loop of your own"
+            )
         choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:

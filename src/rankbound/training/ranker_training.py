@@ -47,14 +47,17 @@ def train_ranker(
         recipe: the fields of `Recipe`.
 
     Raises:
-        ValueError: unknown loss, bound or metric, or a setting out of range.
+        ValueError: unknown loss, bound or metric, a setting out of range, `lists` that are no judged lists, or a
+            device that is not there.
         DataError: no training list is informative, or the metric is undefined on all validation topics.
         TrainingError: a loss or score is not finite.
     """
     chosen = Recipe(**recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = _criterion(chosen.metric)
-    where = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device)
+    where = _device(device)
+    for each in (lists, *([] if validation is None else [validation])):
+        _require_judged(each)
     training, held_out, features = _parts(lists, validation, chosen)
     if not bool(objective.informative(training.relevance, training.lists).any()):
         raise DataError("no training topic is informative: expected at least one with two different relevance labels")
@@ -85,6 +88,24 @@ def train_ranker(
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
     return Ranker(chosen, list(lists.feature_names), scaling, model.cpu(), record)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device: found {name}, but PyTorch finds no GPU here; expected auto or cpu")
+    return torch.device(name)
+
+
+def _require_judged(lists: object) -> None:
+    from rankbound.io.judged import JudgedLists
+
+    if not isinstance(lists, JudgedLists):
+        raise ValueError(
+            f"lists: found {type(lists).__name__}, expected judged lists, which rankbound.read_lists returns for a "
+            "file or a data frame"
+        )
 
 
 def _criterion(text: str) -> Metric:
