@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import rankbound as rb
 from rankbound.cli import main
 from tests.comparing import Compare, assert_as_scipy_says
 
@@ -114,6 +116,82 @@ class TestRuns:
     )
     def test_messages(self, trec: object, compare: Compare, arguments: list[str], message: str) -> None:
         assert message in compare(*arguments, status=2)
+
+
+class TestSeveralRuns:
+    @pytest.fixture
+    def runs(self, trec: tuple[Scores, Scores, Scores]) -> dict[str, Scores]:
+        """Runs a.txt, b.txt and c.txt, which has the scores of b with more noise."""
+        random = np.random.default_rng(9)
+        noisy = {topic: {d: s + random.normal(0, 2) for d, s in items.items()} for topic, items in trec[2].items()}
+        lines = [f"{topic} Q0 {item} 1 {score!r} x" for topic, items in noisy.items() for item, score in items.items()]
+        Path("c.txt").write_text("\n".join(lines) + "\n")
+        return {"a.txt": trec[1], "b.txt": trec[2], "c.txt": noisy}
+
+    def test_all_pairs_are_the_pairs_one_by_one_but_for_holm(self, runs: object, compare: Compare) -> None:
+        judged = ("--qrels", "qrels.txt", *METRICS)
+        every = compare.json("a.txt", "b.txt", "c.txt", *judged)["comparisons"]
+        p_values, adjusted = ([row[key] for row in every] for key in ("p_value", "p_adjusted"))
+        for a, b in (("a.txt", "b.txt"), ("a.txt", "c.txt"), ("b.txt", "c.txt")):
+            of_pair, every = every[: len(METRICS) // 2], every[len(METRICS) // 2 :]
+            assert {row["cell"] for row in of_pair} == {f"{a} - {b}"}
+            assert {(row["a"], row["b"]) for row in of_pair} == {(a, b)}
+            alone = compare.json(a, b, *judged)["comparisons"]
+            left_out = {"cell": "", "a": "", "b": "", "p_adjusted": ""}
+            assert [row | left_out for row in of_pair] == [row | left_out for row in alone]
+        assert not every
+        assert min(adjusted) == pytest.approx(min(1, min(p_values) * len(p_values)))
+        assert all(found >= p_value for found, p_value in zip(adjusted, p_values, strict=True))
+
+    def test_a_baseline_is_the_other_side_of_every_pair(self, runs: object, compare: Compare) -> None:
+        found = compare.json("a.txt", "c.txt", "--baseline", "b.txt", "--qrels", "qrels.txt", "-m", "AP")
+        assert [row["cell"] for row in found["comparisons"]] == ["a.txt - b.txt", "c.txt - b.txt"]
+        assert (found["a"], found["b"]) == ("a.txt, c.txt", "b.txt")
+        (alone,) = compare.json("a.txt", "--baseline", "b.txt", "--qrels", "qrels.txt", "-m", "AP")["comparisons"]
+        assert alone["difference"] == found["comparisons"][0]["difference"]
+
+    def test_runs_in_memory(
+        self, trec: tuple[Scores, Scores, Scores], runs: dict[str, Scores], compare: Compare
+    ) -> None:
+        metrics = ["nDCG@10", "AP"]
+        report = rb.compare_runs(
+            runs, trec[0], metrics, baseline="b.txt", missing="zero", flips=999, resamples=499, margin=0.02
+        )
+        flags = [flag for name in metrics for flag in ("-m", name)]
+        judged = ("--qrels", "qrels.txt", *flags, "--missing", "zero", "--margin", "0.02")
+        assert str(report) == compare("a.txt", "c.txt", "--baseline", "b.txt", *judged).rstrip("\n")
+        frame = report.to_polars()
+        assert frame["cell"].to_list() == ["a.txt - b.txt"] * 2 + ["c.txt - b.txt"] * 2
+        assert frame["effect.wins"].dtype == pl.Int64
+
+    @pytest.mark.parametrize("form", ["markdown", "latex"])
+    def test_tables_for_papers_hold_what_the_text_holds(self, runs: object, compare: Compare, form: str) -> None:
+        arguments = ("a.txt", "b.txt", "c.txt", "--qrels", "qrels.txt", "-m", "AP", "-m", "P@5", "--margin")
+        text, other = compare(*arguments), compare(*arguments, f"--{form}")
+        numbers = re.compile(r"[-+]?\d\.\d{4}")
+        assert numbers.findall(other.replace("$", "").replace("\\", "")) == numbers.findall(text)
+        if form == "markdown":
+            tables = [line for line in other.splitlines() if line.startswith("|")]
+            assert len(tables) == 2 * (2 + 6)
+            assert len({line.count("|") for line in tables[:8]}) == 1
+        else:
+            assert other.count(r"\toprule") == other.count(r"\end{tabular}") == 2
+            assert r"95 \% interval" in other
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"runs": {"a": {}}}, "runs: found 1, expected two or more"),
+            ({"baseline": "bm25"}, "baseline: found bm25, expected one of a, b"),
+            ({"missing": "none"}, "missing: found none, expected one of skip, zero"),
+            ({"confidence": 95}, "confidence: found 95, expected a share"),
+            ({"metrics": "MAP"}, "Did you mean AP"),
+        ],
+    )
+    def test_messages_in_python(self, arguments: dict[str, object], message: str) -> None:
+        given = {"runs": {"a": {"t": {"d": 1.0}}, "b": {"t": {"d": 2.0}}}, "metrics": "AP"} | arguments
+        with pytest.raises(ValueError, match=message):
+            rb.compare_runs(qrels={"t": {"d": 1}}, **given)  # type: ignore[arg-type]
 
 
 class TestScoresByTopic:

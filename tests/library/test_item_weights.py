@@ -17,7 +17,17 @@ BINARY = torch.tensor([0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0])
 WEIGHTS = torch.tensor([0.5, 3.0, 2.0, 0.0, 1.5, 4.0, 1.0, 0.25, 2.5, 7.0, 1.0, 0.1], dtype=torch.float64)
 SUMS = [
     *("squared", "squared(reduction=sum)", "logistic", "ordinal", "softmax", "softmax(gain=exp2)", "multinomial"),
-    *("ListNet", "ListMLE", "ListMLE@2", "ADR-MSE", "WARP", "WARP@1", "hinge", "hinge(weight=difference)", "DirectRanker"),
+    *(
+        "ListNet",
+        "ListMLE",
+        "ListMLE@2",
+        "ADR-MSE",
+        "WARP",
+        "WARP@1",
+        "hinge",
+        "hinge(weight=difference)",
+        "DirectRanker",
+    ),
     *("RankNet", "RankNet(weight=difference, reduction=sum)", "RankNet(method=interpolated)"),
 ]
 OF_GAINS = [

@@ -35,7 +35,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
             tables.append(printed)
         elif kind == "text":
             assert_alike(tables[-1], text)
-    assert len(tables) == 1
+    assert len(tables) == 2
     # The last block prints the intervals and Holm's p-values of the first table, of a family of two.
     shown = [line.split() for line in printed.splitlines()]
     assert [line[0] for line in shown] == re.findall(r"^(?:nDCG@10|AP) .*? ([-+]\d\.\d{4}) ", tables[0], re.MULTILINE)

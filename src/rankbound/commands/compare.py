@@ -1,4 +1,4 @@
-"""`rankbound compare`: test two runs for a difference, or for equivalence."""
+"""`rankbound compare`: test runs for differences, or for equivalence."""
 
 import argparse
 from pathlib import Path
@@ -11,22 +11,24 @@ from rankbound.errors import ConfigError
 if TYPE_CHECKING:
     from rankbound.compare.report import Report
 
-SUMMARY = "Compare two runs topic by topic: difference, interval, tests, effect size, margins"
+SUMMARY = "Compare runs topic by topic: difference, interval, tests, effect size, margins"
 EXAMPLES = """\
   rankbound compare a.txt b.txt --qrels qrels.txt -m nDCG@10 -m AP
   rankbound compare a.csv b.csv --margin 0.01
+  rankbound compare a.txt b.txt c.txt --baseline bm25.txt --qrels qrels.txt -m nDCG@10 --markdown
 
-A and B are two runs (any files that `rankbound evaluate` reads) with their QRELS, or two files of per-topic scores
-(`rankbound evaluate --per-topic --json`, or a table with the columns topic, optionally fold and seed, and one per
-metric). The comparison covers the topics that both have, and lists what is left out. Differences are A minus B.
+The files are runs (any that `rankbound evaluate` reads) with their QRELS, or per-topic scores (`rankbound evaluate
+--per-topic --json`, or a table with the columns topic, optionally fold and seed, and one per metric). Every file is
+compared with the baseline; without one, all pairs of files are compared. A comparison covers the topics that both
+have, and lists what is left out. Differences are A minus B, the baseline. Holm's correction is over all tests.
 The page docs/statistics.md of the repository explains the numbers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("a_file", type=Path, metavar="A", help="a run, or per-topic scores")
-    parser.add_argument("b_file", type=Path, metavar="B", nargs="?", help="the file to compare A with")
-    parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, if A and B are runs")
+    parser.add_argument("files", type=Path, metavar="FILE", nargs="+", help="a run, or per-topic scores")
+    parser.add_argument("--baseline", type=Path, metavar="FILE", help="the file to compare all others with")
+    parser.add_argument("--qrels", type=Path, metavar="QRELS", help="judgements, if the files are runs")
     parser.add_argument(
         "-m", "--metric", dest="metrics", action="append", default=[], metavar="METRIC", help="may be repeated"
     )
@@ -55,20 +57,15 @@ def _report(arguments: argparse.Namespace) -> "Report":
     from rankbound.compare import compare_files
 
     settings = settings_of(arguments)
-    if arguments.a_file.is_dir():
+    folder = next((path for path in arguments.files if path.is_dir()), None)
+    if folder is not None:
         raise ConfigError(
-            f"{arguments.a_file}: found a folder, expected a file; compare results folders of the study with "
+            f"{folder}: found a folder, expected a file; compare results folders of the study with "
             "`python -m rankbound_study compare`"
         )
-    files = _both(arguments.a_file, arguments.b_file)
+    files, baseline = arguments.files, arguments.baseline
     if arguments.qrels is None:
-        return compare_files.compare_scores(files, arguments.metrics, settings)
+        return compare_files.compare_scores(files, arguments.metrics, settings, baseline)
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
     qrels = compare_files.Judged(arguments.qrels, columns, arguments.missing)
-    return compare_files.compare_trec(files, qrels, arguments.metrics, arguments.names, settings)
-
-
-def _both(a: Path, b: Path | None) -> tuple[Path, Path]:
-    if b is None:
-        raise ConfigError(f"{a}: found one file, expected two")
-    return a, b
+    return compare_files.compare_trec(files, qrels, arguments.metrics, arguments.names, settings, baseline)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rankbound.compare.report import Report
 
 
+FORMATS = {"json": "JSON", "csv": "CSV", "markdown": "Markdown", "latex": "LaTeX (package booktabs)"}
+
+
 def add_test_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
@@ -34,8 +37,8 @@ def add_test_flags(parser: argparse.ArgumentParser) -> None:
         "--random-seed", type=int, default=0, metavar="SEED", help="seed of resamples and flips (default: 0)"
     )
     output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    output.add_argument("--csv", action="store_true", help="print CSV instead of tables")
+    for name, kind in FORMATS.items():
+        output.add_argument(f"--{name}", action="store_true", help=f"print {kind} instead of text")
 
 
 def settings_of(arguments: argparse.Namespace) -> "Settings":
@@ -73,9 +76,10 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[[argparse.Na
         import rich
         import scipy  # noqa: F401
 
-        from rankbound.compare.report import as_csv, as_json, as_text
+        from rankbound.compare import renderers
 
         del rich
     with plain_errors():
         report = report_of(arguments)
-    print(as_json(report) if arguments.json else as_csv(report) if arguments.csv else as_text(report))
+    form = next((name for name in FORMATS if getattr(arguments, name)), "text")
+    print(getattr(renderers, f"as_{form}")(report))

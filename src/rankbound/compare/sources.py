@@ -12,7 +12,6 @@ import polars as pl
 from rankbound.compare.frames import TRAINING
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
-from rankbound.io.files import read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import Metric
 
@@ -28,9 +27,8 @@ class Source:
     notes: Sequence[str] = ()
 
 
-def of_trec(path: Path, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
-    """Evaluate a run on each topic of the qrels."""
-    run = read_run(path)
+def of_run(run: Run, qrels: Qrels, metrics: Sequence[Metric], missing: str, name: str) -> Source:
+    """Evaluate a run on each topic of the qrels; `name` is that of the run in notes."""
     evaluation = evaluate_run(run, qrels, metrics, missing=missing)
     frame = pl.DataFrame({"topic": pl.Series(list(evaluation.topics), dtype=pl.String), **evaluation.values})
     n_zero = len(evaluation.missing) if missing == "zero" else 0
@@ -72,18 +70,26 @@ def of_file(path: Path) -> Source:
     return Source(kept, metrics, [f"left out of {path.name}: {', '.join(text)} (not numeric)"] if text else [])
 
 
-def common_metrics(a: Source, b: Source, wanted: Sequence[str], files: tuple[Path, Path]) -> list[str]:
-    """Return the metrics to compare: `wanted`, or all that both have; DataError if there is none, or one is missing."""
-    for source, path in zip((a, b), files, strict=True):
+def common_metrics(sources: Sequence[Source], wanted: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """Return the metrics to compare: `wanted`, or all that all have; DataError if there is none, or one is missing."""
+    for source, path in zip(sources, files, strict=True):
         for name in wanted:
             if name not in source.metrics:
                 raise DataError(f"{path}: there is no metric {name!r}; it has {', '.join(source.metrics)}")
-    common = list(wanted) or [name for name in a.metrics if name in b.metrics]
+    first, *others = sources
+    common = list(wanted) or [name for name in first.metrics if all(name in other.metrics for other in others)]
     if not common:
-        raise DataError(
-            f"{files[0]} and {files[1]} have no metric in common: {', '.join(a.metrics)}; {', '.join(b.metrics)}"
-        )
+        held = "; ".join(", ".join(source.metrics) for source in sources)
+        raise DataError(f"{' and '.join(map(str, files))} have no metric in common: {held}")
     return common
+
+
+def labels_of(names: Sequence[str | Path]) -> list[str]:
+    """Return short names for notes and rows: A and B for two systems, otherwise the names of files if they differ."""
+    if len(names) == 2:
+        return ["A", "B"]
+    short = [Path(name).name for name in names]
+    return short if len(set(short)) == len(short) else [str(name) for name in names]
 
 
 def _all_tied(run: Run) -> int:
