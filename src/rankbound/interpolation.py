@@ -72,7 +72,7 @@ class Boxes:
     """
 
     def __init__(self, scores: Tensor, lists: Lists, temperature: float, order: int = ORDER) -> None:
-        self._lists = lists
+        self._lists, self.order = lists, order
         self._lattice = _lattice(scores.to(torch.float64) / temperature, lists)
         self._occupied, self._place = _occupied(self._lattice.row, self._lattice.n_rows)
         self._basis = _chebyshev(self._lattice.local, order)

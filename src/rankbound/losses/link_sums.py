@@ -1,8 +1,9 @@
 r"""Sums of a smooth link function over all pairs of items of a list with different grades.
 
 A pair $(i, j)$ with $y_i > y_j$ is in the correct order if $s_i > s_j$; the link's kernel takes the gap
-$x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums visit the grades in order and accumulate moments
-over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes).
+$x = (s_j - s_i)/\tau$. Direct sums visit every pair. Interpolated sums of few grades visit them in order and accumulate
+moments over all lower (higher) grades, so that all pairs together cost O(items + grades x boxes). Those of many grades,
+up to as many as items, split them in halves again and again, which costs O(items x log grades).
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,14 @@ from torch import Tensor
 from rankbound.interpolation import ORDER, Boxes
 from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
 from rankbound.kernels import Kernel
+from rankbound.lists import Lists
+from rankbound.losses.grade_halves import MOST_GRADES_IN_ORDER, GradeHalves
 from rankbound.losses.item_sums import times
 from rankbound.losses.preferences import Preferences
 from rankbound.pairs import Chunk, pair_chunks, pair_gaps
+
+# Up to this number of pairs per item, a direct sum is faster than an interpolated one.
+PAIRS_PER_ITEM = 64
 
 
 @dataclass(frozen=True)
@@ -96,22 +102,25 @@ class LinkSums:
         return Boxes(self._scores, self._pairs.lists, self._temperature, order)
 
     def _over_lower_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
-        sums = self._over_grades(boxes, kernels, self._pairs.distinct.tolist(), factor)
+        sums = self._over_grades(boxes, kernels, self._pairs.distinct, factor)
         return times(sums, self._pairs.of_better)
 
     def _over_higher_grades(self, boxes: Boxes, kernels: tuple[Kernel, ...], factor: Tensor | None = None) -> Tensor:
         mirrored = tuple(kernel.mirrored for kernel in kernels)
         weights = self._pairs.of_better
         factor = weights if factor is None else times(factor, weights)
-        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0).tolist(), factor)
+        return self._over_grades(boxes, mirrored, self._pairs.distinct.flip(0), factor)
 
     def _over_grades(
-        self, boxes: Boxes, kernels: tuple[Kernel, ...], grades: list[float], factor: Tensor | None
+        self, boxes: Boxes, kernels: tuple[Kernel, ...], distinct: Tensor, factor: Tensor | None
     ) -> Tensor:
-        """Return one row per kernel: each item's sums over the items of all grades before its own in `grades`.
+        """Return one row per kernel: each item's sums over the items of all grades before its own in `distinct`.
 
         Terms are multiplied by the other item's `factor` `(n_items,)`.
         """
+        if len(distinct) > MOST_GRADES_IN_ORDER:
+            return self._over_halves(kernels, bool(distinct[0] > distinct[1]), factor, boxes.order)
+        grades = distinct.tolist()
         sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
         moments = weighted = sums.new_zeros(())
         for place, grade in enumerate(grades):
@@ -126,3 +135,36 @@ class LinkSums:
             if place + 1 < len(grades):
                 moments = moments + boxes.moments((None if factor is None else points.pick(factor),), points)
         return sums
+
+    def _over_halves(self, kernels: tuple[Kernel, ...], descending: bool, factor: Tensor | None, order: int) -> Tensor:
+        """Return what `_over_grades` returns; each step sums over the earlier items of groups of items."""
+        halves = GradeHalves(self._pairs.grades, self._pairs.lists, descending=descending)
+        scores, grades = self._scores[halves.order], self._pairs.grades[halves.order]
+        weight = torch.ones_like(grades) if factor is None else factor[halves.order].to(grades)
+        weights = torch.stack([weight, weight * grades])[: 1 + (self._pairs.weight == "difference")]
+        sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
+        for half in halves:
+            targets, earlier = torch.nonzero(half.late).squeeze(1), weights * ~half.late
+            if int(half.groups.spread(half.groups.sizes)[targets].sum()) <= PAIRS_PER_ITEM * len(scores):
+                parts = _direct_sums(scores, half.groups, targets, kernels, earlier, self._temperature)
+            else:
+                boxes = Boxes(scores, half.groups, self._temperature, order)
+                moments, at = boxes.moments(tuple(earlier), boxes.points()), boxes.points(targets)
+                parts = torch.stack([boxes.at(at, kernel, moments).T for kernel in kernels])
+            over = parts[:, 0] if len(weights) == 1 else grades[half.late] * parts[:, 0] - parts[:, 1]
+            sums[:, half.late] += -over if descending and len(weights) > 1 else over
+        return halves.in_order_of_rows(sums)
+
+
+def _direct_sums(
+    scores: Tensor, lists: Lists, targets: Tensor, kernels: tuple[Kernel, ...], weights: Tensor, temperature: float
+) -> Tensor:
+    """Return the sums of kernel times weight over each target's list, `(n_kernels, n_weights, n_targets)`."""
+    sums = weights.new_zeros(len(kernels), len(weights), len(targets))
+    for chunk in pair_chunks(lists, targets):
+        gaps = pair_gaps(scores, targets, chunk, temperature)
+        for kernel, rows in zip(kernels, sums, strict=True):
+            values = kernel.at(gaps)
+            for weight, row in zip(weights, rows, strict=True):
+                row[chunk.targets] = chunk.per_target.sum(values * weight.index_select(0, chunk.item))
+    return sums
