@@ -105,3 +105,16 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def test_the_core_works_with_torch_and_numpy_alone() -> None:
     run(ONLY_THE_CORE + EVERY_PUBLIC_NAME)
+
+
+def test_a_module_for_another_library_names_the_extra_to_install() -> None:
+    run(
+        ONLY_THE_CORE
+        + "from rankbound.errors import RankboundError\n"
+        + "try:\n"
+        + "    import rankbound.interop.sentence_transformers\n"
+        + "except RankboundError as error:\n"
+        + "    assert \"run pip install 'rankbound[rerankers]'\" in str(error)\n"
+        + "else:\n"
+        + "    raise AssertionError('no error')"
+    )

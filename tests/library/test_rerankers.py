@@ -1,0 +1,428 @@
+"""Losses and metrics for sentence-transformers' `CrossEncoder`: values, training, errors."""
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import rankbound as rb
+from rankbound.losses import KINDS
+
+# Read when the library is imported: a model card would otherwise look up its data sets.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+pytest.importorskip("sentence_transformers", reason="the extra rerankers is not installed")
+
+from datasets import Dataset
+from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTrainer, CrossEncoderTrainingArguments
+from sentence_transformers.cross_encoder import losses as theirs
+from sentence_transformers.cross_encoder.evaluation import CrossEncoderRerankingEvaluator
+
+from benchmarks.tiny_reranker import labelled_queries, tiny_reranker
+from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator
+
+SIZES = [3, 7, 1, 5, 2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reranker")
+    tiny_reranker(folder)
+    return folder
+
+
+@pytest.fixture
+def model(folder: Path) -> CrossEncoder:
+    """A reranker without dropout, fresh for each test."""
+    return CrossEncoder(str(folder), local_files_only=True, device="cpu").eval()
+
+
+def batch(sizes: list[int] = SIZES, seed: int = 1) -> tuple[list[list[Any]], list[Tensor]]:
+    """Return queries with documents, and labels, as the trainer passes them to a loss."""
+    columns = labelled_queries(sizes, seed)
+    return [columns["query"], columns["documents"]], [torch.tensor(labels) for labels in columns["labels"]]
+
+
+def flat(model: CrossEncoder, inputs: list[list[Any]], labels: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """Return scores, relevance and offsets, from the model's predictions."""
+    pairs = [(query, text) for query, texts in zip(*inputs, strict=True) for text in texts]
+    scores = model.predict(pairs, activation_fn=nn.Identity(), convert_to_tensor=True)
+    return scores, torch.cat(labels), torch.tensor([0, *np.cumsum([len(one) for one in labels])])
+
+
+def gradients(loss: nn.Module, model: CrossEncoder, *arguments: Any) -> tuple[float, Tensor]:
+    """Return a loss, and its gradient with respect to all weights of the model."""
+    model.zero_grad()
+    value = loss(*arguments)
+    value.backward()
+    return value.item(), torch.cat([weight.grad.flatten() for weight in model.parameters() if weight.grad is not None])
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        rb.SmoothLoss("nDCG", "min-max"),
+        rb.loss("ListNet"),
+        rb.loss("LambdaRank(metric=nDCG@3)"),
+        rb.loss("AP", "expectation") + 0.5 * rb.loss("RankNet"),
+    ],
+    ids=lambda loss: loss.text,
+)
+def test_the_value_is_that_of_the_library(model: CrossEncoder, loss: rb.RankingLoss, reduction: str) -> None:
+    inputs, labels = batch()
+    found = ListwiseLoss(model, loss, reduction=reduction)(inputs, labels)
+    expected = loss(*flat(model, inputs, labels), reduction=reduction)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_texts_name_losses(model: CrossEncoder) -> None:
+    inputs, labels = batch()
+    text = ListwiseLoss(model, "nDCG@5", "min-max", temperature=0.5)
+    expected = ListwiseLoss(model, rb.SmoothLoss("nDCG@5", "min-max", temperature=0.5))
+    assert text(inputs, labels).item() == expected(inputs, labels).item()
+    assert text.get_config_dict()["loss"] == "SmoothLoss(nDCG@5, bound=min-max, temperature=0.5)"
+
+
+def test_listnet_is_theirs(model: CrossEncoder) -> None:
+    """Equal for queries with a relevant document; sentence-transformers also trains on the others."""
+    inputs, labels = batch([4, 9, 6])
+    for grades in labels:
+        grades[0] = 2
+    ours = gradients(ListwiseLoss(model, "ListNet"), model, inputs, labels)
+    expected = gradients(theirs.ListNetLoss(model), model, inputs, labels)
+    assert ours[0] == pytest.approx(expected[0], rel=1e-5)
+    torch.testing.assert_close(ours[1], expected[1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "scheme"),
+    [
+        ("LambdaRank", theirs.LambdaRankScheme()),
+        ("LambdaLoss(scheme=ndcg-loss2)", theirs.NDCGLoss2Scheme()),
+        ("LambdaLoss", theirs.NDCGLoss2PPScheme()),
+        ("RankNet(reduction=sum)", theirs.NoWeightingScheme()),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_lambda_loss_is_theirs_times_the_pairs(model: CrossEncoder, loss: str, scheme: nn.Module) -> None:
+    """Theirs is a mean over the pairs of a batch, ours a sum over those of a query."""
+    inputs, labels = batch([9])
+    n_pairs = int((labels[0][:, None] > labels[0][None, :]).sum())
+    ours = gradients(ListwiseLoss(model, loss), model, inputs, labels)
+    expected = gradients(
+        theirs.LambdaLoss(model, weighting_scheme=scheme, reduction_log="natural"), model, inputs, labels
+    )
+    assert n_pairs > 3
+    assert ours[0] == pytest.approx(n_pairs * expected[0], rel=1e-5)
+    torch.testing.assert_close(ours[1], n_pairs * expected[1], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mini_batch_size", [None, 1, 4, -1])
+@pytest.mark.parametrize("recompute", [False, True])
+def test_mini_batches_change_nothing(model: CrossEncoder, mini_batch_size: int | None, recompute: bool) -> None:
+    inputs, labels = batch()
+    whole = gradients(ListwiseLoss(model, "nDCG", mini_batch_size=0), model, inputs, labels)
+    loss = ListwiseLoss(model, "nDCG", mini_batch_size=mini_batch_size, recompute=recompute)
+    found = gradients(loss, model, inputs, labels)
+    assert found[0] == pytest.approx(whole[0], rel=1e-5)
+    torch.testing.assert_close(found[1], whole[1], rtol=1e-4, atol=1e-6)
+
+
+def test_recomputed_activations_drop_out_the_same_units(model: CrossEncoder) -> None:
+    inputs, labels = batch()
+    model.train()
+    found = []
+    for recompute in (False, True):
+        torch.manual_seed(3)
+        loss = ListwiseLoss(model, "nDCG", mini_batch_size=4, recompute=recompute)
+        found.append(gradients(loss, model, inputs, labels))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
+    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-7)
+
+
+def test_the_order_of_documents_and_queries_changes_nothing(model: CrossEncoder) -> None:
+    (queries, documents), labels = batch()
+    loss = ListwiseLoss(model, "nDCG", "min-max")
+    value = loss([queries, documents], labels).item()
+    reversed_lists = [[texts[::-1] for texts in documents[::-1]], [one.flip(0) for one in labels[::-1]]]
+    assert loss([queries[::-1], reversed_lists[0]], reversed_lists[1]).item() == pytest.approx(value, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", [*sorted(KINDS), "nDCG", "AP@3"])
+@pytest.mark.parametrize("labels", [[1, 1, 1], [0, 0, 0], [1], [0]], ids=str)
+def test_ties_and_single_documents_are_finite(model: CrossEncoder, name: str, labels: list[int]) -> None:
+    if name == "multinomial" and sum(labels) > 1:
+        pytest.skip("multinomial takes one relevant document")
+    texts = ["red apple", "green apple", "ripe apple"][: len(labels)]
+    value, gradient = gradients(
+        ListwiseLoss(model, name), model, [["cider"], [texts]], [torch.tensor(labels, dtype=torch.float32)]
+    )
+    assert np.isfinite(value)
+    assert gradient.isfinite().all()
+
+
+def test_queries_without_documents_count_for_nothing(model: CrossEncoder) -> None:
+    inputs, labels = batch([4, 5])
+    loss = ListwiseLoss(model, "nDCG")
+    more = [[*inputs[0], "red tree"], [*inputs[1], []]]
+    assert loss(more, [*labels, torch.tensor([])]).item() == pytest.approx(loss(inputs, labels).item(), rel=1e-5)
+
+
+def test_the_activation_is_applied(model: CrossEncoder) -> None:
+    inputs, labels = batch()
+    scores, relevance, offsets = flat(model, inputs, labels)
+    expected = rb.SmoothLoss("nDCG")(scores.sigmoid(), relevance, offsets, reduction="mean")
+    loss = ListwiseLoss(model, activation_fn=nn.Sigmoid())
+    torch.testing.assert_close(loss(inputs, labels), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_prompt_and_task_reach_the_preprocessing(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+    preprocess = model.preprocess
+
+    def noted(pairs: Any, **keywords: Any) -> Any:
+        seen.append(keywords)
+        return preprocess(pairs, **keywords)
+
+    monkeypatch.setattr(model, "preprocess", noted)
+    inputs, labels = batch([2])
+    ListwiseLoss(model, mini_batch_size=0)(inputs, labels, prompt="ripe: ", task="rerank")
+    assert seen == [{"prompt": "ripe: ", "task": "rerank"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda q, d, y: ([q], y), "inputs: found 1 columns beside the labels, expected 2"),
+        (lambda q, d, y: ([q, d], None), "labels: found none, expected a column label"),
+        (lambda q, d, y: ([q, d], torch.ones(len(q))), "labels: found one number for each query"),
+        (lambda q, d, y: ([q, d[1:]], y), "inputs: found 2 queries, 1 lists of documents and 2 lists of labels"),
+        (lambda q, d, y: ([q, ["red apple", d[1]]], y), "inputs: found str as the documents of query 0"),
+        (lambda q, d, y: ([q, d], [y[0], y[1][1:]]), "labels: found 2 for the 3 documents of query 1"),
+        (lambda q, d, y: ([q, d], [y[0], y[1][None]]), r"labels: found shape \(1, 3\) for query 1"),
+        (lambda q, d, y: ([q, d], [y[0], 3.0]), "labels: found float for query 1"),
+        (lambda q, d, y: ([q, d], [y[0], -y[1] - 1]), "relevance: found -.*, expected grades from 0"),
+        (lambda q, d, y: ([q, [[], []]], [torch.tensor([])] * 2), "inputs: found no document for any of 2 queries"),
+        (lambda q, d, y: (3, y), "raised TypeError"),
+        (lambda q, d, y: ([q, [[None] * 2, d[1]]], y), "."),
+    ],
+)
+def test_errors_name_what_was_found(model: CrossEncoder, change: Callable[..., tuple[Any, Any]], message: str) -> None:
+    """And are no TypeErrors: the trainer would call the loss again without prompt and task."""
+    (queries, documents), labels = batch([2, 3])
+    with pytest.raises(ValueError, match=message):
+        ListwiseLoss(model)(*change(queries, documents, labels))
+
+
+def test_a_type_error_of_the_model_is_a_value_error(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **keywords: Any) -> None:
+        raise TypeError("unsupported operand")
+
+    monkeypatch.setattr(model, "preprocess", broken)
+    with pytest.raises(ValueError, match="the model or the loss raised TypeError: unsupported operand"):
+        ListwiseLoss(model)(*batch())
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"loss": "nDGC"}, "Did you mean nDCG"),
+        ({"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound, temperature: found min-max, 1 beside a loss"),
+        ({"loss": rb.loss("nDCG"), "temperature": 2.0}, "found none, 2 beside a loss"),
+        ({"reduction": "none"}, "reduction: found none, expected one of mean, sum"),
+    ],
+)
+def test_parameters_are_checked(model: CrossEncoder, keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ListwiseLoss(model, **keywords)
+
+
+def test_models_of_several_outputs_are_refused(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CrossEncoder, "num_labels", 2)
+    with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
+        ListwiseLoss(model)
+    with pytest.raises(ValueError, match="model: found 2 outputs, expected 1"):
+        RerankingEvaluator([{"query": "red", "positive": ["ripe"], "negative": ["green"]}])(model)
+
+
+def arguments(folder: Path, **keywords: Any) -> CrossEncoderTrainingArguments:
+    """Return settings of a short training on the processor."""
+    return CrossEncoderTrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=6,
+        learning_rate=0.01,
+        use_cpu=True,
+        disable_tqdm=True,
+        report_to="none",
+        dataloader_pin_memory=False,
+        seed=1,
+        **keywords,
+    )
+
+
+def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_path: Path) -> None:
+    sizes = [3, 8, 5, 1, 6, 4]
+    train, held = (Dataset.from_dict(labelled_queries(sizes * share, seed)) for share, seed in ((6, 1), (4, 2)))
+    evaluator = RerankingEvaluator(held, ["nDCG", "AP"], name="held")
+    before = evaluator(model)
+    loss = ListwiseLoss(model, rb.loss("nDCG", "min-max") + 0.1 * rb.loss("ListNet"), mini_batch_size=16)
+    settings = arguments(tmp_path, num_train_epochs=8, eval_strategy="epoch", logging_strategy="epoch")
+    settings.metric_for_best_model = "eval_held_nDCG"
+    trainer = CrossEncoderTrainer(
+        model=model, args=settings, train_dataset=train, eval_dataset=held, loss=loss, evaluator=evaluator
+    )
+    trainer.train()
+    history = trainer.state.log_history
+    losses = [entry["eval_loss"] for entry in history if "eval_loss" in entry]
+    assert losses[-1] < losses[0]
+    after = [entry["eval_held_nDCG"] for entry in history if "eval_held_nDCG" in entry][-1]
+    assert after == evaluator(model)[evaluator.primary_metric]
+    assert after > before["held_nDCG"] + 0.1
+    with (tmp_path / "eval" / evaluator.csv_file).open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["epoch"]) for row in rows] == list(range(1, 9))
+    assert float(rows[-1]["nDCG"]) == after
+
+    model.save_pretrained(str(tmp_path / "saved"))
+    card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
+    assert loss.citation.strip() in card
+    assert json.dumps(loss.get_config_dict(), indent=4).splitlines()[1].strip() in card
+    assert "loss:ListwiseLoss" in card
+    assert f"{after:.4f}" in card
+
+
+def test_the_citation_is_that_of_the_repository(model: CrossEncoder) -> None:
+    cff = (Path(__file__).parents[2] / "CITATION.cff").read_text(encoding="utf-8")
+    citation = ListwiseLoss(model).citation
+    for key in ("title", "version", "  - name"):
+        (value,) = [line.partition(": ")[2].strip('"') for line in cff.splitlines() if line.startswith(f"{key}:")]
+        assert value.lower() in citation.lower()
+
+
+def test_the_trainer_passes_prompt_and_task(model: CrossEncoder, tmp_path: Path, caplog: Any) -> None:
+    """A loss that it calls without them is reported by a warning."""
+    train = Dataset.from_dict(labelled_queries([2, 3]))
+    settings = arguments(tmp_path, max_steps=1, save_strategy="no")
+    CrossEncoderTrainer(model=model, args=settings, train_dataset=train, loss=ListwiseLoss).train()
+    assert "could not be passed" not in caplog.text
+
+
+def samples(sizes: list[int]) -> list[dict[str, Any]]:
+    """Return samples of distinct documents with positive and negative ones."""
+    made = []
+    for query, texts, grades in zip(*labelled_queries(sizes, 5).values(), strict=True):
+        named = [f"{text} {text.split()[place % 5]}" for place, text in enumerate(texts)]
+        judged = list(zip(named, grades, strict=True))
+        made.append(
+            {
+                "query": query,
+                "positive": [text for text, grade in judged if grade],
+                "negative": [text for text, grade in judged if not grade],
+            }
+        )
+    return made
+
+
+def test_means_are_theirs(model: CrossEncoder) -> None:
+    """With 0 for queries without relevant documents, and binary relevance."""
+    judged = samples([4, 9, 2, 1, 6, 12])
+    found = RerankingEvaluator(judged, ["AP", "RR@3", "nDCG@3"], undefined="zero")(model)
+    expected = CrossEncoderRerankingEvaluator(judged, at_k=3)(model)
+    assert min(len(one["positive"]) for one in judged) == 0
+    assert list(found.values()) == pytest.approx(list(expected.values()), rel=1e-6)
+
+
+def test_means_of_the_first_stage_are_theirs(model: CrossEncoder) -> None:
+    ranked = [
+        {"query": one["query"], "positive": one["positive"], "documents": [*one["negative"], *one["positive"]]}
+        for one in samples([4, 9, 6, 12])
+    ]
+    evaluator = RerankingEvaluator(ranked, ["AP", "RR@10", "nDCG@10"], undefined="zero", name="held")
+    found, expected = evaluator(model), CrossEncoderRerankingEvaluator(ranked, name="held")(model)
+    assert list(found.values()) == pytest.approx(list(expected.values()), rel=1e-6)
+    assert list(found)[:4] == ["held_AP", "held_RR@10", "held_nDCG@10", "held_base_AP"]
+
+
+@pytest.mark.parametrize(("rerank_positives", "expected"), [(True, 1.0), (False, 1 / (1 + 1 / np.log2(3)))])
+def test_a_positive_that_the_first_stage_missed(
+    model: CrossEncoder, monkeypatch: pytest.MonkeyPatch, rerank_positives: bool, expected: float
+) -> None:
+    """It is scored, too, or counts in the normaliser alone."""
+    scores = {"red": 1.0, "ripe": 3.0, "green": 2.0}
+    monkeypatch.setattr(model, "predict", lambda pairs, **keywords: np.array([scores[text] for _, text in pairs]))
+    sample = {"query": "apple", "positive": ["ripe", "green"], "documents": ["red", "ripe"]}
+    evaluator = RerankingEvaluator([sample], "nDCG", always_rerank_positives=rerank_positives)
+    values = evaluator(model)
+    assert values["nDCG"] == pytest.approx(expected)
+    assert values["base_nDCG"] == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+
+
+def test_graded_labels_and_values_per_query(model: CrossEncoder) -> None:
+    columns = labelled_queries([5, 1, 8], 4)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    evaluator = RerankingEvaluator(rows, "nDCG(gain=linear)@3")
+    inputs, labels = batch([5, 1, 8], 4)
+    expected = rb.metric("nDCG(gain=linear)@3")(*flat(model, inputs, labels)).numpy()
+    found = evaluator.evaluate(model)
+    assert list(found.topics) == ["0", "1", "2"]
+    np.testing.assert_allclose(found.values["nDCG(gain=linear)@3"], expected)
+    assert evaluator(model) == {"nDCG(gain=linear)@3": pytest.approx(np.nanmean(expected))}
+    assert evaluator.get_config_dict()["metrics"] == ["nDCG(gain=linear)@3"]
+
+
+def test_ties_are_averaged(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model, "predict", lambda pairs, **keywords: np.zeros(len(pairs), dtype=np.float32))
+    sample = {"query": "apple", "positive": "ripe", "negative": ["red", "green"]}
+    assert RerankingEvaluator([sample], "RR")(model)["RR"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("sample", "message"),
+    [
+        ({"positive": ["red"], "negative": ["green"]}, r"found the keys \['negative', 'positive'\] in sample 0"),
+        ({"query": "red", "positive": ["red"]}, "expected query with positive and negative"),
+        ({"query": "red", "documents": ["red"], "negative": ["green"]}, "expected query with"),
+        ({"query": "red", "positive": ["red"], "negative": "green"}, "found str as negative of sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": 3}, "found int as labels of sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [1, 0]}, "found 2 labels for 1 documents in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [-1]}, "found the label -1 in sample 0"),
+    ],
+)
+def test_samples_are_checked(sample: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"samples: .*{message}"):
+        RerankingEvaluator([sample])
+
+
+@pytest.mark.parametrize(
+    ("rows", "keywords", "message"),
+    [
+        ([], {}, "samples: found none"),
+        (samples([3]), {"metrics": []}, "metrics: found none"),
+        (samples([3]), {"metrics": "MAP"}, "Did you mean AP"),
+        (samples([3]), {"undefined": "ignore"}, "undefined: found ignore, expected one of skip, zero"),
+    ],
+)
+def test_the_evaluator_checks_its_parameters(rows: list[Any], keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        RerankingEvaluator(rows, **keywords)
+
+
+def test_a_csv_file_keeps_its_columns(model: CrossEncoder, tmp_path: Path) -> None:
+    judged = samples([4, 3])
+    for step in (10, 20):
+        RerankingEvaluator(judged, ["AP", "RR"])(model, str(tmp_path), epoch=1, steps=step)
+    (path,) = tmp_path.iterdir()
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert path.name == "RerankingEvaluator_results.csv"
+    assert lines[0] == "epoch,steps,AP,RR"
+    assert [line[:5] for line in lines[1:]] == ["1,10,", "1,20,"]
+    with pytest.raises(ValueError, match="found the columns epoch, steps, AP, RR, expected epoch, steps, nDCG"):
+        RerankingEvaluator(judged, ["nDCG"])(model, str(tmp_path))
+    assert path.read_text(encoding="utf-8").splitlines() == lines
