@@ -19,6 +19,7 @@ _PACKAGES = (
     "pytrec-eval-terrier",
     "scikit-learn",
     "pyarrow",
+    "sentence-transformers",
 )
 BUSY_CORES = 0.2
 """Load by other processes, in cores, above which figures are unusable: threads that synchronise wait for each other."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from benchmarks.batches import one_list
 from benchmarks.loss_contenders import ALL, OWN, LossContender
+from benchmarks.peak_memory import added_peak
 from benchmarks.rows import Row
 from benchmarks.run import Run
 
@@ -71,35 +72,7 @@ def _probe(name: str, n: int) -> float:
     """Return the bytes that one step adds to the process' peak memory."""
     (contender,) = [contender for contender in ALL if contender.name == name]
     contender.step(one_list(_SHORT_LIST))()
-    step = contender.step(one_list(n))
-    before = _start_of_peak()
-    step()
-    return _peak() - before
-
-
-def _start_of_peak() -> float:
-    """Reset the peak memory (on Linux; elsewhere it counts from the start), and return the current memory in bytes."""
-    marks = Path("/proc/self/clear_refs")
-    if not marks.exists():
-        return _peak()
-    marks.write_text("5", encoding="ascii")
-    return _status("VmRSS")
-
-
-def _peak() -> float:
-    if Path("/proc/self/status").exists():
-        return _status("VmHWM")
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-
-
-def _status(key: str) -> float:
-    # Not ru_maxrss, which a process inherits from its parent.
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    (line,) = [line for line in lines if line.startswith(f"{key}:")]
-    return float(line.split()[1]) * 1024
+    return added_peak(contender.step(one_list(n)))
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def _by_size(rows: Sequence[Row], sizes: Sequence[str]) -> str:
 def _cell(row: Row | None, is_first: bool) -> str:
     if row is None or row.left_out:
         return "-"
-    amount = _amount(row.value, row.unit)
-    return amount if is_first else f"{amount}<br>{_with_spread(row.ratio, row.ratio_low, row.ratio_high, 'x')}"
+    shown = amount(row.value, row.unit)
+    return shown if is_first else f"{shown}<br>{_with_spread(row.ratio, row.ratio_low, row.ratio_high, 'x')}"
 
 
 def _by_contender(rows: Sequence[Row]) -> str:
@@ -110,7 +110,7 @@ def _by_contender(rows: Sequence[Row]) -> str:
         ratio = "-" if row.left_out or row is rows[0] else _with_spread(row.ratio, row.ratio_low, row.ratio_high, "x")
         note = f"left out: {row.note}" if row.left_out else row.note
         lines.append(
-            [row.contender, "-" if row.left_out else _amount(row.value, row.unit), ratio, str(row.rounds), note]
+            [row.contender, "-" if row.left_out else amount(row.value, row.unit), ratio, str(row.rounds), note]
         )
     return _table(["", "median", "times ours", "rounds", "remarks"], lines)
 
@@ -133,11 +133,12 @@ def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _with_spread(value: float, low: float, high: float, unit: str) -> str:
-    amount = _amount(value, unit)
-    return amount if low == high else f"{amount} ({_digits(low)} to {_digits(high)})"
+    shown = amount(value, unit)
+    return shown if low == high else f"{shown} ({_digits(low)} to {_digits(high)})"
 
 
-def _amount(value: float, unit: str) -> str:
+def amount(value: float, unit: str) -> str:
+    """Format a measurement with three digits, in a unit that suits its size."""
     if unit == "x":
         return f"{_digits(value)}x"
     if unit == "s":

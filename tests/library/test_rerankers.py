@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sentence_transformers.cross_encoder import CrossEncoder, CrossEncoderTraine
 from sentence_transformers.cross_encoder import losses as theirs
 from sentence_transformers.cross_encoder.evaluation import CrossEncoderRerankingEvaluator
 
+from benchmarks import rerankers
 from benchmarks.tiny_reranker import labelled_queries, tiny_reranker
 from rankbound.interop.sentence_transformers import ListwiseLoss, RerankingEvaluator
 
@@ -145,6 +147,16 @@ def test_recomputed_activations_drop_out_the_same_units(model: CrossEncoder) -> 
         found.append(gradients(loss, model, inputs, labels))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
     torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_autocast_leaves_the_loss_in_single_precision(model: CrossEncoder, recompute: bool) -> None:
+    inputs, labels = batch()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = ListwiseLoss(model, "nDCG", mini_batch_size=4, recompute=recompute)(inputs, labels)
+    value.backward()
+    assert value.dtype == torch.float32
+    assert value.item() == pytest.approx(ListwiseLoss(model, "nDCG")(inputs, labels).item(), abs=0.01)
 
 
 def test_the_order_of_documents_and_queries_changes_nothing(model: CrossEncoder) -> None:
@@ -294,7 +306,7 @@ def test_a_training_lowers_the_loss_and_raises_ndcg(model: CrossEncoder, tmp_pat
     card = (tmp_path / "saved" / "README.md").read_text(encoding="utf-8")
     assert loss.citation.strip() in card
     assert json.dumps(loss.get_config_dict(), indent=4).splitlines()[1].strip() in card
-    assert "loss:ListwiseLoss" in card
+    assert re.findall("loss:.*", card) == ["loss:ListwiseLoss"]
     assert f"{after:.4f}" in card
 
 
@@ -426,3 +438,24 @@ def test_a_csv_file_keeps_its_columns(model: CrossEncoder, tmp_path: Path) -> No
     with pytest.raises(ValueError, match="found the columns epoch, steps, AP, RR, expected epoch, steps, nDCG"):
         RerankingEvaluator(judged, ["nDCG"])(model, str(tmp_path))
     assert path.read_text(encoding="utf-8").splitlines() == lines
+
+
+def test_the_page_runs(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a small model instead of a download."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "rerankers.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
+        assert len(example.splitlines()) <= 40
+        local = re.sub(r'"microsoft/[^"]*"', f'"{folder}", local_files_only=True, device="cpu"', example)
+        exec(local.replace('("reranker",', '("reranker", use_cpu=True, disable_tqdm=True, report_to="none",'), names)
+    assert list(names["means"]) == ["orchard_nDCG@10", "orchard_AP"]
+    assert names["values"].mean() == pytest.approx(names["means"]["orchard_nDCG@10"])
+    assert names["loss"].recompute
+
+
+def test_the_benchmark_compares_equal_losses() -> None:
+    for name in rerankers.THEIRS:
+        assert max(rerankers.agreement(name, 12)) < 1e-5
+    step = rerankers.step_of_bert(rerankers.TRAININGS["ListwiseLoss, nDCG min-max"], 3)
+    assert np.isfinite(step()[0])

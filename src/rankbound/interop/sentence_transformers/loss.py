@@ -75,7 +75,8 @@ class ListwiseLoss(nn.Module):
             raise ValueError(f"model: found {model.num_labels} outputs, expected 1: CrossEncoder(..., num_labels=1)")
         require_one_of("reduction", reduction, REDUCTIONS)
         self.model = model
-        self.loss = _loss_of(loss, bound, temperature)
+        # Not `loss`, where model cards look for a loss of sentence-transformers that this one wraps.
+        self.ranking_loss = _loss_of(loss, bound, temperature)
         self.reduction = reduction
         self.activation_fn = activation_fn or nn.Identity()
         self.mini_batch_size, self.recompute = mini_batch_size, recompute
@@ -102,7 +103,7 @@ class ListwiseLoss(nn.Module):
             batch = QueryBatch.checked(inputs, labels)
             scores = self.scores(batch, prompt, task)
             relevance, offsets = batch.relevance.to(scores.device), batch.offsets.to(scores.device)
-            return self.loss(scores, relevance, offsets, reduction=self.reduction)
+            return self.ranking_loss(scores, relevance, offsets, reduction=self.reduction)
         except TypeError as error:
             # The trainer would take it for a loss without the parameters prompt and task, and call again without them.
             raise ValueError(f"{type(self).__name__}: the model or the loss raised TypeError: {error}") from error
@@ -133,7 +134,7 @@ class ListwiseLoss(nn.Module):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters, for the model card."""
         return {
-            "loss": _text_of(self.loss),
+            "loss": _text_of(self.ranking_loss),
             "reduction": self.reduction,
             "activation_fn": fullname(self.activation_fn),
             "mini_batch_size": self.mini_batch_size,

@@ -1,0 +1,193 @@
+"""`python -m benchmarks.rerankers`: compare losses of rerankers with those of sentence-transformers.
+
+Prints the tables of docs/rerankers.md: agreement, time and peak memory of a step from the model's outputs on, and of a
+training step of a small BERT. `python -m benchmarks.rerankers PROBE CONTENDER N` measures one memory, in a process of
+its own.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers.cross_encoder import losses as theirs
+from torch import Tensor, nn
+
+from benchmarks.machine import describe
+from benchmarks.peak_memory import added_peak
+from benchmarks.report import amount
+from benchmarks.timing import Contender, Pace, race
+from benchmarks.tiny_reranker import labelled_queries, tiny_reranker
+from rankbound.interop.sentence_transformers import ListwiseLoss
+
+Made = Callable[[Any, int], nn.Module]
+"""Makes the loss of a model, given the number of documents that the model scores at a time."""
+Step = Callable[[], tuple[float, Tensor]]
+"""Returns the loss of a batch, and its gradient with respect to the model's outputs or weights."""
+
+QUERIES = 8
+SIZES = (100, 1_000)
+ALL_DOCUMENTS, MINI_BATCH = -1, 64
+PACE = Pace(fewest=5, most=20, seconds=10.0, turn=0.05)
+_FEW = 10
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _ours(text: str, bound: str = "none", **keywords: Any) -> Made:
+    return lambda model, size: ListwiseLoss(model, text, bound, mini_batch_size=size, **keywords)
+
+
+def _lambda_loss(scheme: nn.Module) -> Made:
+    return lambda model, size: theirs.LambdaLoss(
+        model, weighting_scheme=scheme, reduction_log="natural", mini_batch_size=size
+    )
+
+
+OURS: Mapping[str, Made] = {
+    "ListNet": _ours("ListNet"),
+    "LambdaLoss, LambdaRank": _ours("LambdaRank"),
+    "LambdaLoss, NDCGLoss2++": _ours("LambdaLoss"),
+    "nDCG min-max": _ours("nDCG", "min-max"),
+}
+"""The rows of the first table."""
+
+THEIRS: Mapping[str, Made] = {
+    "ListNet": lambda model, size: theirs.ListNetLoss(model, mini_batch_size=size),
+    "LambdaLoss, LambdaRank": _lambda_loss(theirs.LambdaRankScheme()),
+    "LambdaLoss, NDCGLoss2++": _lambda_loss(theirs.NDCGLoss2PPScheme()),
+}
+
+TRAININGS: Mapping[str, Made] = {
+    "ListwiseLoss, nDCG min-max": OURS["nDCG min-max"],
+    "ListwiseLoss, nDCG min-max, recompute": _ours("nDCG", "min-max", recompute=True),
+    "LambdaLoss, NDCGLoss2++": THEIRS["LambdaLoss, NDCGLoss2++"],
+}
+"""The rows of the second table."""
+
+
+class Outputs(nn.Module):
+    """A model whose outputs are its parameters."""
+
+    num_labels, device = 1, torch.device("cpu")
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.outputs = nn.Parameter(torch.randn(count, generator=torch.Generator().manual_seed(0)))
+
+    def preprocess(self, pairs: list[Any], **_: Any) -> dict[str, Tensor]:
+        return {}
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"scores": self.outputs}
+
+
+def step_of_outputs(make: Made, n: int) -> Step:
+    """Return a step of a loss, from given outputs of a model on."""
+    model = Outputs(QUERIES * n)
+    return _step(make(model, ALL_DOCUMENTS), model, n)
+
+
+def step_of_bert(make: Made, n: int) -> Step:
+    """Return a step of a loss, from the texts on."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = tiny_reranker(Path(folder))
+    return _step(make(model, MINI_BATCH), model, n)
+
+
+def _step(loss: nn.Module, model: nn.Module, n: int) -> Step:
+    columns = labelled_queries([n] * QUERIES)
+    inputs, labels = [columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]]
+    weights = list(model.parameters())
+
+    def step() -> tuple[float, Tensor]:
+        value = loss(inputs, labels)
+        gradient = torch.autograd.grad(value, weights, allow_unused=True)
+        return value.item(), torch.cat([part.flatten() for part in gradient if part is not None])
+
+    return step
+
+
+def agreement(name: str, n: int) -> tuple[float, float]:
+    """Return the largest relative differences of the loss and of the gradient from those of sentence-transformers.
+
+    LambdaLoss is a mean over all pairs of a batch, ours a mean over queries of sums over pairs.
+    """
+    labels = [torch.tensor(grades) for grades in labelled_queries([n] * QUERIES)["labels"]]
+    pairs = sum(int((grades[:, None] > grades).sum()) for grades in labels)
+    scale = 1.0 if name == "ListNet" else pairs / QUERIES
+    (value, gradient), (expected, slope) = step_of_outputs(OURS[name], n)(), step_of_outputs(THEIRS[name], n)()
+    difference = (gradient - scale * slope).abs().max() / (scale * slope).abs().max()
+    return abs(value / (scale * expected) - 1), float(difference)
+
+
+STEPS: Mapping[str, tuple[Callable[[Made, int], Step], Mapping[str, Made]]] = {
+    "ours": (step_of_outputs, OURS),
+    "theirs": (step_of_outputs, THEIRS),
+    "training": (step_of_bert, TRAININGS),
+}
+"""The probes: how a step is prepared, and the contenders."""
+
+
+def memory(probe: str, name: str, n: int) -> float:
+    """Return the MB that a step adds to the peak memory of a new process."""
+    command = [sys.executable, "-m", "benchmarks.rerankers", probe, name, str(n)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=_ROOT)
+    return float(done.stdout) / 1e6
+
+
+def _probe(probe: str, name: str, n: int) -> float:
+    prepare, contenders = STEPS[probe]
+    prepare(contenders[name], _FEW)()
+    return added_peak(prepare(contenders[name], n))
+
+
+def losses_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[str]:
+    """Return the table of losses: agreement, then time and memory of ours and theirs."""
+    lines = [
+        "| documents | loss | difference: loss, gradient | time | theirs | memory | theirs |",
+        "|--:|---|--:|--:|--:|--:|--:|",
+    ]
+    for n in sizes:
+        for name, make in OURS.items():
+            makes = [make, *([THEIRS[name]] if name in THEIRS else [])]
+            timings = race([Contender(str(place), step_of_outputs(one, n)) for place, one in enumerate(makes)], pace)
+            times = [amount(timing.seconds, "s") for timing in timings.timings]
+            probes = ["ours", "theirs"][: len(makes)]
+            memories = [amount(memory(probe, name, n), "MB") for probe in probes]
+            differences = ", ".join(f"{one:.0e}" for one in agreement(name, n)) if name in THEIRS else ""
+            cells = [f"{n:,}", name, differences, *_two(times), *_two(memories)]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def trainings_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[str]:
+    """Return the table of training steps: time and memory."""
+    lines = ["| documents | loss | time | memory |", "|--:|---|--:|--:|"]
+    for n in sizes:
+        steps = [Contender(name, step_of_bert(make, n)) for name, make in TRAININGS.items()]
+        for timing in race(steps, pace).timings:
+            peak = amount(memory("training", timing.name, n), "MB")
+            lines.append(f"| {n:,} | {timing.name} | {amount(timing.seconds, 's')} | {peak} |")
+    return lines
+
+
+def _two(cells: list[str]) -> list[str]:
+    return [*cells, ""][:2]
+
+
+def main() -> None:
+    """Print both tables."""
+    threads = torch.get_num_threads()
+    print(f"{describe(threads)}.\n", *losses_table(), "", *trainings_table(), sep="\n")
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    if len(sys.argv) > 1:
+        print(_probe(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    else:
+        main()
