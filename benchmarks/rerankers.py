@@ -146,21 +146,19 @@ def _probe(probe: str, name: str, n: int) -> float:
 
 
 def losses_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[str]:
-    """Return the table of losses: agreement, then time and memory of ours and theirs."""
+    """Return the table of losses: agreement, and time and memory of ours and theirs."""
     lines = [
         "| documents | loss | difference: loss, gradient | time | theirs | memory | theirs |",
         "|--:|---|--:|--:|--:|--:|--:|",
     ]
     for n in sizes:
         for name, make in OURS.items():
-            makes = [make, *([THEIRS[name]] if name in THEIRS else [])]
-            timings = race([Contender(str(place), step_of_outputs(one, n)) for place, one in enumerate(makes)], pace)
-            times = [amount(timing.seconds, "s") for timing in timings.timings]
-            probes = ["ours", "theirs"][: len(makes)]
-            memories = [amount(memory(probe, name, n), "MB") for probe in probes]
+            sides = {"ours": make} | ({"theirs": THEIRS[name]} if name in THEIRS else {})
+            times = _times([Contender(side, step_of_outputs(one, n)) for side, one in sides.items()], pace)
+            memories = [amount(memory(side, name, n), "MB") for side in sides]
             differences = ", ".join(f"{one:.0e}" for one in agreement(name, n)) if name in THEIRS else ""
-            cells = [f"{n:,}", name, differences, *_two(times), *_two(memories)]
-            lines.append(f"| {' | '.join(cells)} |")
+            absent = [""] * (2 - len(sides))
+            lines.append(_line(f"{n:,}", name, differences, *times, *absent, *memories, *absent))
     return lines
 
 
@@ -168,15 +166,21 @@ def trainings_table(sizes: tuple[int, ...] = SIZES, pace: Pace = PACE) -> list[s
     """Return the table of training steps: time and memory."""
     lines = ["| documents | loss | time | memory |", "|--:|---|--:|--:|"]
     for n in sizes:
-        steps = [Contender(name, step_of_bert(make, n)) for name, make in TRAININGS.items()]
-        for timing in race(steps, pace).timings:
-            peak = amount(memory("training", timing.name, n), "MB")
-            lines.append(f"| {n:,} | {timing.name} | {amount(timing.seconds, 's')} | {peak} |")
+        times = _times([Contender(name, step_of_bert(make, n)) for name, make in TRAININGS.items()], pace)
+        for name, time in zip(TRAININGS, times, strict=True):
+            lines.append(_line(f"{n:,}", name, time, amount(memory("training", name, n), "MB")))
     return lines
 
 
-def _two(cells: list[str]) -> list[str]:
-    return [*cells, ""][:2]
+def _times(contenders: list[Contender], pace: Pace) -> list[str]:
+    """Return the contenders' times, each but the first with the median of its ratios to the first."""
+    first, *others = race(contenders, pace).timings
+    ratios = [f"{amount(other.seconds, 's')} ({amount(other.ratio, 'x')})" for other in others]
+    return [amount(first.seconds, "s"), *ratios]
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
