@@ -35,8 +35,8 @@ class ListwiseLoss(nn.Module):
     $$L = \frac{1}{|T|} \sum_{t \in T} \ell(s_t, y_t), \qquad s_{ti} = a(f(q_t, d_{ti}))$$
 
     over the informative queries $T$ of the batch, with a loss $\ell$ of the library, the relevance $y$, the model $f$
-    and the activation $a$. Queries may have any number of documents; scores are not padded. An uninformative
-    query (without relevant documents, say, or with a single one) has loss and gradient 0.
+    and the activation $a$. Queries may have any number of documents; scores are not padded. An uninformative query has
+    loss and gradient 0; for most losses, it is one without relevant documents.
 
     The data set has a column of queries, a column of lists of documents, and a column `label`, `labels`, `score` or
     `scores` of lists of relevance labels from 0.
@@ -48,8 +48,8 @@ class ListwiseLoss(nn.Module):
         temperature: the temperature of a metric's loss, as in `rankbound.loss`.
         reduction: `mean` over the informative queries of a batch, or their `sum`.
         activation_fn: applied to the model's outputs; by default none.
-        mini_batch_size: the number of documents that the model scores at a time. As in the losses of
-            sentence-transformers, `None` is the number of queries in the batch, and 0 or less is all documents at once.
+        mini_batch_size: the number of documents that the model scores at a time. `None` is the number of queries in the
+            batch, as in the losses of sentence-transformers; 0 or less is all documents.
         recompute: drop the activations of each mini-batch and compute them again in the backward pass. A training step
             then needs the memory of one mini-batch, and the time of one more forward pass.
 
