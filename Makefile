@@ -31,10 +31,12 @@ help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//p' Makefile
 
 demo: $(READY)
+	$(BIN)/python -m rankbound_study check-config profiles/demo/study.yaml
 	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) --quiet rules host
 	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
 
 paper: $(READY)
+	$(BIN)/python -m rankbound_study check-config
 	$(BIN)/snakemake --cores $(CORES) --quiet rules host
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 

@@ -12,12 +12,21 @@ from rankbound.errors import ConfigError
 from rankbound_study.config.check import check_config, config_files
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import VGG16_FILE
+from rankbound_study.config.lines import refuse_code
 from rankbound_study.config.steps import Steps, one_of
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.report.tables import table_names, table_specs
 
 min_version("9.14")  # path variables
+
+
+# Snakemake runs the Python code that a configuration may hold. That of files named by --configfile has run by now:
+# `python -m rankbound_study check-config` refuses it without running it.
+try:
+    refuse_code(Path("config.yaml"))
+except ConfigError as error:
+    sys.exit(str(error))
 
 
 configfile: "config.yaml"

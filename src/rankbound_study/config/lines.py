@@ -11,12 +11,15 @@ KeyPath = tuple[str | int, ...]
 LARGEST_CONFIG = 100_000
 """Maximal number of values in a configuration; the default one has some hundred."""
 
+CODE = ("__use_yte__", "__definitions__", "__variables__")
+"""Keys for Python code in a configuration (YTE), which Snakemake runs when it reads the file, before the Snakefile."""
+
 
 def merged(files: Sequence[Path]) -> dict[str, Any]:
     """Read YAML files and merge them as the workflow does: key by key; a later file takes precedence.
 
     Raises:
-        ConfigError: a file is missing, is not YAML, or holds no keys.
+        ConfigError: a file is missing, is not YAML, holds code, or holds no keys.
     """
     config: dict[str, Any] = {}
     for file in files:
@@ -38,7 +41,7 @@ class ConfigLines:
         duplicates: messages about keys that occur twice in one section of a file; YAML silently takes the last.
 
     Raises:
-        ConfigError: a file is missing, or is not YAML.
+        ConfigError: a file is missing, is not YAML, or holds code.
     """
 
     def __init__(self, files: Sequence[Path], flags: Sequence[str] = ()) -> None:
@@ -84,6 +87,16 @@ class ConfigLines:
                 yield from self._walk(value, (*path, position), file)
 
 
+def refuse_code(file: Path) -> None:
+    """Check that a configuration file, if it exists, can be read without running code.
+
+    Raises:
+        ConfigError: it is not YAML, or holds code.
+    """
+    if file.exists():
+        _compose(file)
+
+
 def key_text(key: object) -> str:
     """Return a key as YAML writes it, even if it is not text."""
     return "null" if key is None else str(key).lower() if isinstance(key, bool) else str(key)
@@ -112,6 +125,7 @@ def _compose(file: Path) -> Any:
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         _count(root, file, {})
+        _refuse_code(root, file)
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is not valid YAML: {error}") from error
     except RecursionError as error:
@@ -148,18 +162,39 @@ def _count(node: Any, file: Path, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
-def _unreadable_scalar(node: Any) -> str:
+def _refuse_code(root: Any, file: Path) -> None:
+    # At any depth: `<<` merges a section into the one around it.
+    for node in _scalars(root):
+        if node.value in CODE:
+            raise ConfigError(
+                f"{file}, line {node.start_mark.line + 1}: the key {node.value} is for Python code, which Snakemake "
+                "runs when it reads the file; a configuration may hold values only: read the file, and remove the code "
+                "before you start snakemake with it"
+            )
+
+
+def _unreadable_scalar(root: Any) -> str:
     """Return the place of the first value that cannot be read."""
     import yaml
 
-    if node.id != "scalar":
-        parts = (part for pair in node.value for part in (pair if node.id == "mapping" else (pair,)))
-        return next(filter(None, map(_unreadable_scalar, parts)), "")
-    try:
-        yaml.SafeLoader("").construct_object(node)
-    except (ValueError, TypeError, OverflowError):
-        return f", line {node.start_mark.line + 1}"
+    for node in _scalars(root):
+        try:
+            yaml.SafeLoader("").construct_object(node)
+        except (ValueError, TypeError, OverflowError):
+            return f", line {node.start_mark.line + 1}"
     return ""
+
+
+def _scalars(node: Any) -> Iterator[Any]:
+    """Yield the keys and values of a counted node that are no sections or lists, in the order of the file."""
+    if node is None:
+        return
+    if node.id == "scalar":
+        yield node
+        return
+    for pair in node.value:
+        for part in pair if node.id == "mapping" else (pair,):
+            yield from _scalars(part)
 
 
 def _merge(config: dict[str, Any], update: dict[str, Any]) -> None:
