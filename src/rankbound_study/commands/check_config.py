@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
     for reason in study.left_out.values():
         print(reason)
+    print(f"writes below {', '.join(dict.fromkeys(config['pathvars'].values()))}")
 
 
 def _trainings(study: "Study", runs: Sequence["TrainingRun"]) -> int:

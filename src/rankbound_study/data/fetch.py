@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,13 @@ def fetch(
 
     Tried in order: `out` itself; the archive under one of its names in the same folder (placed by hand); the mirror
     (the environment's RANKBOUND_MIRROR, then `mirror`: a folder or a base URL with the archives by name); the
-    publisher's addresses. A file that fails its check becomes `<name>.rejected` and is never used. Downloads appear by
-    rename. Raises SourceError, which lists every place tried and what to do by hand.
+    publisher's addresses. A file that fails its check becomes `<name>.rejected`, or the first free one of
+    `<name>.rejected-2`, ..., and is never used. Downloads appear by rename. Raises SourceError, which lists every place
+    tried and what to do by hand.
     """
     target = Path(out)
+    if target.exists() and not target.is_file():
+        raise SourceError(f"{target}: found a folder or a device, expected a file, or nothing yet: choose another name")
     target.parent.mkdir(parents=True, exist_ok=True)
     faults: list[str] = []
     if target.exists() and _accept(publisher.source, target, target, faults):
@@ -81,13 +85,25 @@ def _accept(source: RawSource, path: Path, target: Path, faults: list[str], plac
     try:
         check_content(source, path)
     except SourceError as error:
-        rejected = target.with_name(f"{target.name}.rejected")
-        path.replace(rejected)
         reason = str(error).removeprefix(f"{path}: ")
-        faults.append(f"{place or path}: {reason} (the file is set aside as {rejected})")
+        faults.append(f"{place or path}: {reason} ({_set_aside(path, target)})")
         print(f"rejected {faults[-1]}", file=sys.stderr)
         return False
     return True
+
+
+def _set_aside(path: Path, target: Path) -> str:
+    """Rename a rejected file, never over another one, and return what became of it.
+
+    A copy from elsewhere is kept only once: attempts that are repeated must not fill the disk.
+    """
+    first = target.with_name(f"{target.name}.rejected")
+    if path != target and first.exists():
+        return f"the copy is not kept, because {first} exists"
+    others = (first.with_name(f"{first.name}-{number}") for number in count(2))
+    free = next(name for name in chain([first], others) if not os.path.lexists(name))
+    path.rename(free)
+    return f"the file is set aside as {free}"
 
 
 def _advice(publisher: Publisher, target: Path, faults: list[str]) -> str:
@@ -144,18 +160,18 @@ def _download(address: str, part: Path, patience: Patience) -> None:
 def _save(response: Any, part: Path) -> None:
     expected = response.headers.get("Content-Length")
     length = int(expected) if expected and expected.isdigit() else None
-    count = 0
+    received = 0
     # disable=None: no bar unless the output is a terminal.
     bar = tqdm(total=length, desc=part.name, unit="B", unit_scale=True, disable=None)
     with part.open("wb") as file, bar:
         for block in response.iter_content(_BLOCK_BYTES):
             file.write(block)
-            count += len(block)
+            received += len(block)
             bar.update(len(block))
         file.flush()
         os.fsync(file.fileno())
-    if length is not None and count != length:
-        raise _Fault(f"cut off after {count} of {length} bytes", again=True)
+    if length is not None and received != length:
+        raise _Fault(f"cut off after {received} of {length} bytes", again=True)
 
 
 def _root_cause(error: BaseException) -> str:

@@ -37,5 +37,5 @@ def run_name(kept: Kept) -> str:
 
 
 def _file_name(text: str) -> str:
-    """Return the text without characters that are special to file systems or shells."""
-    return re.sub(r"[^\w.@=+-]+", "-", text)
+    """Return the text without characters that are special to file systems or shells; it is never hidden, or `..`."""
+    return re.sub(r"[^\w.@=+-]+", "-", text).lstrip(".") or "-"

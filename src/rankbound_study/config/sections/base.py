@@ -22,6 +22,9 @@ from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.words import listed, nearest, shown
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, PUBLISHED
 
+LONGEST_NAME = 80
+"""Characters of a name that becomes part of a file's name; file systems take 255 bytes in all."""
+
 Problem = tuple[KeyPath, str]
 """A key below a section, and what is wrong with it: the rest of a sentence that begins with the key."""
 
@@ -59,11 +62,14 @@ def within(path: KeyPath, problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 class Allowed:
-    """Metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes."""
+    """Metadata of a text's type: it is one of `names`, or has the `pattern` that `expected` describes.
 
-    def __init__(self, *names: str, pattern: str = "", expected: str = "") -> None:
+    Such a text becomes part of a path: the pattern decides about `/` and dots, and `longest` limits its characters.
+    """
+
+    def __init__(self, *names: str, pattern: str = "", expected: str = "", longest: int = LONGEST_NAME) -> None:
         self._names, self._pattern = names, pattern or "|".join(map(re.escape, names))
-        self._expected = expected or f"one of {listed(names)}"
+        self._expected, self._longest = expected or f"one of {listed(names)}", longest
         self._json_schema = {"pattern": f"^({pattern})$"} if pattern else {"enum": list(names)}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -73,9 +79,15 @@ class Allowed:
         return {"type": "string", **self._json_schema}
 
     def _check(self, value: Any) -> str:
-        if isinstance(value, str) and re.fullmatch(self._pattern, value):
-            return value
-        raise problem(f"is {shown(value)}: expected {self._expected}{nearest(value, self._names)}")
+        if not isinstance(value, str) or not re.fullmatch(self._pattern, value):
+            raise problem(f"is {shown(value)}: expected {self._expected}{nearest(value, self._names)}")
+        return _short(value, self._longest)
+
+
+def _short(value: str, longest: int = LONGEST_NAME) -> str:
+    if len(value) > longest:
+        raise problem(f"is {shown(value)}: expected at most {longest} characters, found {len(value)}")
+    return value
 
 
 def _without_repeats(values: list[Any]) -> list[Any]:
@@ -97,18 +109,36 @@ def _known_loss(text: str) -> str:
         raise problem(f"is {text!r}: {str(error).removeprefix(f'loss {text!r}: ')}") from error
     if name not in loss_names():
         raise problem(f"is {text!r}: expected one of {listed(loss_names())}{nearest(name, loss_names())}")
-    return text
+    # It names a folder of the results.
+    if not re.fullmatch(r"[\w.,=@()+-]+", text, flags=re.ASCII):
+        expected = "expected only letters, digits and . , = @ ( ) + - _ as in LambdaRank(metric=nDCG@10)"
+        raise problem(f"is {shown(text)}: {expected}")
+    return _short(text)
 
 
 Value = TypeVar("Value")
 Distinct = Annotated[list[Value], Field(json_schema_extra={"uniqueItems": True}), AfterValidator(_without_repeats)]
 Axis = Annotated[Distinct[Value], Field(min_length=1)]
 
-Filled = Annotated[str, Field(min_length=1)]
 Name = Annotated[
     str,
     Allowed(
         pattern="[a-z0-9]+(-[a-z0-9]+)*", expected="a name of small letters, digits and hyphens, such as movielens"
+    ),
+]
+FileName = Annotated[
+    str,
+    Allowed(
+        pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*",
+        expected="a file's name without folders, of letters, digits, dots, hyphens and underscores, such as MQ2008.zip",
+    ),
+]
+Folder = Annotated[
+    str,
+    Allowed(
+        pattern=r"[^\x00-\x1f\x7f{}<>*?\[\]\\]+",
+        expected=r"a folder's path without line breaks and without { } < > * ? [ ] \, such as results/seeds",
+        longest=1000,
     ),
 ]
 Protocol = Annotated[str, Allowed(PUBLISHED, HONEST)]

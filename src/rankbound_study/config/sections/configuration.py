@@ -14,8 +14,8 @@ from rankbound_study.config.sections.base import (
     Axis,
     Bounding,
     Distinct,
-    Filled,
     Fold,
+    Folder,
     Keys,
     Name,
     Positive,
@@ -37,10 +37,10 @@ from rankbound_study.vocabulary import LOSSES
 class PathvarKeys(Keys):
     """Folders that the workflow writes to."""
 
-    data: Filled = Field(description="Raw archives and data derived from them")
-    results: Filled = Field(description="Distributions, runs, tables, figures, paper")
-    logs: Filled = Field(description="Output of every step")
-    benchmarks: Filled = Field(description="Time and memory of every step")
+    data: Folder = Field(description="Raw archives and data derived from them")
+    results: Folder = Field(description="Distributions, runs, tables, figures, paper")
+    logs: Folder = Field(description="Output of every step")
+    benchmarks: Folder = Field(description="Time and memory of every step")
 
 
 class DistributionKeys(Keys):
@@ -120,6 +120,11 @@ class Configuration(Keys):
         for first, second in combinations(KINDS, 2):
             for name in set(self._sources[first]) & set(self._sources[second]):
                 yield (second, name), f"is also defined under {first}: give one of them another name"
+        owners: dict[str, str] = {}
+        for kind, entries in self._sources.items():
+            for name, entry in entries.items():
+                if entry.archive and (owner := owners.setdefault(entry.archive, name)) != name:
+                    yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""

@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SYNTHETIC
-from rankbound_study.config.sections.base import Axis, Filled, Keys, Positive, Problem, ProperShare, Seed, problem
+from rankbound_study.config.sections.base import Axis, FileName, Keys, Positive, Problem, ProperShare, Seed, problem
 from rankbound_study.config.words import shown
 
 
 class SourceKeys(Keys):
     """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
 
-    archive: Filled | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
+    archive: FileName | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
     size: Positive | None = Field(None, description="Users, queries or pictures to generate (synthetic data only)")
     seed: Seed | None = Field(None, description="Seed of synthetic lists")
 

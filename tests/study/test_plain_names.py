@@ -1,0 +1,146 @@
+"""No name of a configuration leads out of its study's folders; no file that was set aside is overwritten."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rankbound.errors import ConfigError, SourceError
+from rankbound_study.cli import main
+from rankbound_study.config.check import check_config
+from rankbound_study.config.lines import KeyPath, merged
+from rankbound_study.config.study import Study
+from rankbound_study.data.fetch import fetch
+from rankbound_study.data.publishers import PUBLISHERS
+from rankbound_study.export.kept import Kept
+from rankbound_study.export.layout import lists_folder
+from rankbound_study.figures import figure_specs
+from rankbound_study.report.tables import table_names
+
+ROOT = Path(__file__).resolve().parents[2]
+DEFAULT, DEMO = ROOT / "config.yaml", ROOT / "profiles/demo/study.yaml"
+LEADING_OUT = ("../../x", "{old}/x", "{old}\n", "{old}" + 300 * "x")
+FREE = ("mirror", "pathvars")
+"""Keys that may name any place: where archives come from, and the folders themselves."""
+
+
+def texts(config: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, bool]]:
+    """The path of every text in a configuration, and of every section's name (True)."""
+    if isinstance(config, str):
+        yield path, False
+    elif isinstance(config, dict | list):
+        for key in config if isinstance(config, dict) else range(len(config)):
+            if isinstance(config, dict):
+                yield (*path, key), True
+            yield from texts(config[key], (*path, key))
+
+
+def one_of_each_kind(config: Any) -> list[tuple[KeyPath, bool]]:
+    """The first text, and the first name, at every place that the configuration's models distinguish."""
+    first: dict[Any, tuple[KeyPath, bool]] = {}
+    for path, is_name in texts(config):
+        if path[0] not in FREE:
+            keys = ["", *(key for key in path if isinstance(key, str))]
+            first.setdefault((path[0], keys[-2] if is_name else keys[-1], is_name), (path, is_name))
+    return list(first.values())
+
+
+def changed(config: dict[str, Any], path: KeyPath, is_name: bool, text: str) -> dict[str, Any]:
+    """The configuration with another text, or with another name, at a place."""
+    new = deepcopy(config)
+    section: Any = new
+    for key in path[:-1]:
+        section = section[key]
+    old = path[-1] if is_name else section[path[-1]]
+    section[text.replace("{old}", str(old)) if is_name else path[-1]] = (
+        section.pop(path[-1]) if is_name else text.replace("{old}", str(old))
+    )
+    return new
+
+
+def files_of(config: dict[str, Any]) -> list[str]:
+    """The files that a study makes or fetches, relative to its folders."""
+    study = Study(config)
+    made = [*study.data_files(), *study.distribution_files(), *study.run_files(), *study.epoch_files()]
+    made += [*study.experiment_files(), *study.experiment_epoch_files(), *study.table_files()]
+    return [*made, *(f"<data>/raw/{name}" for name in study.archives)]
+
+
+def test_no_name_leads_out_of_the_folders_of_a_study() -> None:
+    config = merged([DEFAULT])
+    places = one_of_each_kind(config)
+    assert len(places) > 40
+    for path, is_name in places:
+        for text in LEADING_OUT:
+            new = changed(config, path, is_name, text)
+            try:
+                check_config(new, figures=figure_specs(), tables=table_names())
+            except ConfigError:
+                continue
+            for made in files_of(new):
+                first, *parts = made.split("/")
+                assert first in ("<data>", "<results>"), (path, text)
+                assert ".." not in parts, (path, text)
+                assert made.isprintable(), (path, text)
+                assert all(len(part) < 200 for part in parts), (path, text)
+
+
+@pytest.mark.parametrize("folder", ["results\n", "results/{loss}", "<data>/x", "x\x1b[2J"])
+def test_folders_with_marks_of_the_workflow_or_of_a_terminal_are_refused(folder: str) -> None:
+    config = merged([DEFAULT])
+    config["pathvars"]["results"] = folder
+    with pytest.raises(ConfigError, match=r"pathvars\.results is .*: expected a folder's path"):
+        check_config(config)
+
+
+def test_two_data_sets_of_one_archive_are_refused() -> None:
+    config = merged([DEFAULT])
+    config["lists"]["mq2008"]["archive"] = config["interactions"]["movielens"]["archive"]
+    with pytest.raises(ConfigError, match=r"lists\.mq2008\.archive is also that of movielens"):
+        check_config(config)
+
+
+def test_the_check_says_where_the_study_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check-config", str(DEMO)]) == 0
+    assert "writes below data/demo, results/demo, logs/demo, results/demo/benchmarks\n" in capsys.readouterr().out
+
+
+def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -> None:
+    publisher = replace(PUBLISHERS["movielens"], addresses=())
+    for content in ("first", "second", "third"):
+        (tmp_path / "a.zip").write_text(content)
+        with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
+            fetch(publisher, tmp_path / "a.zip")
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert kept == {"a.zip.rejected": "first", "a.zip.rejected-2": "second", "a.zip.rejected-3": "third"}
+
+
+def test_copies_of_a_wrong_archive_do_not_fill_the_disk(tmp_path: Path) -> None:
+    publisher = replace(PUBLISHERS["movielens"], addresses=())
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / publisher.file_names[0]).write_text("wrong")
+    out = tmp_path / "raw" / "a.zip"
+    with pytest.raises(SourceError, match=r"set aside as .*a\.zip\.rejected"):
+        fetch(publisher, out, mirror=str(tmp_path / "mirror"))
+    with pytest.raises(SourceError, match=r"the copy is not kept, because .*a\.zip\.rejected exists"):
+        fetch(publisher, out, mirror=str(tmp_path / "mirror"))
+    assert [path.name for path in out.parent.iterdir()] == ["a.zip.rejected"]
+
+
+def test_a_folder_in_an_archives_place_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").mkdir()
+    with pytest.raises(SourceError, match="found a folder or a device, expected a file"):
+        fetch(replace(PUBLISHERS["movielens"], addresses=()), tmp_path / "a.zip")
+    assert (tmp_path / "a.zip").is_dir()
+
+
+@pytest.mark.parametrize("dataset", ["..", "../../x", "/x", ".x", "..\n"])
+def test_an_exported_data_set_stays_in_its_folder(dataset: str) -> None:
+    key = {"dataset": dataset, "nsr_train": None, "nsr_test": None, "options": "{}"}
+    name = lists_folder(Kept(Path("x"), key, 0, (1,)), [1])
+    assert name
+    assert not name.startswith(".")
+    assert "/" not in name
