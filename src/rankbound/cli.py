@@ -17,6 +17,7 @@ from types import FrameType
 
 from rankbound import _version, commands
 from rankbound.errors import RankboundError
+from rankbound.printable import printable_message
 
 USAGE_ERROR = 2
 
@@ -158,7 +159,7 @@ def _print_error(text: str) -> None:
     # Objects of the failed step may keep removed files open and their disk space occupied.
     gc.collect()
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(printable_message(text), file=sys.stderr, flush=True)
 
 
 def _text_of(error: OSError) -> str:

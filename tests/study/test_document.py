@@ -1,5 +1,7 @@
 """The report: findings computed from the table, one content in two shapes, nothing fetched, fixed bytes."""
 
+import base64
+import hashlib
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -92,6 +94,15 @@ def test_ids_are_unique_and_every_link_arrives(page: str) -> None:
     assert described - set(ids) == set()
 
 
+def test_the_page_runs_its_own_scripts_and_no_others(page: str) -> None:
+    policy = re.search(r"script-src ([^;]*);", page)
+    assert policy
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert policy[1].split() == [f"'sha256-{digest}'" for digest in digests]
+    assert len(scripts) == page.count("<script") == 2
+
+
 def test_colours_of_inlined_figures_follow_the_page(page: str) -> None:
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == len(DRAWN)
@@ -101,7 +112,8 @@ def test_colours_of_inlined_figures_follow_the_page(page: str) -> None:
 
 def test_inlining_renames_ids_and_their_uses() -> None:
     text = (
-        '<?xml version="1.0"?><svg width="72pt" viewBox="0 0 72 72"><metadata>x</metadata><!-- y -->'
+        '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        'width="72pt" viewBox="0 0 72 72"><metadata>x</metadata><!-- y -->'
         '<style>*{stroke-linecap: butt}</style><g id="a" clip-path="url(#b)"><use xlink:href="#c"/></g></svg>'
     )
     found = inline_svg(text, "figure_1_1", "A < B")

@@ -13,6 +13,7 @@ from test_document import DRAWN, results_folder
 
 from rankbound_study.cli import main
 from rankbound_study.figures import style
+from rankbound_study.report.render_html import policy_source
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
@@ -84,7 +85,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         style.save(told_figure.draw(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
     html = folder / "index.html"
     assert main(["document", "--results", str(folder), "--out", str(folder / "a.pdf"), "--html", str(html)]) == 0
-    html.write_text(html.read_text("utf-8").replace("</head>", PROBE, 1), "utf-8")
+    probe = re.search(r"<script>(.*?)</script>", PROBE, re.DOTALL)
+    assert probe
+    text = html.read_text("utf-8").replace("script-src ", f"script-src {policy_source(probe[1])} ", 1)
+    html.write_text(text.replace("</head>", PROBE, 1), "utf-8")
     return html
 
 

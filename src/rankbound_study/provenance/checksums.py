@@ -4,7 +4,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader, BytesIO
 from pathlib import Path
+
+from rankbound.errors import DataError
+from rankbound.printable import printable
 
 RECORDS = "provenance"
 MANIFEST = "provenance.json"
@@ -21,8 +25,8 @@ class Checksum:
 
     @classmethod
     def of(cls, path: Path) -> "Checksum":
-        """Read the file (about a second per gigabyte) and return its checksum."""
-        with path.open("rb") as file:
+        """Read the file (about a second per gigabyte) and return its checksum; DataError if it is no regular file."""
+        with open_regular(path) as file:
             digest = hashlib.file_digest(file, "sha256")
             return cls(digest.hexdigest(), file.tell())
 
@@ -31,14 +35,23 @@ class Checksum:
         return path.stat().st_size == self.bytes and Checksum.of(path) == self
 
 
+def open_regular(path: Path) -> BufferedReader | BytesIO:
+    """Open a file for reading; DataError if it is a folder, a device or a pipe, which may never end."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{printable(str(path))}: found a folder, a device or a pipe, expected a file: remove it")
+    # Files of the kernel have the length 0, and some of them wait for content.
+    return path.open("rb") if path.stat().st_size else BytesIO()
+
+
 def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
     """Yield the files of a results folder, in a fixed order, relative to it, with slashes.
 
     Omitted are files that are not results: provenance, costs (the folder `ignored`), hidden files, leftovers of killed
-    steps, and nested folders that are results folders themselves.
+    steps, and nested folders that are results folders themselves. A link to a folder is one file: it is not followed.
     """
     for folder, names, files in os.walk(results):
         here = Path(folder)
+        files += [name for name in names if (here / name).is_symlink()]
         names[:] = sorted(name for name in names if not _is_apart(here / name, results, ignored))
         for name in sorted(files):
             path = (here / name).relative_to(results).as_posix()

@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
+from rankbound.printable import printable
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, RECORDS, Checksum, result_files
 from rankbound_study.provenance.facts import Code, code
+from rankbound_study.provenance.places import Places
 from rankbound_study.provenance.records import Record, read_json, read_record
 
 
@@ -61,8 +63,9 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     """
     records = _in_order(record for record in records_in(results) if not _is_later(record))
     recorded = Manifest(created=_now(), config=config, code=code(), steps=tuple(records), unrecorded={})
-    check_recorded(results, recorded)
-    steps = [step for step in _last_makers(records) if all((results / path).is_file() for path in step.outputs)]
+    places = Places.of(results, config, trusted=True)
+    check_recorded(places, recorded)
+    steps = [step for step in _last_makers(records) if all(map(places.file, step.outputs))]
     known = {path for step in steps for path in step.outputs}
     others = [path for path in result_files(results, costs_folder(config)) if path not in known]
     unrecorded = {path: Checksum.of(results / path) for path in others if not path.startswith(PAPER)}
@@ -106,23 +109,24 @@ def known_of(results: Path) -> Manifest:
     return replace(manifest, steps=tuple(_last_makers([*manifest.steps, *later])), unrecorded=unrecorded)
 
 
-def check_recorded(results: Path, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
-    """Compare the files of some folders in `results` with the manifest.
+def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
+    """Compare the files of some folders in the results with the manifest.
 
     Raises:
         DataError: a file has other content. Files that the manifest lacks, and missing files, are no error.
     """
     makers = manifest.makers()
     for path, checksum in manifest.files().items():
-        file = results / path
-        if not path.startswith(tuple(folders)) or not file.is_file() or checksum.fits(file):
+        content = places.file(path) if path.startswith(tuple(folders)) else None
+        if content is None or checksum.fits(content):
             continue
+        file, records = printable(str(places.results / path)), places.results / RECORDS
         remedy = "delete it and run the step that makes it again"
         if path not in makers:
             raise DataError(f"{file}: its content is not what {MANIFEST} recorded: {remedy}")
         raise DataError(
             f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and recorded: "
-            f"{remedy} (if it was remade without a record, delete {results / RECORDS / makers[path].name}.json)"
+            f"{remedy} (if it was remade without a record, delete {records / printable(makers[path].name)}.json)"
         )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rankbound.errors import DataError
-from rankbound_study.provenance.checksums import Checksum
+from rankbound_study.provenance.checksums import Checksum, open_regular
 from rankbound_study.provenance.facts import Code, Machine
 
 T = TypeVar("T")
@@ -88,7 +88,8 @@ def read_json(kind: type[T], path: Path, remedy: str) -> T:
     from pydantic import ValidationError
 
     try:
-        content: T = _adapter(kind).validate_json(path.read_bytes(), strict=True)  # type: ignore[arg-type]
+        with open_regular(path) as file:
+            content: T = _adapter(kind).validate_json(file.read(), strict=True)  # type: ignore[arg-type]
         return content
     except ValidationError as error:
         problem = error.errors()[0]

@@ -8,6 +8,7 @@ from typing import Any
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, costs_folder, known_of
+from rankbound_study.provenance.places import Places
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "config")
 """Kinds of findings that are differences from the provenance."""
@@ -49,9 +50,10 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
         DataError: the folder has no provenance, or it cannot be read.
     """
     manifest = known_of(results)
+    places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}
-    files = list(_files(results, manifest, inside))
-    inputs = list(_inputs(results, manifest))
+    files = list(_files(places, manifest, inside))
+    inputs = list(_inputs(places, manifest))
     configured = list(_config(manifest, config))
     differing = {finding.subject for finding in (*files, *inputs) if finding.kind in DIFFERS}
     unchecked = {finding.subject for finding in inputs if finding.kind == "unchecked"}
@@ -67,22 +69,22 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     )
 
 
-def _files(results: Path, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Deviation]:
+def _files(places: Places, manifest: Manifest, inside: Mapping[str, Checksum]) -> Iterator[Deviation]:
     makers = manifest.makers()
     for path, checksum in sorted(inside.items()):
         maker = f"made by {makers[path].subcommand}" if path in makers else "made by a step that left no record"
-        if not (results / path).is_file():
-            yield Deviation("missing", path, maker)
-        elif not checksum.fits(results / path):
+        if (file := places.file(path)) is None:
+            yield Deviation("missing", path, f"{maker}; {places.why_absent(path)}")
+        elif not checksum.fits(file):
             yield Deviation("changed", path, f"{maker}; its content has changed")
-    for path in result_files(results, costs_folder(manifest.config)):
+    for path in result_files(places.results, costs_folder(manifest.config)):
         if path not in inside and path.startswith(PAPER):
             yield Deviation("unchecked", path, f"made after {MANIFEST}, and its record is missing")
         elif path not in inside:
             yield Deviation("unknown", path, "no step made it")
 
 
-def _inputs(results: Path, manifest: Manifest) -> Iterator[Deviation]:
+def _inputs(places: Places, manifest: Manifest) -> Iterator[Deviation]:
     """Check files that steps read: those of other folders on disk, all against the steps that made them."""
     known = manifest.files()
     checksums_read: dict[str, set[Checksum]] = {}
@@ -94,9 +96,9 @@ def _inputs(results: Path, manifest: Manifest) -> Iterator[Deviation]:
         if others or (path in known and known[path] != first):
             yield Deviation("chain", path, "steps read other content than the last recorded one")
         elif path.startswith("../"):
-            if not (results / path).is_file():
-                yield Deviation("unchecked", path, "not here")
-            elif not first.fits(results / path):
+            if (file := places.file(path)) is None:
+                yield Deviation("unchecked", path, places.why_absent(path))
+            elif not first.fits(file):
                 yield Deviation("input", path, "its content has changed")
 
 

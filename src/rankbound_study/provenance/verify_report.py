@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from rankbound.printable import LONGEST, printable, shortened
 from rankbound_study.provenance.verify import DIFFERS, Deviation, Verification
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
         f"  config  {_config_line(report, config_checked)}",
     ]
     lines += _listed(report.findings)
-    return "\n".join([*lines, "", _verdict(report, strict=strict)])
+    return _text([*lines, "", _verdict(report, strict=strict)])
 
 
 def report_json(report: Verification, *, strict: bool, config_checked: bool) -> str:
@@ -61,7 +62,7 @@ def comparison_text(comparison: "FolderComparison", tolerance: float | None) -> 
         ]
         lines.append(f"{comparison.other_epochs} runs selected another epoch")
     bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
-    return "\n".join([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
+    return _text([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
 
 
 def comparison_json(comparison: "FolderComparison", tolerance: float | None) -> str:
@@ -97,6 +98,11 @@ def _verdict(report: Verification, *, strict: bool) -> str:
 def _cut(lines: list[str]) -> list[str]:
     more = len(lines) - SHOWN
     return [*lines[:SHOWN], f"  ... and {more} more (--json has all)"] if more > 0 else lines
+
+
+def _text(lines: list[str]) -> str:
+    """Join lines with names from files that others may have made: none of them breaks a line."""
+    return "\n".join(shortened(printable(line), LONGEST) for line in lines)
 
 
 def _json(content: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
+from rankbound_study.provenance.places import Places
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
@@ -33,7 +34,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     """
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
-        check_recorded(results, manifest, ("tables/", "figures/", "licensed/"))
+        check_recorded(Places(results), manifest, ("tables/", "figures/", "licensed/"))
     bounded = Bounded.read(results / "tables")
     claims = Claims.read(results / "tables")
     synthetic = bounded.summary["synthetic"]

@@ -4,6 +4,7 @@ import re
 from html import escape
 
 from rankbound_study.figures.style import DARK
+from rankbound_study.report.drawn_svg import drawn_svg
 
 
 def inline_svg(text: str, name: str, description: str) -> str:
@@ -11,10 +12,11 @@ def inline_svg(text: str, name: str, description: str) -> str:
 
     Its ids get the prefix `name`, its house colours become the page's variables `--c-HEX`, and its size follows its
     container. Screen readers read the description and then the titles of its parts.
+
+    Raises:
+        ValueError: it holds what no drawing of ours has.
     """
-    drawing = text[text.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
-    drawing = re.sub(r"<!--.*?-->\s*", "", drawing, flags=re.DOTALL)
+    drawing = drawn_svg(text)
     # matplotlib's style sheet selects every element (`*`), which would be the whole page.
     drawing = re.sub(r"<style[^>]*>\*\{", "<style>svg.figure *{", drawing)
     drawing = _unique_ids(drawing, name)

@@ -1,6 +1,8 @@
 """Render the report as one self-contained web page: inlined figures, light and dark colours, sortable tables."""
 
+import hashlib
 import re
+from base64 import b64encode
 from html import escape
 from pathlib import Path
 from string import Template
@@ -39,6 +41,7 @@ def render(document: Document, results: Path) -> str:
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
     )
+    scripts = [f"\n{template(name)}" for name in _SCRIPTS]
     return Template(template("page.html")).substitute(
         title=escape(document.title),
         subtitle=escape(document.subtitle),
@@ -47,8 +50,14 @@ def render(document: Document, results: Path) -> str:
         contents=contents,
         sections="\n".join(_section(section, results) for section in document.sections),
         style=_style(),
-        scripts="".join(f"<script>\n{template(name)}</script>" for name in _SCRIPTS),
+        scripts="".join(f"<script>{script}</script>" for script in scripts),
+        policy=" ".join(map(policy_source, scripts)),
     )
+
+
+def policy_source(script: str) -> str:
+    """Return the name of a script in the page's policy, by its hash: a browser runs no other one."""
+    return f"'sha256-{b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
 
 
 def _style() -> str:

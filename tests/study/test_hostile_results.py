@@ -1,0 +1,177 @@
+"""A stranger's results: a check opens no file elsewhere, waits for no device, and prints no control character."""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded_study import CONFIG, INSTANCES, LISTS, MANIFEST, RUN, make_study, read, recording
+
+from rankbound_study.cli import main
+from rankbound_study.provenance.places import Places
+from rankbound_study.provenance.verify import verify
+
+TABLE = "tables/table_2_2.csv"
+CHECKSUM = {"sha256": "0" * 64, "bytes": 6}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_study(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture
+def study(made: Path, tmp_path: Path) -> Path:
+    """A copy without the records: the manifest is all that a reader gets."""
+    folder = Path(shutil.copytree(made, tmp_path / "study"))
+    shutil.rmtree(folder / "results/provenance")
+    (tmp_path / "secret").write_text("secret")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def no_wait() -> Iterator[None]:
+    """End a test that waits for a pipe."""
+
+    def end(number: int, frame: object) -> None:
+        raise TimeoutError("waited for a pipe or a device")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def edit(study: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the manifest, as whoever sends a folder may."""
+    file = study / "results/provenance.json"
+    manifest = read(file)
+    change(manifest)
+    file.write_text(json.dumps(manifest), "utf-8")
+
+
+def findings(study: Path, config: dict[str, Any] | None = None) -> dict[str, tuple[str, str]]:
+    found = verify(study / "results", config).findings
+    return {finding.subject: (finding.kind, finding.text) for finding in found if finding.kind != "code"}
+
+
+@pytest.mark.parametrize("path", ["../../secret", "../data/../../secret", "../data/link", "../data/folder/secret"])
+def test_an_input_elsewhere_is_not_read(study: Path, path: str) -> None:
+    (study / "data/link").symlink_to(study.parent / "secret")
+    (study / "data/folder").symlink_to(study.parent)
+    edit(study, lambda manifest: manifest["steps"][-1]["inputs"].update({path: CHECKSUM}))
+    assert findings(study)[path] == (
+        "unchecked",
+        "not read: no regular file, or outside of the results and data folders",
+    )
+
+
+@pytest.mark.parametrize("path", ["{root}/secret", "tables/../../../secret"])
+def test_a_result_elsewhere_is_missing(study: Path, path: str) -> None:
+    path = path.format(root=study.parent)
+    edit(study, lambda manifest: manifest["steps"][-1]["outputs"].update({path: CHECKSUM}))
+    kind, text = findings(study)[path]
+    assert kind == "missing"
+    assert "not read: no regular file, or outside" in text
+
+
+def test_a_result_that_is_a_link_elsewhere_is_missing(study: Path) -> None:
+    table = study / "results" / TABLE
+    table.rename(study.parent / "table.csv")
+    table.symlink_to(study.parent / "table.csv")
+    kind, text = findings(study)[TABLE]
+    assert kind == "missing"
+    assert "not read" in text
+
+
+def test_a_link_to_a_folder_hides_nothing(study: Path) -> None:
+    (study / "results/more").symlink_to(study.parent)
+    assert findings(study)["more"] == ("unknown", "no step made it")
+
+
+def test_a_data_folder_that_the_sender_names_is_read_only_beside_the_results(study: Path) -> None:
+    edit(study, lambda manifest: manifest["config"]["pathvars"].update(data=str(study.parent)))
+    assert set(findings(study)) == {f"../{LISTS}", f"../{INSTANCES}", "../data/folds/synthetic-mq2008.parquet"}
+    assert findings(study, CONFIG).keys() == {"pathvars.data"}
+
+
+@pytest.mark.parametrize(
+    ("data", "results", "expected"),
+    [
+        ("data", "results/demo", "/study/data"),
+        ("./data/demo", "results/demo/", "/study/data/demo"),
+        ("data", "results", None),
+        ("data", "other/demo", None),
+        ("/data", "results/demo", None),
+        ("../data", "results/demo", None),
+        ("data", "../../study/results/demo", None),
+        ("data", "/study/results/demo", None),
+    ],
+)
+def test_the_data_folder_is_where_both_are_below_one_folder(data: str, results: str, expected: str | None) -> None:
+    config = {"pathvars": {"data": data, "results": results}}
+    found = Places.of(Path("/study/results/demo"), config, trusted=False)
+    assert found.data == (None if expected is None else Path(expected))
+
+
+def test_ones_own_configuration_may_name_any_data_folder(tmp_path: Path) -> None:
+    config = {"pathvars": {"data": str(tmp_path / "elsewhere"), "results": "results"}}
+    assert Places.of(tmp_path / "results", config, trusted=True).data == tmp_path / "elsewhere"
+
+
+@pytest.mark.parametrize("name", ["provenance.json", TABLE])
+def test_a_pipe_is_no_file(study: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = study / "results" / name
+    file.unlink()
+    os.mkfifo(file)
+    assert main(["verify", str(study / "results")]) in (1, 2)
+    told = "".join(capsys.readouterr())
+    assert "found a folder, a device or a pipe, expected a file" in told or "not read: no regular file" in told
+
+
+def test_a_pipe_gets_no_checksum(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(study / "results/pipe")
+    with recording(study):
+        assert main(MANIFEST) == 2
+    assert "results/pipe: found a folder, a device or a pipe, expected a file" in capsys.readouterr().err
+    shutil.copytree(study / "results", study / "copied", ignore=shutil.ignore_patterns("pipe"))
+    os.mkfifo(study / "copied/pipe")
+    assert main(["verify", str(study / "results"), "--against", str(study / "copied")]) == 2
+
+
+def test_names_cannot_forge_lines_or_steer_a_terminal(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "a\n\nnothing differs from what was recorded\x1b[8m\u202e"
+    edit(
+        study,
+        lambda manifest: (
+            manifest["unrecorded"].update({forged: CHECKSUM}),
+            manifest["steps"][-1]["inputs"].update({f"../{forged}": CHECKSUM}),
+            manifest["config"].update(study=forged),
+        ),
+    )
+    (study / "results" / "new\rfile").touch()
+    assert main(["verify", str(study / "results")]) == 1
+    told = capsys.readouterr().out
+    assert told.replace("\n", "").isprintable()
+    assert [line for line in told.splitlines() if line.startswith("nothing differs")] == []
+    assert r"a\n\nnothing differs from what was recorded\x1b[8m\u202e" in told
+    assert r"unknown    new\rfile: no step made it" in told
+
+
+def test_names_in_messages_cannot_steer_a_terminal(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = study / "results/tables/\x1b[2J\nx.csv"
+    table.write_text("a")
+    edit(study, lambda manifest: manifest["unrecorded"].update({"tables/\x1b[2J\nx.csv": CHECKSUM}))
+    document = ["document", "--results", str(study / "results"), "--out", "a.pdf", "--html", "a.html"]
+    assert main([*document, "--provenance", str(study / "results/provenance.json")]) == 2
+    assert r"tables/\x1b[2J\nx.csv: its content is not what provenance.json recorded" in capsys.readouterr().err
+
+
+def test_an_honest_folder_is_still_as_recorded(study: Path) -> None:
+    assert findings(study, CONFIG) == {}
+    assert (study / "results" / f"{RUN}.parquet").is_file()
