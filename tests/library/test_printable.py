@@ -27,7 +27,7 @@ def test_a_message_keeps_its_lines() -> None:
 
 
 def test_the_command_line_prints_such_messages(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["evaluate", "a\x1b[2J.txt", "b.txt"]) == 2
+    assert cli.main(["evaluate", "a\x1b[2J.txt", "b.txt", "-m", "AP"]) == 2
     told = capsys.readouterr().err
     assert r"a\x1b[2J.txt: " in told
     assert "\x1b" not in told

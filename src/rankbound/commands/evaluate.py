@@ -24,6 +24,10 @@ the mean value over their orders. A topic without relevant items has no nDCG and
 as 0 (--undefined zero)."""
 
 
+_LONGEST_NAME = 200
+"""Characters of a topic's name in a table; --json has all of them."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("run_file", type=Path, metavar="RUN", help="TREC run, .csv, .tsv or .parquet")
@@ -98,9 +102,11 @@ def _or_null(value: float) -> float | None:
 
 def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
     from rankbound.evaluation import aligned, shown
+    from rankbound.printable import printable, shortened
 
     if not per_topic:
         return str(evaluation)
     columns = [values.tolist() for values in evaluation.values.values()]
-    rows = [(topic, *map(shown, row)) for topic, *row in zip(evaluation.topics, *columns, strict=True)]
+    topics = [shortened(printable(topic), _LONGEST_NAME) for topic in evaluation.topics]
+    rows = [(topic, *map(shown, row)) for topic, *row in zip(topics, *columns, strict=True)]
     return f"{aligned([('topic', *evaluation.values), *rows])}\n\n{evaluation}"

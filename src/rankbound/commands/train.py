@@ -84,10 +84,13 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
+    from rankbound.printable import LONGEST, printable, shortened
+
     recipe, record = ranker.recipe, ranker.record
     print(
         f"trained on {record['training_topics']} topics, {record['training_items']} items, "
-        f"{len(ranker.feature_names)} features" + (f" (text left out: {', '.join(left_out)})" if left_out else "")
+        f"{len(ranker.feature_names)} features"
+        + (f" (text left out: {printable(shortened(', '.join(left_out), LONGEST))})" if left_out else "")
     )
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
     print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rankbound.errors import RankboundError
-from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested
+from rankbound.errors import DataError, RankboundError
+from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, repeated
 
 File = str | os.PathLike[str]
 
@@ -38,7 +38,8 @@ def read_lists(
         topic: the column of the topic's name.
         item: the column of the item's name. Default: the column `item` if there is one, else topic and row number.
         relevance: the column of the relevance labels, numbers from 0.
-        features: the columns of the features. Default: all other numeric columns; text columns are skipped.
+        features: the columns of the features, without the other three. Default: all other numeric columns; text columns
+            are skipped.
         labelled: False accepts a table without relevance labels, which are then 0.
 
     Raises:
@@ -47,6 +48,8 @@ def read_lists(
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables
+    if (twice := repeated(features or ())) is not None:
+        raise DataError(f"features: found {twice!r} twice, expected each once")
     if isinstance(source, str | os.PathLike):
         if not _is_table(source):
             return letor_files.read_letor(source, features)

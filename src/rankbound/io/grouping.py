@@ -8,6 +8,9 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.judged import Names
+from rankbound.printable import shortened
+
+_SHOWN_CHARACTERS = 80
 
 
 def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
@@ -39,7 +42,8 @@ def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str
     if len(twice):
         topic, item = twice.select("topic", "item").row(0)
         topic = topic if topics is None else topics[topic]
-        raise DataError(f"{where}: item {item!r} occurs more than once in topic {topic!r}; expected each item once")
+        item, topic = (shortened(repr(name), _SHOWN_CHARACTERS) for name in (item, topic))
+        raise DataError(f"{where}: item {item} occurs more than once in topic {topic}; expected each item once")
 
 
 def _has_duplicates(frame: pl.DataFrame) -> bool:

@@ -99,6 +99,16 @@ def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> Jud
     )
 
 
+def repeated(names: Sequence[str]) -> str | None:
+    """Return the first name that occurs a second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def is_nested(source: Any) -> bool:
     """Return true for dictionaries in a dictionary, by topic and item."""
     return isinstance(source, Mapping) and all(isinstance(items, Mapping) for items in source.values())
@@ -132,8 +142,7 @@ def _settle(lists: Any, column: str) -> None:
     offsets = Lists.checked(lists.offsets, n_items).offsets.cpu()
     if len(lists.topics) != len(offsets) - 1:
         raise ValueError(f"topics: found {len(lists.topics)} names, expected {len(offsets) - 1}, one per list")
-    if len(set(lists.topics)) != len(lists.topics):
-        twice = next(name for index, name in enumerate(lists.topics) if name in lists.topics[:index])
+    if (twice := repeated(lists.topics)) is not None:
         raise ValueError(f"topics: found {twice!r} twice, expected one list per topic")
     object.__setattr__(lists, column, values.numpy())
     object.__setattr__(lists, "offsets", offsets.numpy())

@@ -1,22 +1,20 @@
 """Read whole LETOR text files into memory."""
 
-import gzip
 import os
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, cast
+from collections.abc import Iterable, Sequence
 
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.packed import joined
+from rankbound.io.unpacked import open_unpacked
 
 LARGEST_INDEX = 2**16
 """Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""
 
 _QUERY_KEY = b"qid:"
+_LONGEST_INDEX = 100
+"""Digits of an index that are read; more are beyond the largest anyway, and Python parses only some thousand."""
 
 
 def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
@@ -27,39 +25,26 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
     Raises:
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
-    with _opened(path) as stream:
+    with open_unpacked(path) as stream:
         largest = _largest_index(stream, str(path))
     names = [str(index) for index in range(1, largest + 1)] if features is None else list(features)
     unknown = [name for name in names if not name.isdigit() or int(name) < 1]
     if unknown:
         raise DataError(f"{path}: there is no feature {unknown[0]!r}; those of a LETOR file are numbers from 1")
     width = max(largest, *map(int, names), 1) if names else 1
-    with _opened(path) as stream:
+    with open_unpacked(path) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
     return lists if len(names) == width else chosen_features(lists, names, str(path))
 
 
 def is_letor(path: str | os.PathLike[str]) -> bool:
     """Return True if the second token of the first non-blank line is a query id."""
-    with _opened(path) as stream:
+    with open_unpacked(path) as stream:
         for line in stream:
             tokens = line.partition(b"#")[0].split()
             if tokens:
                 return len(tokens) > 1 and tokens[1].startswith(_QUERY_KEY)
     return False
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    try:
-        if Path(path).suffix == ".gz":
-            with gzip.open(path, "rb") as stream:
-                yield cast("BinaryIO", stream)
-        else:
-            with Path(path).open("rb") as stream:
-                yield stream
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _largest_index(lines: Iterable[bytes], where: str) -> int:
@@ -68,8 +53,9 @@ def _largest_index(lines: Iterable[bytes], where: str) -> int:
     for number, line in enumerate(lines, start=1):
         tokens = line.partition(b"#")[0].rsplit(None, 1)
         key = tokens[-1].partition(b":")[0] if tokens else b""
-        if key.isdigit() and int(key) > largest:
-            largest = int(key)
+        index = int(key[:_LONGEST_INDEX]) if key.isdigit() else 0
+        if index > largest:
+            largest = index
             if largest > LARGEST_INDEX:
                 raise DataError(
                     f"{where}, line {number}: found feature index {largest}, expected at most {LARGEST_INDEX}"

@@ -16,6 +16,7 @@ LARGEST_FLOAT = float(np.finfo(np.float32).max)
 """The largest feature value: anything larger is infinite in float32."""
 
 _SHOWN_CHARACTERS = 40
+_LONGEST_NUMBER = 1000
 
 Parsed = tuple[npt.NDArray[np.int8], npt.NDArray[np.int64], npt.NDArray[np.float32]]
 """Labels, query ids, and features as (lines, width)."""
@@ -104,7 +105,8 @@ def _fill(features: npt.NDArray[np.float32], pairs: list[bytes], width: int) -> 
 
 def _whole(token: bytes, what: str, smallest: int, largest: int) -> int:
     expected = f"{what}: a whole number {smallest} .. {largest}"
-    if not token.isdigit() or not smallest <= int(token) <= largest:
+    # Python parses no more than some thousand digits.
+    if not token.isdigit() or len(token) > _LONGEST_NUMBER or not smallest <= int(token) <= largest:
         raise _Malformed(token, expected)
     return int(token)
 

@@ -16,9 +16,13 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.io.judged import JudgedLists, Qrels, Run
+from rankbound.io.judged import JudgedLists, Qrels, Run, repeated
+from rankbound.io.parquet import check_memory
+from rankbound.io.unpacked import read_unpacked
+from rankbound.printable import shortened
 
 _SHOWN_NAMES = 8
+_SHOWN_CHARACTERS = 80
 _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
 
 
@@ -57,7 +61,7 @@ def read_judged(
     """
     table = _read(source, columns)
     topics, offsets, order = by_topic(_text(table, columns.topic))
-    names, left_out = (list(features), []) if features is not None else _feature_names(table, columns)
+    names, left_out = _feature_names(table, columns) if features is None else (_chosen(table, columns, features), [])
     items, relevance = _items(table, columns), _relevance(table, columns, labelled)
     matrix = _matrix(table, names)
     if order is not None:
@@ -120,30 +124,28 @@ def _read(source: Any, columns: Columns) -> _Table:
     try:
         if is_parquet:
             return _Table(_read_parquet(Path(source)), str(source), "row", 1)
-        _require_distinct_names(Path(source))
+        content, separator = read_unpacked(source), _separator(source)
+        _require_distinct_names(content, separator)
         # Types are inferred from the whole file: a word may first occur in the last line.
-        frame = pl.read_csv(
-            Path(source), separator=_separator(source), infer_schema_length=None, schema_overrides=text, glob=False
-        )
+        frame = pl.read_csv(content, separator=separator, infer_schema_length=None, schema_overrides=text)
     except (*_DAMAGE, pl.exceptions.PanicException) as error:
-        reason = str(error).split("\n")[0]
+        reason = shortened(str(error).split("\n")[0], _SHOWN_CHARACTERS)
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
     # The first row is line 2, below the names.
     return _Table(frame, str(source), "line", 2)
 
 
-def _require_distinct_names(path: Path) -> None:
+def _require_distinct_names(content: bytes, separator: str) -> None:
     # The reader would rename the second of two columns.
-    header = pl.read_csv(path, separator=_separator(path), has_header=False, n_rows=1, infer_schema=False, glob=False)
-    names = header.row(0)
-    twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twice is not None:
-        raise ValueError(f"the column {twice!r} occurs twice in the first line")
+    names = pl.read_csv(content, separator=separator, has_header=False, n_rows=1, infer_schema=False).row(0)
+    if (twice := repeated(names)) is not None:
+        raise ValueError(f"the column {shortened(repr(twice), _SHOWN_CHARACTERS)} occurs twice in the first line")
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
     # Damaged files raise an error in Arrow's reader, but a panic in that of polars.
     with pq.ParquetFile(path) as file:
+        check_memory(file, path)
         table = file.read()
     # Text that is not UTF-8 would panic as well.
     table.validate(full=True)
@@ -164,11 +166,14 @@ def _separator(path: str | os.PathLike[str]) -> str:
 
 
 def _column(table: _Table, name: str) -> pl.Series:
-    if name not in table.frame.columns:
+    # `frame.columns` is a new list of all names at each use, which takes long in a loop over them.
+    try:
+        return table.frame[name]
+    except pl.exceptions.ColumnNotFoundError:
         columns = table.frame.columns
-        shown = ", ".join(columns[:_SHOWN_NAMES]) + (", ..." if len(columns) > _SHOWN_NAMES else "")
-        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}")
-    return table.frame[name]
+        some = [shortened(column, _SHOWN_CHARACTERS) for column in columns[:_SHOWN_NAMES]]
+        shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
+        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}") from None
 
 
 def _text(table: _Table, name: str) -> pl.Series:
@@ -216,11 +221,24 @@ def _numbers(table: _Table, name: str) -> npt.NDArray[Any]:
 def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str]]:
     """Return the feature columns, and the text columns that are left out."""
     names = [name for name in table.frame.columns if name not in (columns.topic, columns.items, columns.relevance)]
-    text = [name for name in names if _is_text(table.frame[name])]
-    chosen = [name for name in names if name not in text]
+    is_text = {name: _is_text(table.frame[name]) for name in names}
+    text, chosen = ([name for name in names if is_text[name] is kind] for kind in (True, False))
     if not chosen:
         raise DataError(f"{table.where}: there are no features: no column of numbers besides topic, item, relevance")
     return chosen, text
+
+
+def _chosen(table: _Table, columns: Columns, features: Sequence[str]) -> list[str]:
+    """Return the names of chosen features; DataError for one that is the label, the topic or the item."""
+    roles = {columns.relevance: "relevance", columns.topic: "topic", columns.items: "item"}
+    for name in features:
+        if name in roles:
+            raise DataError(
+                f"{table.where}: the feature {name!r} is the column of the {roles[name]}, which a ranker must not see: "
+                f"choose other features, or name another column by `{roles[name]}` (on the command line: "
+                f"--{roles[name]} NAME)"
+            )
+    return list(features)
 
 
 def _is_text(column: pl.Series) -> bool:
@@ -257,7 +275,7 @@ def _refuse(table: _Table, name: str) -> None:
         raise DataError(f"{table.where}: there are no rows in it")
     numbers = column.cast(pl.Float32, strict=False)
     row = _first(numbers.is_null() | ~numbers.is_finite())
-    found = "is empty" if column[row] is None else f"holds {column[row]!r}"
+    found = "is empty" if column[row] is None else f"holds {shortened(repr(column[row]), _SHOWN_CHARACTERS)}"
     raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number")
 
 

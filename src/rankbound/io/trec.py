@@ -8,7 +8,6 @@ import gzip
 import math
 import os
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,13 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items
 from rankbound.io.judged import Names, Qrels, Run
+from rankbound.io.unpacked import read_unpacked
+from rankbound.printable import shortened
 
-_GZIP = b"\x1f\x8b"
+# Python's own parsers also take `1_0`, and digits of other scripts.
+_FINITE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_SHOWN_CHARACTERS = 80
 _LARGEST_GRADE = 2**53
 """Whole numbers are exact as doubles up to here."""
 
@@ -41,17 +45,17 @@ class _Layout:
 
 
 def _finite(token: str) -> float:
-    value = float(token)
+    value = float(token) if _FINITE.fullmatch(token) else math.nan
     if not math.isfinite(value):
         raise ValueError(token)
     return value
 
 
 def _whole(token: str) -> int:
-    value = int(token)
+    value = int(token) if _WHOLE.fullmatch(token) else math.inf
     if abs(value) > _LARGEST_GRADE:
         raise ValueError(token)
-    return value
+    return int(value)
 
 
 _RUN = _Layout(
@@ -116,17 +120,8 @@ def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
     _write(path, columns)
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file, decompressed if it is gzip; DataError if it cannot be read."""
-    try:
-        data = Path(path).read_bytes()
-        return gzip.decompress(data) if data.startswith(_GZIP) else data
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
-
-
 def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
-    frame = _parse(read_bytes(path), layout, str(path))
+    frame = _parse(read_unpacked(path), layout, str(path))
     if frame.is_empty():
         raise DataError(f"{path}: there are no lines in it; expected lines of `{layout}`")
     require_distinct_items(frame, str(path))
@@ -169,7 +164,8 @@ def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
             value = layout.convert(token)
         except ValueError:
             raise DataError(
-                f"{where}, line {number}: found {layout.number} {token!r}, expected {layout.expected}"
+                f"{where}, line {number}: found {layout.number} {shortened(repr(token), _SHOWN_CHARACTERS)}, "
+                f"expected {layout.expected}"
             ) from None
         row: dict[str, Any] = dict(zip(layout.fields, tokens, strict=True))
         rows.append({**row, layout.number: value})

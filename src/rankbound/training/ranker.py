@@ -112,7 +112,7 @@ class Ranker:
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Raises:
-            ValueError: wrong number of features, features that are not finite, or missing offsets.
+            ValueError: wrong number of features, features or scores that are not finite, or missing offsets.
         """
         rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
@@ -128,6 +128,12 @@ class Ranker:
         self.model.eval().to(rows.device)
         with torch.no_grad():
             scores = torch.cat([self.model(part) for part in torch.split(scaled, _ROWS_AT_ONCE)])
+        if not bool(torch.isfinite(scores).all()):
+            item = int(torch.nonzero(~torch.isfinite(scores))[0])
+            raise ValueError(
+                f"scores: found {scores[item].item()} at item {item}, expected finite numbers: the model's weights are "
+                "too large for these features, or the features for the model; train it again"
+            )
         return scores if isinstance(features, Tensor) else scores.numpy()
 
     def score_lists(self, lists: "JudgedLists") -> "Run":
