@@ -264,8 +264,9 @@ def test_the_profile_for_mslr_is_valid_over_the_default() -> None:
 
 def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
     text = default("thresholds: [2, 1]", "thresholds: [2, garded]")
-    assert 'lists.mq2008.thresholds[1] is "garded": expected the smallest relevant label, or graded' in problems(
-        text, tmp_path
+    assert (
+        'lists.mq2008.thresholds[1] is "garded": expected the smallest relevant label, 1 to 127, or graded'
+        in problems(text, tmp_path)
     )
     message = problems(default("thresholds: [2, 1]", "thresholds: [2, 1, graded]"), tmp_path)
     assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but boundings has" in message

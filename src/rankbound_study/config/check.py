@@ -91,7 +91,8 @@ _EXPECTED = {
     "greater_than": "more than {gt:g}",
     "greater_than_equal": "at least {ge:g}",
     "less_than": "less than {lt:g}",
-    "less_than_equal": "at most {le:g}",
+    "less_than_equal": "at most {le:,.15g}",
+    "too_long": "at most {max_length} values",
     "too_short": "at least one value",
     "string_too_short": "a text that is not empty",
 }
@@ -157,6 +158,7 @@ def _section_at(where: KeyPath) -> type[Keys]:
 def _hint(kind: str, found: Any) -> str:
     """Return a hint for a common YAML mistake: 1e-3 without a dot is text."""
     if kind in ("int_type", "float_type") and isinstance(found, str):
-        with suppress(ValueError):
-            return f"; YAML reads {found} as text: write {float(found)!r} without quotes"
+        with suppress(ValueError, OverflowError):
+            number = int(float(found)) if kind == "int_type" else float(found)
+            return f"; YAML reads {found} as text: write {number!r} without quotes"
     return ""

@@ -154,10 +154,16 @@ Bounding = Annotated[
     ),
 ]
 
-Positive = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
+# Limits that no study needs to exceed: beyond them, a step would never end, or end in an error of its libraries.
+Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+Epochs = Annotated[int, Field(ge=1, le=10_000)]
+Width = Annotated[int, Field(ge=1, le=10_000)]
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+# The columns `seed` and `nsr` of the results have 16 and 8 bits.
+TrainingSeed = Annotated[int, Field(ge=0, le=2**15 - 1)]
+Ratio = Annotated[int, Field(ge=1, le=100)]
 Fold = Annotated[int, Field(ge=1, le=5)]
-Rate = Annotated[float, Field(gt=0)]
+Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
-Widths = list[Positive]
+Widths = Annotated[list[Width], Field(max_length=20)]

@@ -10,6 +10,7 @@ from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
+    Epochs,
     Fold,
     Keys,
     Loss,
@@ -17,8 +18,9 @@ from rankbound_study.config.sections.base import (
     Positive,
     Problem,
     Rate,
-    Seed,
     Share,
+    TrainingSeed,
+    Width,
     Widths,
 )
 from rankbound_study.config.sections.data import ImageKeys
@@ -36,21 +38,21 @@ class ConvolutionKeys(Keys):
     """A network of pictures."""
 
     name: Literal["cnn"] = Field(description="Name of the model")
-    side: Positive | None = Field(None, description="Side of the pictures that a cnn reads")
-    channels: list[Positive] | None = Field(None, description="Channels of the pictures, and after each convolution")
-    kernel: Positive | None = Field(None, description="Side of the filters of a cnn")
+    side: Width | None = Field(None, description="Side of the pictures that a cnn reads")
+    channels: Widths | None = Field(None, description="Channels of the pictures, and after each convolution")
+    kernel: Width | None = Field(None, description="Side of the filters of a cnn")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
 
 
 class TreeKeys(Keys):
     """The options of all ensembles of trees."""
 
-    rounds: Positive = Field(description="Trees to grow, of which the validation part selects the number")
+    rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
     every: Positive = Field(description="Trees between measurements")
-    leaves: int | None = Field(None, ge=2, description="Largest number of leaves of a tree")
+    leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
     min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
     feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
-    bins: int | None = Field(None, ge=2, description="Number of values that a feature is rounded to")
+    bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
 
 
 class BoostedTreeKeys(TreeKeys):
@@ -135,7 +137,7 @@ class ComparisonKeys(Keys):
         description="Numbers of randomly drawn feature columns; every method runs once per number; ascending",
     )
     folds: Axis[Fold] = Field(description="Folds that run")
-    seeds: Axis[Seed] = Field(description="Repetitions of every training")
+    seeds: Axis[TrainingSeed] = Field(description="Repetitions of every training")
     settings: MethodSettings | None = Field(None, description="Settings of the trainer, unless a method has its own")
     methods: dict[
         Annotated[

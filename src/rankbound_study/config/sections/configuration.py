@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
-from rankbound_study.config.data_sets import GRADED, KINDS, Instances, defined_instances
+from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
 from rankbound_study.config.sections.base import (
     Allowed,
@@ -23,6 +23,7 @@ from rankbound_study.config.sections.base import (
     Protocol,
     Rate,
     Seed,
+    TrainingSeed,
     problem,
     within,
 )
@@ -32,6 +33,9 @@ from rankbound_study.config.sections.experiment import ExperimentKeys
 from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.config.words import listed, nearest, shown
 from rankbound_study.vocabulary import LOSSES
+
+REQUIRED_TABLE = "table_5_1"
+"""The table without which there is no document."""
 
 
 class PathvarKeys(Keys):
@@ -74,7 +78,7 @@ class Configuration(Keys):
     losses: Axis[Annotated[str, Allowed(*LOSSES)]] = Field(description="Losses that models are trained on")
     boundings: Axis[Bounding] = Field(description="Boundings of each loss")
     folds: Axis[Fold] = Field(description="Folds that run")
-    seeds: dict[Protocol, Axis[Seed]] = Field(description="Repetitions of every training, by protocol")
+    seeds: dict[Protocol, Axis[TrainingSeed]] = Field(description="Repetitions of every training, by protocol")
     controls: Distinct[Annotated[str, Allowed("random", "popularity", "oracle")]] = Field(
         description="Models without a loss"
     )
@@ -102,7 +106,10 @@ class Configuration(Keys):
         for position, name in enumerate(self.datasets):
             yield from self._trained_problems(("datasets", position), name)
         config = self.model_dump(exclude_unset=True)
+        if REQUIRED_TABLE not in self.tables:
+            yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"
         yield from self._comparison_problems(config)
+        yield from self._origin_problems(defined_instances(config))
         yield from self._experiment_problems(defined_instances(config))
 
     @property
@@ -168,6 +175,22 @@ class Configuration(Keys):
                         yield (
                             ("comparisons", name, "methods", base),
                             f"also runs on {dataset} in comparisons.{other} as {method}: give it another name",
+                        )
+
+    def _origin_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:
+        """Yield generated data among real ones, or the reverse, in the comparisons that one table shows."""
+        first: dict[tuple[str, str | None], str] = {}
+        for name in self.comparisons if self.compare is None else self.compare:
+            section = self.comparisons.get(name)
+            for position, dataset in enumerate(section.datasets if section else ()):
+                if dataset in defined:
+                    shown_in = (defined[dataset].kind, defined[dataset].features)
+                    other = first.setdefault(shown_in, dataset)
+                    if other.startswith(SYNTHETIC) != dataset.startswith(SYNTHETIC):
+                        yield (
+                            ("comparisons", name, "datasets", position),
+                            f"is {dataset!r} beside {other!r}: a table shows generated data or real ones, not both; "
+                            "make two studies of them",
                         )
 
     def _experiment_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:

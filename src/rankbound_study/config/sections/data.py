@@ -6,7 +6,17 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SYNTHETIC
-from rankbound_study.config.sections.base import Axis, FileName, Keys, Positive, Problem, ProperShare, Seed, problem
+from rankbound_study.config.sections.base import (
+    Axis,
+    FileName,
+    Keys,
+    Positive,
+    Problem,
+    ProperShare,
+    Ratio,
+    Seed,
+    problem,
+)
 from rankbound_study.config.words import shown
 
 
@@ -34,23 +44,27 @@ class SourceKeys(Keys):
 class InteractionKeys(SourceKeys):
     """A data set of ratings."""
 
-    threshold: float = Field(description="Smallest relevant rating")
-    min_relevant: int = Field(ge=5, description="Smallest number of relevant items of a user, 1 per fold")
-    nsr: Axis[Positive] = Field(description="Negatives per relevant item")
+    threshold: float = Field(ge=-1_000_000, le=1_000_000, description="Smallest relevant rating")
+    min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
+    nsr: Axis[Ratio] = Field(description="Negatives per relevant item")
     validation_share: float = Field(ge=0, lt=1, description="Share of a user's training positives for validation")
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
 
 
+_LARGEST_LABEL = 2**7 - 1
+"""Tables store labels in 8 bits."""
+
+
 def _threshold(value: Any) -> Any:
-    if value == GRADED or (type(value) is int and value >= 1):
+    if value == GRADED or (type(value) is int and 1 <= value <= _LARGEST_LABEL):
         return value
-    raise problem(f"is {shown(value)}: expected the smallest relevant label, or {GRADED}")
+    raise problem(f"is {shown(value)}: expected the smallest relevant label, 1 to {_LARGEST_LABEL}, or {GRADED}")
 
 
 Threshold = Annotated[
     Any,
     AfterValidator(_threshold),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": GRADED}]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST_LABEL}, {"const": GRADED}]}),
 ]
 
 
@@ -76,7 +90,9 @@ class ImageKeys(SourceKeys):
     folds: Positive = Field(description="Random splits in training, validation and test part")
     validation_share: ProperShare = Field(description="Share of the pictures for validation")
     test_share: ProperShare = Field(description="Share of the pictures for testing")
-    above: int = Field(ge=0, description="Years by which the ages of a pair must differ at least, exclusive")
+    above: int = Field(ge=0, le=1000, description="Years by which the ages of a pair must differ at least, exclusive")
     pairs: PairKeys = Field(description="Pairs to draw from each part")
     seed: Seed = Field(description="Seed of splits and pairs (and of synthetic pictures)")
-    vgg16_side: int | None = Field(None, ge=32, description="Side of VGG16's input pictures (224 as published)")
+    vgg16_side: int | None = Field(
+        None, ge=32, le=4096, description="Side of VGG16's input pictures (224 as published)"
+    )

@@ -18,7 +18,9 @@ from rankbound_study.config.sections.base import (
     Problem,
     ProperShare,
     Rate,
-    Seed,
+    Ratio,
+    TrainingSeed,
+    Width,
     Widths,
     within,
 )
@@ -39,7 +41,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 class ModelOptions(Keys):
     """Options of the model that a variant changes."""
 
-    factors: Positive | None = Field(None, description="Length of a topic's or item's vector")
+    factors: Width | None = Field(None, description="Length of a topic's or item's vector")
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
     activation: Annotated[str, Allowed("relu", "sigmoid", "tanh")] | None = Field(
@@ -57,7 +59,7 @@ class VariantKeys(TrainerSettings):
         description="For data sets of ratings: share of each user's training ratings for validation "
         "(absent: as sampled)",
     )
-    test_nsr: Positive | None = Field(
+    test_nsr: Ratio | None = Field(
         None, description="For data sets of ratings: sampling ratio of the test lists (absent: that of the training)"
     )
     test_relevant: Positive | None = Field(
@@ -110,7 +112,7 @@ class ExperimentKeys(Keys):
     )
     boundings: Axis[Bounding] | None = Field(None, description="Boundings of each loss (absent: those of the study)")
     folds: Axis[Fold] | None = Field(None, description="Folds that run (absent: those of the study)")
-    seeds: Axis[Seed] | None = Field(
+    seeds: Axis[TrainingSeed] | None = Field(
         None, description="Repetitions of every training (absent: the study's of the honest protocol)"
     )
     variants: dict[Name, VariantKeys] = Field(min_length=1, description="The changed settings, by the variant's name")

@@ -4,14 +4,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Keys, Positive, Protocol, Rate, Widths
+from rankbound_study.config.sections.base import Allowed, Epochs, Keys, Positive, Protocol, Rate, Width, Widths
 
 
 class MatrixFactorizationKeys(Keys):
     """A vector for each topic and each item."""
 
     name: Literal["matrix-factorization"] = Field(description="Name of the model")
-    factors: Positive = Field(description="Length of a topic's or item's vector")
+    factors: Width = Field(description="Length of a topic's or item's vector")
 
 
 class NetworkKeys(Keys):
@@ -28,7 +28,7 @@ class TrainerSettings(Keys):
         None, description="Adam, or plain stochastic gradient descent"
     )
     learning_rate: Rate | None = Field(None, description="Learning rate of the optimiser")
-    epochs: Positive | None = Field(None, description="Number of epochs, of which the validation part selects one")
+    epochs: Epochs | None = Field(None, description="Number of epochs, of which the validation part selects one")
     batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
 
 
@@ -39,5 +39,5 @@ class TrainingKeys(Keys):
         description="The model to train"
     )
     learning_rate: dict[Protocol, Rate] = Field(min_length=1, description="Adam's learning rate, by protocol")
-    epochs: Positive = Field(description="Number of epochs, of which the protocol selects one")
+    epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
