@@ -16,10 +16,10 @@ The exit status is 0 if nothing differs, 1 if something does, 2 if nothing could
   unknown            a file that no step made
   input              a file in another folder that steps read has changed
   chain              a step read other content of a file than its maker recorded
-  config             a key of the configuration has another value
+  config             a key of the configuration has another value, or a step had other options than it requests
 Undecided, and differences only with --strict:
   code               the installed packages differ from those that made the results
-  unchecked          a file is missing here
+  unchecked          a file is missing here, lies elsewhere, is hidden or part of an unfinished training
   unrecorded         a file's checksum is known, but not how it was made
 
 With --against, files are compared by their bytes, except the paper, which states where it was made. With --tolerance,

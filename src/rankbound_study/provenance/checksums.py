@@ -15,6 +15,12 @@ MANIFEST = "provenance.json"
 PAPER = "paper/"
 """Files made from the manifest, which it therefore cannot list."""
 
+SHARDS = ".shards"
+"""Ending of a folder with the finished folds of a training that was ended."""
+
+OWN_FOLDERS = ("distributions", "figures", "licensed", "paper", "runs", "tables")
+"""Folders of a study's own results."""
+
 
 @dataclass(frozen=True)
 class Checksum:
@@ -59,7 +65,31 @@ def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
                 yield path
 
 
+def hidden_files(results: Path) -> Iterator[str]:
+    """Yield what `result_files` omits and no step's record or cost is: hidden files and folders, unfinished trainings.
+
+    Git's and DVC's `.gitignore` is none of them.
+    """
+    for folder, names, files in os.walk(results):
+        here = Path(folder)
+        for name in sorted([*names, *files]):
+            if (name.startswith(".") and name != ".gitignore") or (name in names and name.endswith(SHARDS)):
+                yield (here / name).relative_to(results).as_posix()
+        names[:] = sorted(
+            name
+            for name in names
+            if not (name.startswith(".") or name.endswith(SHARDS) or _is_other_study(here / name, results))
+        )
+
+
 def _is_apart(folder: Path, results: Path, ignored: str) -> bool:
-    relative = folder.relative_to(results).as_posix()
-    own = (folder / MANIFEST).exists() or (folder / RECORDS).is_dir()
-    return relative in (RECORDS, ignored) or folder.name.startswith(".") or folder.name.endswith(".shards") or own
+    relative, name = folder.relative_to(results).as_posix(), folder.name
+    left = name.startswith(".") or name.endswith(SHARDS)
+    return relative in (RECORDS, ignored) or left or _is_other_study(folder, results)
+
+
+def _is_other_study(folder: Path, results: Path) -> bool:
+    """Return whether a nested folder is a results folder itself; those of a study's own results never are."""
+    if folder.relative_to(results).parts[0] in OWN_FOLDERS:
+        return False
+    return (folder / MANIFEST).exists() or (folder / RECORDS).is_dir()

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, result_files
+from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, costs_folder, known_of
 from rankbound_study.provenance.places import Places
+from rankbound_study.provenance.requested import contradictions
 
 DIFFERS = ("changed", "missing", "unknown", "input", "chain", "config")
 """Kinds of findings that are differences from the provenance."""
@@ -65,7 +66,15 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
             "inputs": len(read - differing - unchecked),
             "steps": len(manifest.steps),
         },
-        (*files, *inputs, *configured, *_code(manifest), *_unrecorded(manifest)),
+        (
+            *files,
+            *inputs,
+            *configured,
+            *_contradictions(manifest),
+            *_code(manifest),
+            *_unrecorded(manifest),
+            *_hidden(results),
+        ),
     )
 
 
@@ -114,6 +123,19 @@ def _config(manifest: Manifest, config: Mapping[str, Any] | None) -> Iterator[De
         if key != "mirror" and recorded.get(key, _ABSENT) != present.get(key, _ABSENT):
             found, expected = present.get(key, "nothing"), recorded.get(key, "nothing")
             yield Deviation("config", key, f"found {found}, recorded {expected}")
+
+
+def _contradictions(manifest: Manifest) -> Iterator[Deviation]:
+    for path, recorded, requested in contradictions(manifest):
+        was, wanted = _flat(recorded), _flat(requested)
+        keys = [key for key in sorted(was | wanted) if was.get(key, _ABSENT) != wanted.get(key, _ABSENT)]
+        found = ", ".join(f"{key} {was.get(key, 'unset')} instead of {wanted.get(key, 'unset')}" for key in keys)
+        yield Deviation("config", path, f"not made as the recorded configuration requests: {found}")
+
+
+def _hidden(results: Path) -> Iterator[Deviation]:
+    for path in hidden_files(results):
+        yield Deviation("unchecked", path, "hidden, or left by a training that was ended: no result")
 
 
 def _code(manifest: Manifest) -> Iterator[Deviation]:
