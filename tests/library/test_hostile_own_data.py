@@ -165,6 +165,14 @@ def test_numbers_of_thousands_of_digits_are_too_large(line: str, tmp_path: Path)
         rb.read_lists(tmp_path / "lists.txt")
 
 
+@pytest.mark.parametrize("name", ["9" * 5000, "60000000", "\u00b2", "0", "-1", "price"])
+def test_a_chosen_feature_of_letor_text_is_an_index_within_limits(name: str, tmp_path: Path) -> None:
+    (tmp_path / "lists.txt").write_text("1 qid:1 1:1\n")
+    with pytest.raises(DataError, match="those of a LETOR file are numbers from 1 to 65536") as caught:
+        rb.read_lists(tmp_path / "lists.txt", features=["1", name])
+    assert len(str(caught.value)) < 1000
+
+
 def test_finding_a_repeated_name_reads_each_once() -> None:
     """A list of names was searched for each of them, which took minutes."""
 

@@ -8,6 +8,7 @@ from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.packed import joined
 from rankbound.io.unpacked import open_unpacked
+from rankbound.printable import shortened
 
 LARGEST_INDEX = 2**16
 """Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""
@@ -28,9 +29,12 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
     with open_unpacked(path) as stream:
         largest = _largest_index(stream, str(path))
     names = [str(index) for index in range(1, largest + 1)] if features is None else list(features)
-    unknown = [name for name in names if not name.isdigit() or int(name) < 1]
-    if unknown:
-        raise DataError(f"{path}: there is no feature {unknown[0]!r}; those of a LETOR file are numbers from 1")
+    unknown = next((name for name in names if not _is_index(name)), None)
+    if unknown is not None:
+        shown = shortened(repr(unknown), _LONGEST_INDEX)
+        raise DataError(
+            f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
+        )
     width = max(largest, *map(int, names), 1) if names else 1
     with open_unpacked(path) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
@@ -45,6 +49,11 @@ def is_letor(path: str | os.PathLike[str]) -> bool:
             if tokens:
                 return len(tokens) > 1 and tokens[1].startswith(_QUERY_KEY)
     return False
+
+
+def _is_index(name: str) -> bool:
+    """Return true for the name of a feature that a file may have; memory is needed for all features below it."""
+    return name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
 
 
 def _largest_index(lines: Iterable[bytes], where: str) -> int:

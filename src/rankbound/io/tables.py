@@ -23,6 +23,7 @@ from rankbound.printable import shortened
 
 _SHOWN_NAMES = 8
 _SHOWN_CHARACTERS = 80
+_LONGEST_REASON = 300
 _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
 
 
@@ -129,7 +130,7 @@ def _read(source: Any, columns: Columns) -> _Table:
         # Types are inferred from the whole file: a word may first occur in the last line.
         frame = pl.read_csv(content, separator=separator, infer_schema_length=None, schema_overrides=text)
     except (*_DAMAGE, pl.exceptions.PanicException) as error:
-        reason = shortened(str(error).split("\n")[0], _SHOWN_CHARACTERS)
+        reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
     # The first row is line 2, below the names.
     return _Table(frame, str(source), "line", 2)
