@@ -85,11 +85,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         style.save(told_figure.draw(), [folder / "figures" / f"figure_3_2.{kind}" for kind in ("svg", "pdf")])
     html = folder / "index.html"
     assert main(["document", "--results", str(folder), "--out", str(folder / "a.pdf"), "--html", str(html)]) == 0
-    probe = re.search(r"<script>(.*?)</script>", PROBE, re.DOTALL)
-    assert probe
-    text = html.read_text("utf-8").replace("script-src ", f"script-src {policy_source(probe[1])} ", 1)
-    html.write_text(text.replace("</head>", PROBE, 1), "utf-8")
+    html.write_text(with_probe(html.read_text("utf-8"), PROBE), "utf-8")
     return html
+
+
+def with_probe(page: str, probe: str) -> str:
+    """Return the page with a script of the test at the end of its head, which the page's policy admits."""
+    script = re.search(r"<script>(.*?)</script>", probe, re.DOTALL)
+    assert script
+    return page.replace("script-src ", f"script-src {policy_source(script[1])} ", 1).replace("</head>", probe, 1)
 
 
 def seen(page: Path, profile: Path, *flags: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from test_page_in_browser import pytestmark as pytestmark
-from test_page_in_browser import seen
+from test_page_in_browser import seen, with_probe
 
 from rankbound_study.report import render_html
 from rankbound_study.report.blocks import Cell, Document, ReportSection, TableBlock
@@ -26,5 +26,5 @@ addEventListener("load", () => {
 def test_minus_signs_and_thousands(tmp_path: Path) -> None:
     table = TableBlock("Numbers", "", ("number",), tuple((Cell(text),) for text in NUMBERS), 0, sortable=True)
     text = render_html.render(Document("t", "s", False, (ReportSection("a", "A", "", (table,)),)), tmp_path)
-    (tmp_path / "index.html").write_text(text.replace("</head>", PROBE, 1), "utf-8")
+    (tmp_path / "index.html").write_text(with_probe(text, PROBE), "utf-8")
     assert seen(tmp_path / "index.html", tmp_path / "profile")["ascending"] == SORTED
