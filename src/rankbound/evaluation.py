@@ -23,7 +23,7 @@ from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.lists import Lists
-from rankbound.metrics import Metric, evaluate, metric
+from rankbound.metrics import Metric, evaluate, metrics_of
 from rankbound.ranks import descending_order, hard_ranks
 from rankbound.texts import require_one_of
 
@@ -120,7 +120,7 @@ def evaluate_run(
     """
     require_one_of("missing", missing, POLICIES)
     require_one_of("undefined", undefined, POLICIES)
-    chosen = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    chosen = metrics_of(metrics)
     run = run if isinstance(run, Run) else read_run(run)
     qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
     in_run, in_qrels = set(run.topics), set(qrels.topics)
@@ -131,12 +131,9 @@ def evaluate_run(
         )
     absent = [topic for topic in qrels.topics if topic not in in_run]
     wanted = [topic for topic in qrels.topics if missing == "zero" or topic in in_run]
-    values = values_of(chosen, join(run, qrels, wanted))
-    if undefined == "zero":
-        values = {name: np.nan_to_num(value, nan=0.0) for name, value in values.items()}
     return Evaluation(
         topics=wanted,
-        values=values,
+        values=values_of(chosen, join(run, qrels, wanted), undefined),
         missing=absent,
         unjudged=[topic for topic in run.topics if topic not in in_qrels],
     )
@@ -200,8 +197,8 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
     )
 
 
-def values_of(metrics: Sequence[Metric], joined: Joined) -> dict[str, npt.NDArray[np.float64]]:
-    """Return the values of each metric, `(n_lists,)`, by its text."""
+def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip") -> dict[str, npt.NDArray[np.float64]]:
+    """Return the values of each metric, `(n_lists,)`, by its text; NaN where undefined, or 0 by the policy `zero`."""
     if not np.isfinite(joined.scores).all():
         item = int((~np.isfinite(joined.scores)).argmax())
         topic = joined.topics[int(np.searchsorted(joined.offsets, item, side="right")) - 1]
@@ -217,6 +214,8 @@ def values_of(metrics: Sequence[Metric], joined: Joined) -> dict[str, npt.NDArra
             str(one): _without_missing(one, values[str(one)], order, relevance, retrieved, incomplete, lists)
             for one in metrics
         }
+    if undefined == "zero":
+        values = {name: torch.nan_to_num(value, nan=0.0) for name, value in values.items()}
     return {name: value.numpy() for name, value in values.items()}
 
 

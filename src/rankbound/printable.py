@@ -5,6 +5,9 @@ import unicodedata
 LONGEST = 2000
 """Characters of a line of a message; longer ones lose their middle."""
 
+LONGEST_VALUE = 80
+"""Characters of a name or value in a message."""
+
 
 def printable(text: str) -> str:
     r"""Return the text with all characters escaped that a terminal acts on or does not show, line breaks included.
@@ -20,6 +23,11 @@ def printable(text: str) -> str:
 def printable_message(text: str, longest: int = LONGEST) -> str:
     """Return a message of one or several lines, each printable and of at most about `longest` characters."""
     return "\n".join(shortened(printable(line), longest) for line in text.split("\n"))
+
+
+def quoted(value: object) -> str:
+    """Return a value as it stands in a message: its representation, of at most about `LONGEST_VALUE` characters."""
+    return shortened(repr(value), LONGEST_VALUE)
 
 
 def shortened(text: str, longest: int) -> str:

@@ -246,8 +246,8 @@ def test_a_type_error_of_the_model_is_a_value_error(model: CrossEncoder, monkeyp
     ("keywords", "message"),
     [
         ({"loss": "nDGC"}, "Did you mean nDCG"),
-        ({"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound, temperature: found min-max, 1 beside a loss"),
-        ({"loss": rb.loss("nDCG"), "temperature": 2.0}, "found none, 2 beside a loss"),
+        ({"loss": rb.loss("RankNet"), "bound": "min-max"}, "bound: found min-max beside a loss"),
+        ({"loss": rb.loss("nDCG"), "temperature": 2.0}, "temperature: found 2 beside a loss"),
         ({"reduction": "none"}, "reduction: found none, expected one of mean, sum"),
     ],
 )

@@ -59,10 +59,7 @@ def boosting_objective(
     Raises:
         ValueError: as `rankbound.loss`, for an unknown `hessian`, or for a `step` that isn't above 0.
     """
-    if not isinstance(of, RankingLoss):
-        of = loss(of, bound, temperature)
-    elif str(bound) != "none":
-        raise ValueError(f"bound: found {bound} beside a loss, expected none: give the loss its own")
+    of = loss(of, bound, temperature)
     if step is None:
         step = STEP * float(getattr(of, "temperature", 1.0))
     return RankingObjective(of, hessian, step)

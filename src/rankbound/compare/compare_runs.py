@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rankbound.evaluation import POLICIES
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
-from rankbound.metrics import Metric, metric
+from rankbound.metrics import Metric, metrics_of
 from rankbound.texts import require_one_of
 
 if TYPE_CHECKING:
     from rankbound.compare.report import Report
-
-POLICIES = ("skip", "zero")
 
 
 def compare_runs(
@@ -52,7 +51,7 @@ def compare_runs(
         raise ValueError(f"runs: found {len(runs)}, expected two or more")
     if baseline is not None:
         require_one_of("baseline", baseline, runs)
-    chosen = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+    chosen = metrics_of(metrics)
     judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
     # The baseline comes last.
     names = sorted(runs, key=lambda name: name == baseline)

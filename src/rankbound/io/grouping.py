@@ -8,9 +8,7 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.judged import Names
-from rankbound.printable import shortened
-
-_SHOWN_CHARACTERS = 80
+from rankbound.printable import quoted
 
 
 def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
@@ -42,8 +40,9 @@ def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str
     if len(twice):
         topic, item = twice.select("topic", "item").row(0)
         topic = topic if topics is None else topics[topic]
-        item, topic = (shortened(repr(name), _SHOWN_CHARACTERS) for name in (item, topic))
-        raise DataError(f"{where}: item {item} occurs more than once in topic {topic}; expected each item once")
+        raise DataError(
+            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}; expected each item once"
+        )
 
 
 def _has_duplicates(frame: pl.DataFrame) -> bool:

@@ -19,10 +19,9 @@ from rankbound.io.grouping import by_topic, name_column, require_distinct_items,
 from rankbound.io.judged import JudgedLists, Qrels, Run, repeated
 from rankbound.io.parquet import check_memory
 from rankbound.io.unpacked import read_unpacked
-from rankbound.printable import shortened
+from rankbound.printable import LONGEST_VALUE, quoted, shortened
 
 _SHOWN_NAMES = 8
-_SHOWN_CHARACTERS = 80
 _LONGEST_REASON = 300
 _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)
 
@@ -140,7 +139,7 @@ def _require_distinct_names(content: bytes, separator: str) -> None:
     # The reader would rename the second of two columns.
     names = pl.read_csv(content, separator=separator, has_header=False, n_rows=1, infer_schema=False).row(0)
     if (twice := repeated(names)) is not None:
-        raise ValueError(f"the column {shortened(repr(twice), _SHOWN_CHARACTERS)} occurs twice in the first line")
+        raise ValueError(f"the column {quoted(twice)} occurs twice in the first line")
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
@@ -172,7 +171,7 @@ def _column(table: _Table, name: str) -> pl.Series:
         return table.frame[name]
     except pl.exceptions.ColumnNotFoundError:
         columns = table.frame.columns
-        some = [shortened(column, _SHOWN_CHARACTERS) for column in columns[:_SHOWN_NAMES]]
+        some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
         shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
         raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}") from None
 
@@ -276,7 +275,7 @@ def _refuse(table: _Table, name: str) -> None:
         raise DataError(f"{table.where}: there are no rows in it")
     numbers = column.cast(pl.Float32, strict=False)
     row = _first(numbers.is_null() | ~numbers.is_finite())
-    found = "is empty" if column[row] is None else f"holds {shortened(repr(column[row]), _SHOWN_CHARACTERS)}"
+    found = "is empty" if column[row] is None else f"holds {quoted(column[row])}"
     raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number")
 
 

@@ -21,12 +21,11 @@ from rankbound.io.atomic import atomic_path
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items
 from rankbound.io.judged import Names, Qrels, Run
 from rankbound.io.unpacked import read_unpacked
-from rankbound.printable import shortened
+from rankbound.printable import quoted
 
 # Python's own parsers also take `1_0`, and digits of other scripts.
 _FINITE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_SHOWN_CHARACTERS = 80
 _LARGEST_GRADE = 2**53
 """Whole numbers are exact as doubles up to here."""
 
@@ -164,8 +163,7 @@ def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
             value = layout.convert(token)
         except ValueError:
             raise DataError(
-                f"{where}, line {number}: found {layout.number} {shortened(repr(token), _SHOWN_CHARACTERS)}, "
-                f"expected {layout.expected}"
+                f"{where}, line {number}: found {layout.number} {quoted(token)}, expected {layout.expected}"
             ) from None
         row: dict[str, Any] = dict(zip(layout.fields, tokens, strict=True))
         rows.append({**row, layout.number: value})

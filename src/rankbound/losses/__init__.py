@@ -25,13 +25,14 @@ HINTS = {
 """Suggestions for other common names."""
 
 
-def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
+def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
     """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
 
     Args:
         text: a metric or its text (`nDCG@10`, `AP`, `nRBP`), which gives a `SmoothLoss`; or the text of another loss
             with all its parameters: `hinge(margin=2)`, `ListNet@2`, `LambdaRank(metric=nDCG(gain=linear)@10)`.
-            `ApproxNDCG`, `ApproxMRR` and `BPR` are other names of `nDCG`, `RR` and `RankNet`.
+            `ApproxNDCG`, `ApproxMRR` and `BPR` are other names of `nDCG`, `RR` and `RankNet`. A loss is returned as it
+            is.
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
 
@@ -39,6 +40,11 @@ def loss(text: str | Metric, bound: str | Bound = "none", temperature: float = 1
         ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound or
             temperature with a loss that isn't a metric's.
     """
+    if isinstance(text, RankingLoss):
+        for argument, found, expected in (("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1")):
+            if found != expected:
+                raise ValueError(f"{argument}: found {found} beside a loss, expected {expected}: give the loss its own")
+        return text
     name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
     if name in ALIASES:
         return loss(str(text).strip().replace(name, ALIASES[name], 1), bound, temperature)

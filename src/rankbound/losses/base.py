@@ -109,6 +109,11 @@ class RankingLoss(nn.Module, ABC):
         """The text that names the loss, from which `rankbound.loss` rebuilds it."""
         return text_of(self) if hasattr(type(self), "name") else type(self).__name__
 
+    @property
+    def full_text(self) -> str:
+        """The text, or the representation of a loss whose text leaves out its bound and temperature."""
+        return self.text if self.text == self.extra_repr() else str(self)
+
     def extra_repr(self) -> str:
         return self.text
 

@@ -56,7 +56,7 @@ class WeightedSum(RankingLoss):
     @property
     def text(self) -> str:
         """The terms with their factors, for people; `rankbound.loss` doesn't read sums."""
-        texts = [(factor, part.text if part.text == part.extra_repr() else str(part)) for factor, part in self.terms]
+        texts = [(factor, part.full_text) for factor, part in self.terms]
         return " + ".join(text if factor == 1 else f"{factor:g} * {text}" for factor, text in texts)
 
     @property

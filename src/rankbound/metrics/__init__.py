@@ -82,8 +82,12 @@ def evaluate(
     >>> evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
-    several = [metrics] if isinstance(metrics, str | Metric) else metrics
-    return values_of([metric(one) for one in several], scores, relevance, offsets)
+    return values_of(metrics_of(metrics), scores, relevance, offsets)
 
 
-__all__ = ["Metric", "evaluate", "metric"]
+def metrics_of(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """Return one or several metrics, or their texts, as a list of metrics."""
+    return [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+
+
+__all__ = ["Metric", "evaluate", "metric", "metrics_of"]

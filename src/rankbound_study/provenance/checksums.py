@@ -73,19 +73,21 @@ def hidden_files(results: Path) -> Iterator[str]:
     for folder, names, files in os.walk(results):
         here = Path(folder)
         for name in sorted([*names, *files]):
-            if (name.startswith(".") and name != ".gitignore") or (name in names and name.endswith(SHARDS)):
+            if name != ".gitignore" and (name.startswith(".") or (name in names and _is_out_of_sight(name))):
                 yield (here / name).relative_to(results).as_posix()
         names[:] = sorted(
-            name
-            for name in names
-            if not (name.startswith(".") or name.endswith(SHARDS) or _is_other_study(here / name, results))
+            name for name in names if not (_is_out_of_sight(name) or _is_other_study(here / name, results))
         )
 
 
 def _is_apart(folder: Path, results: Path, ignored: str) -> bool:
-    relative, name = folder.relative_to(results).as_posix(), folder.name
-    left = name.startswith(".") or name.endswith(SHARDS)
-    return relative in (RECORDS, ignored) or left or _is_other_study(folder, results)
+    relative = folder.relative_to(results).as_posix()
+    return relative in (RECORDS, ignored) or _is_out_of_sight(folder.name) or _is_other_study(folder, results)
+
+
+def _is_out_of_sight(name: str) -> bool:
+    """Return whether a folder's name is that of a hidden folder or of a training that was ended."""
+    return name.startswith(".") or name.endswith(SHARDS)
 
 
 def _is_other_study(folder: Path, results: Path) -> bool:

@@ -7,6 +7,7 @@ own is nobody's input.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,17 @@ class Places:
 
     def file(self, path: str) -> Path | None:
         """Return a file by its path relative to the results; None if it is missing, no regular file, or elsewhere."""
-        folders = [os.path.realpath(folder) for folder in (self.results, self.data) if folder is not None]
         try:
             real = Path(os.path.realpath(os.path.normpath(self.results.absolute() / path)))
-            inside = any(real.is_relative_to(folder) for folder in folders)
+            inside = any(real.is_relative_to(folder) for folder in self._real_folders)
             return real if inside and real.is_file() else None
         except (OSError, ValueError):
             # Names that no file system has: too long, with a null byte.
             return None
+
+    @cached_property
+    def _real_folders(self) -> list[str]:
+        return [os.path.realpath(folder) for folder in (self.results, self.data) if folder is not None]
 
     def why_absent(self, path: str) -> str:
         """Return why there is no such file."""

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.cross_encoder import CrossEncoder
 
 from rankbound.evaluation import POLICIES, Evaluation, Joined, aligned, shown, values_of
 from rankbound.interop.sentence_transformers.samples import Sample, first_stage, reranked
-from rankbound.metrics import Metric, metric
+from rankbound.metrics import Metric, metrics_of
 from rankbound.texts import require_one_of
 
 METRICS = ("nDCG@10", "RR@10", "AP")
@@ -60,7 +59,7 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
     ) -> None:
         super().__init__()
         require_one_of("undefined", undefined, POLICIES)
-        self.metrics = [metric(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+        self.metrics = metrics_of(metrics)
         if not self.metrics:
             raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
         self.samples = [Sample.checked(one, place, always_rerank_positives) for place, one in enumerate(samples)]
@@ -125,10 +124,7 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         }
 
     def _evaluation(self, joined: Joined) -> Evaluation:
-        values = values_of(self.metrics, joined)
-        if self.undefined == "zero":
-            values = {name: np.nan_to_num(value, nan=0.0) for name, value in values.items()}
-        return Evaluation(joined.topics, values, missing=[], unjudged=[])
+        return Evaluation(joined.topics, values_of(self.metrics, joined, self.undefined), missing=[], unjudged=[])
 
     def _append(self, folder: Path, row: Sequence[float]) -> None:
         """Append a row to the CSV file, after its header if it is new."""

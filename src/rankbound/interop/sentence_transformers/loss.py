@@ -76,7 +76,7 @@ class ListwiseLoss(nn.Module):
         require_one_of("reduction", reduction, REDUCTIONS)
         self.model = model
         # Not `loss`, where model cards look for a loss of sentence-transformers that this one wraps.
-        self.ranking_loss = _loss_of(loss, bound, temperature)
+        self.ranking_loss = parse_loss(loss, bound, temperature)
         self.reduction = reduction
         self.activation_fn = activation_fn or nn.Identity()
         self.mini_batch_size, self.recompute = mini_batch_size, recompute
@@ -134,7 +134,7 @@ class ListwiseLoss(nn.Module):
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters, for the model card."""
         return {
-            "loss": _text_of(self.ranking_loss),
+            "loss": self.ranking_loss.full_text,
             "reduction": self.reduction,
             "activation_fn": fullname(self.activation_fn),
             "mini_batch_size": self.mini_batch_size,
@@ -145,18 +145,3 @@ class ListwiseLoss(nn.Module):
     def citation(self) -> str:
         """The library's BibTeX entry, for the model card."""
         return CITATION
-
-
-def _loss_of(of: str | Metric | RankingLoss, bound: str | Bound, temperature: float) -> RankingLoss:
-    if not isinstance(of, RankingLoss):
-        return parse_loss(of, bound, temperature)
-    if str(bound) != "none" or temperature != 1:
-        raise ValueError(
-            f"bound, temperature: found {bound}, {temperature:g} beside a loss, expected none: give the loss its own"
-        )
-    return of
-
-
-def _text_of(loss: RankingLoss) -> str:
-    """Return the loss's text, or its representation if the text leaves out a bound."""
-    return loss.text if loss.text == loss.extra_repr() else str(loss)
