@@ -105,7 +105,7 @@ def read_another_content(study: Path) -> None:
 
 def write_over_the_manifest(study: Path) -> None:
     file = study / "results/provenance.json"
-    file.write_text(file.read_text("utf-8").replace('"tiny"', '"other"'), "utf-8")
+    file.write_text(file.read_text("utf-8").replace('"tiny"', '"other"', 1), "utf-8")
 
 
 @pytest.mark.parametrize(

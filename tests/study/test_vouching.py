@@ -22,6 +22,7 @@ WHOLE: dict[str, Any] = {
     "datasets": ["synthetic-mq2008"],
     "losses": ["nDCG"],
     "boundings": ["none"],
+    "controls": [],
     "folds": JOB["folds"],
     "seeds": {"published": JOB["seeds"]},
     "lists": {"synthetic-mq2008": {"size": 12, "seed": 0, "thresholds": [1]}},

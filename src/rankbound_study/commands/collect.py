@@ -20,6 +20,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from rankbound_study.jobs.collect import collect
+    from rankbound_study.jobs.collect import collect, epochs_beside
 
+    # An input, too: the record of this step names it.
+    arguments.epochs = epochs_beside(arguments.runs)
     collect(arguments.runs, arguments.out, arguments.epochs_out)

@@ -21,6 +21,11 @@ CELL = ["study", "protocol", "dataset", "nsr_train", "nsr_test"]
 RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection"]
 
 
+def epochs_beside(runs: Sequence[Path]) -> list[Path]:
+    """Return the files of epochs beside files of runs, in the order of the files' names; controls have none."""
+    return [beside(path, "epochs.parquet") for path in sorted(runs) if path.name != CONTROLS_FILE]
+
+
 def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
     """Write all `runs` into `out` and the epochs beside them into `epochs_out`, in the order of the files' names.
 
@@ -35,8 +40,7 @@ def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
     _check_unique(frame)
     _check_topics(frame)
     _check_controls(frame)
-    trainings = [path for path in files if path.name != CONTROLS_FILE]
-    epochs = [read_table(beside(path, "epochs.parquet"), "epochs") for path in trainings]
+    epochs = [read_table(path, "epochs") for path in epochs_beside(files)]
     if epochs:
         write_table(_joined(epochs), epochs_out, "epochs")
     write_table(table, out, "runs")

@@ -12,6 +12,7 @@ from rankbound.printable import printable
 
 RECORDS = "provenance"
 MANIFEST = "provenance.json"
+SIGNATURE = "provenance.json.sig"
 PAPER = "paper/"
 """Files made from the manifest, which it therefore cannot list."""
 
@@ -52,8 +53,9 @@ def open_regular(path: Path) -> BufferedReader | BytesIO:
 def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
     """Yield the files of a results folder, in a fixed order, relative to it, with slashes.
 
-    Omitted are files that are not results: provenance, costs (the folder `ignored`), hidden files, leftovers of killed
-    steps, and nested folders that are results folders themselves. A link to a folder is one file: it is not followed.
+    Omitted are files that are not results: provenance and its signature, costs (the folder `ignored`), hidden files,
+    leftovers of killed steps, and nested folders that are results folders themselves. A link to a folder is one file:
+    it is not followed.
     """
     for folder, names, files in os.walk(results):
         here = Path(folder)
@@ -61,7 +63,7 @@ def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
         names[:] = sorted(name for name in names if not _is_apart(here / name, results, ignored))
         for name in sorted(files):
             path = (here / name).relative_to(results).as_posix()
-            if not name.startswith(".") and path != MANIFEST:
+            if not name.startswith(".") and path not in (MANIFEST, SIGNATURE):
                 yield path
 
 

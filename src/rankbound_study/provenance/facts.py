@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -55,7 +55,8 @@ class Code:
         version: of the package.
         commit: of the git checkout that contains the packages; None outside of one.
         modified: files of the packages and the workflow that differ from that commit.
-        sha256: of the packages' files, names and contents: equal for the same code, with or without git.
+        sha256: of the files of the packages and of the workflow beside them, names and contents: equal for the same
+            code, with or without git.
     """
 
     version: str
@@ -92,7 +93,7 @@ class Machine:
 def code() -> Code:
     """Return the code of the running packages."""
     commit, modified = _checkout(*PACKAGES)
-    return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(PACKAGES))
+    return Code(version=__version__, commit=commit, modified=modified, sha256=_digest(_sources()))
 
 
 def versions() -> dict[str, str]:
@@ -162,12 +163,31 @@ def _git(folder: Path, *arguments: str) -> str:
     return result.stdout if result.returncode == 0 else ""
 
 
-def _digest(packages: Iterable[Path]) -> str:
+def _sources() -> Iterator[tuple[str, Path]]:
+    """Yield the files of the packages and of the workflow, with names that are the same wherever they are."""
+    for folder in PACKAGES:
+        yield from ((f"{folder.name}/{name}", path) for name, path in _below(folder))
+    root = PACKAGES[-1].parents[1]
+    if (root / "Snakefile").is_file():
+        yield "Snakefile", root / "Snakefile"
+        yield from ((f"workflow/{name}", path) for name, path in _below(root / "workflow"))
+
+
+def _below(folder: Path) -> list[tuple[str, Path]]:
+    """Return the files below a folder, sorted by name, without hidden ones and what Python compiled."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    names = sorted((path.relative_to(folder).as_posix(), path) for path in paths)
+    return [
+        (name, path)
+        for name, path in names
+        if "__pycache__" not in path.parts and not any(part.startswith(".") for part in name.split("/"))
+    ]
+
+
+def _digest(sources: Iterable[tuple[str, Path]]) -> str:
     digest = hashlib.sha256()
-    for folder in packages:
-        for path in sorted(path for suffix in ("*.py", "*.csv") for path in folder.rglob(suffix)):
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{path.relative_to(folder.parent).as_posix()} {content}\n".encode())
+    for name, path in sources:
+        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 

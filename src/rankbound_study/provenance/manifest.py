@@ -61,11 +61,11 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     Raises:
         DataError: a file differs from the record of the last step that made it.
     """
-    records = _in_order(record for record in records_in(results) if not _is_later(record))
-    recorded = Manifest(created=_now(), config=config, code=code(), steps=tuple(records), unrecorded={})
     places = Places.of(results, config, trusted=True)
+    records = _makers((record for record in records_in(results) if not _is_later(record)), places)
+    recorded = Manifest(created=_now(), config=config, code=code(), steps=tuple(records), unrecorded={})
     check_recorded(places, recorded)
-    steps = [step for step in _last_makers(records) if all(map(places.file, step.outputs))]
+    steps = [step for step in records if all(map(places.file, step.outputs))]
     known = {path for step in steps for path in step.outputs}
     others = [path for path in result_files(results, costs_folder(config)) if path not in known]
     unrecorded = {path: Checksum.of(results / path) for path in others if not path.startswith(PAPER)}
@@ -86,27 +86,42 @@ def read_manifest(path: Path) -> Manifest:
     return read_json(Manifest, path, "make it with `python -m rankbound_study provenance`")
 
 
-def known_of(results: Path) -> Manifest:
-    """Return the provenance of a folder: its manifest, and later records (the paper comes last).
+def known_of(results: Path, config: Mapping[str, Any] | None = None) -> Manifest:
+    """Return the provenance of a folder: its manifest, and records of other steps (the paper comes last).
+
+    Where they contradict each other, the one whose checksums the files have is right: clocks decide nothing.
+
+    Args:
+        results: the folder.
+        config: its configuration, if the reader has one; otherwise that of the manifest is used to find its data.
 
     Raises:
         DataError: there is neither a manifest nor a record.
     """
     path = results / MANIFEST
     if not path.exists():
-        steps = tuple(records_in(results))
-        if not steps:
+        alone = tuple(_makers(records_in(results), Places(results)))
+        if not alone:
             raise DataError(
                 f"{results}: no provenance: expected {MANIFEST}, or records of steps in {RECORDS}/, as the workflow "
                 "leaves them; without either, `python -m rankbound_study provenance` records the present checksums"
             )
-        return Manifest(created=steps[0].started, config={}, code=steps[0].code, steps=steps, unrecorded={})
+        return Manifest(created=alone[0].started, config={}, code=alone[0].code, steps=alone, unrecorded={})
     manifest = read_manifest(path)
-    created = datetime.fromisoformat(manifest.created)
-    later = [record for record in records_in(results) if record.ended >= created or MANIFEST in record.outputs]
-    remade = {path for record in later for path in record.outputs}
+    places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
+    others = [record for record in records_in(results) if _is_later(record) or any(map(places.file, record.outputs))]
+    steps = _makers([*manifest.steps, *others], places)
+    remade = {path for step in steps for path in step.outputs}
     unrecorded = {path: checksum for path, checksum in manifest.unrecorded.items() if path not in remade}
-    return replace(manifest, steps=tuple(_last_makers([*manifest.steps, *later])), unrecorded=unrecorded)
+    return replace(manifest, steps=tuple(steps), unrecorded=unrecorded)
+
+
+def contradicting_records(results: Path) -> list[str]:
+    """Return the names of records on disk that tell of the same run of a step as the manifest, but something else."""
+    path = results / MANIFEST
+    told = {(step.name, step.started): step for step in read_manifest(path).steps} if path.exists() else {}
+    records = records_in(results)
+    return [record.name for record in records if told.get((record.name, record.started), record) != record]
 
 
 def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = ("",)) -> None:
@@ -189,8 +204,23 @@ def _in_order(records: Iterable[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (record.started, sorted(record.outputs)))
 
 
-def _last_makers(records: Iterable[Record]) -> list[Record]:
-    """Return the records whose outputs no later step has made again, in order."""
-    ordered = _in_order(records)
-    makers = {path: record for record in ordered for path in record.outputs}
+def _makers(records: Iterable[Record], places: Places) -> list[Record]:
+    """Return, by start time, the records that no other record of the same outputs replaces.
+
+    Of several records of a file, those replace the others whose checksum it has; among these, the last one.
+    """
+    ordered = list({record.to_json(): record for record in _in_order(records)}.values())
+    claims: dict[str, list[Record]] = {}
+    for record in ordered:
+        for path in record.outputs:
+            claims.setdefault(path, []).append(record)
+    makers = {
+        path: claimed[0] if len(claimed) == 1 else _maker(path, claimed, places) for path, claimed in claims.items()
+    }
     return [record for record in ordered if all(makers[path] is record for path in record.outputs)]
+
+
+def _maker(path: str, records: Sequence[Record], places: Places) -> Record:
+    file = places.file(path)
+    found = None if file is None else Checksum.of(file)
+    return max(records, key=lambda record: (record.outputs[path] == found, record.started))

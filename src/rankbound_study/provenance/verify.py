@@ -1,21 +1,27 @@
 """Check a results folder for changes since it was made."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, hidden_files, result_files
 from rankbound_study.provenance.facts import code
-from rankbound_study.provenance.manifest import Manifest, costs_folder, known_of
+from rankbound_study.provenance.manifest import Manifest, contradicting_records, costs_folder, known_of
 from rankbound_study.provenance.places import Places
-from rankbound_study.provenance.requested import contradictions
+from rankbound_study.provenance.requested import contradictions, other_inputs
 
-DIFFERS = ("changed", "missing", "unknown", "input", "chain", "config")
+DIFFERS = ("changed", "missing", "unknown", "input", "chain", "origin", "record", "config")
 """Kinds of findings that are differences from the provenance."""
 
 OPEN = ("code", "unchecked", "unrecorded")
 """Kinds that cannot be decided: another package than here, a missing file, a file without a record."""
+
+RAW = "raw"
+"""Folder of raw archives in the data folder: the steps that read one compare its content with known checksums."""
+
+SHOWN = 3
+"""Number of files named in one finding."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
     Raises:
         DataError: the folder has no provenance, or it cannot be read.
     """
-    manifest = known_of(results)
+    manifest = known_of(results, config)
     places = Places.of(results, manifest.config if config is None else config, trusted=config is not None)
     inside = {path: checksum for path, checksum in manifest.files().items() if not path.startswith("../")}
     files = list(_files(places, manifest, inside))
@@ -67,6 +73,8 @@ def verify(results: Path, config: Mapping[str, Any] | None = None) -> Verificati
             "steps": len(manifest.steps),
         },
         (
+            *_origins(manifest),
+            *_records(results),
             *files,
             *inputs,
             *configured,
@@ -131,6 +139,25 @@ def _contradictions(manifest: Manifest) -> Iterator[Deviation]:
         keys = [key for key in sorted(was | wanted) if was.get(key, _ABSENT) != wanted.get(key, _ABSENT)]
         found = ", ".join(f"{key} {was.get(key, 'unset')} instead of {wanted.get(key, 'unset')}" for key in keys)
         yield Deviation("config", path, f"not made as the recorded configuration requests: {found}")
+
+
+def _origins(manifest: Manifest) -> Iterator[Deviation]:
+    """Check that all inputs come from recorded steps, which read what the configuration requests, or are raw files."""
+    makers = manifest.makers()
+    for path in sorted({path for step in manifest.steps for path in step.inputs} - set(makers)):
+        if not (path.startswith("../") and PurePosixPath(path).parent.name == RAW):
+            yield Deviation("origin", path, "no recorded step made it, but one read it")
+    for path, others in other_inputs(manifest):
+        yield Deviation("origin", path, f"not made from what the recorded configuration requests: {_some(others)}")
+
+
+def _records(results: Path) -> Iterator[Deviation]:
+    for name in contradicting_records(results):
+        yield Deviation("record", name, f"its record says something else than {MANIFEST} of the same run of the step")
+
+
+def _some(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:SHOWN]) + (f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else "")
 
 
 def _hidden(results: Path) -> Iterator[Deviation]:
