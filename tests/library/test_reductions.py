@@ -33,6 +33,27 @@ def test_mean_and_sum_over_the_informative_lists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
+def test_batches_add_up_to_the_mean_over_all_lists(name: str) -> None:
+    loss, relevance = LOSSES[name], binary(name)
+    total, count, cut = torch.zeros(()), torch.tensor(0), 2
+    for items, offsets in [(slice(5), OFFSETS[: cut + 2]), (slice(5, None), OFFSETS[cut + 1 :] - 5)]:
+        total += loss(SCORES[items], relevance[items], offsets, reduction="sum")
+        count += loss.count_informative(relevance[items], offsets)
+    torch.testing.assert_close(total / count, loss(SCORES, relevance, OFFSETS, reduction="mean"))
+
+
+def test_the_number_of_informative_lists_is_of_any_arrays_and_is_checked() -> None:
+    loss = rb.loss("nDCG")
+    assert loss.count_informative(RELEVANCE.numpy(), OFFSETS.numpy()) == 2
+    assert loss.count_informative(torch.zeros(0), torch.tensor([0, 0])).dtype == torch.int64
+    assert loss.count_informative(torch.zeros(0), torch.tensor([0])) == 0
+    with pytest.raises(ValueError, match="relevance"):
+        loss.count_informative(-RELEVANCE, OFFSETS)
+    with pytest.raises(ValueError, match=r"expected 0 \.\. 9"):
+        loss.count_informative(RELEVANCE[:9], OFFSETS)
+
+
+@pytest.mark.parametrize("name", LOSSES)
 def test_list_weights_multiply_losses_and_gradients(name: str) -> None:
     loss, relevance = LOSSES[name], binary(name)
     leaf, plain = SCORES.clone().requires_grad_(), SCORES.clone().requires_grad_()

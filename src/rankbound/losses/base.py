@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from rankbound.lists import Lists, as_tensor, beside, require_finite, require_grades, weights_of
+from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
 from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
@@ -103,6 +103,26 @@ class RankingLoss(nn.Module, ABC):
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask `(n_lists,)` of the informative lists; by default those with a relevant item."""
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
+
+    def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
+        r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
+
+        The mean over the informative lists of several batches $b$, on one device or on several, is
+
+        $$\frac{\sum_b \sum_{t \in b} L_t}{\max(1, \sum_b n_b)}$$
+
+        with the sums $\sum_{t \in b} L_t$ of the reduction `sum` and these numbers $n_b$.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            offsets: `(n_lists + 1,)`, the lists' limits.
+
+        Raises:
+            ValueError: for relevance below 0 or invalid offsets.
+        """
+        grades = as_tensor(relevance, "relevance")
+        require_grades(grades)
+        return self.informative(grades, Lists.checked(offsets, len(grades), grades.device)).sum()
 
     @property
     def text(self) -> str:
