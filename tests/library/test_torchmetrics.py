@@ -57,6 +57,40 @@ def test_the_order_of_tied_items_changes_nothing() -> None:
     assert of(RankingMetric("nDCG@3"), flipped) == pytest.approx(of(RankingMetric("nDCG@3"), (tied, target, indexes)))
 
 
+def whole_lists(metric: Any, batch: tuple[Tensor, Tensor, Tensor], cut: int) -> Any:
+    """Add the lists of items that are numbered, in two batches of whole lists."""
+    scores, target, indexes = batch
+    for chosen in (indexes < cut, indexes >= cut):
+        order = torch.argsort(indexes[chosen], stable=True)
+        sizes = torch.unique(indexes[chosen], return_counts=True)[1]
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+        metric.update(scores[chosen][order], target[chosen][order], offsets=offsets)
+    return metric
+
+
+@pytest.mark.parametrize("policy", ["skip", "zero"])
+def test_whole_lists_with_offsets_have_the_values_of_their_items(policy: str) -> None:
+    by_number, whole = RankingMetric("nDCG@3", undefined=policy), RankingMetric("nDCG@3", undefined=policy)
+    by_number.update(*items(2))
+    whole_lists(whole, items(2), 2)
+    torch.testing.assert_close(whole.per_list()[0], by_number.per_list()[0], equal_nan=True)
+    assert whole.per_list()[1].tolist() == [0, 1, 2, 3, 4, 5]
+    assert float(whole.compute()) == pytest.approx(float(by_number.compute()))
+
+
+def test_whole_lists_of_several_processes_stay_apart() -> None:
+    """As no numbers are given, lists of two processes can't be taken for one."""
+    one, other = whole_lists(RankingMetric("AP"), items(), 3), whole_lists(RankingMetric("AP"), items(seed=1), 3)
+    expected = torch.cat([one.per_list()[0], other.per_list()[0]]).nanmean()
+    one.merge_state(other)
+    assert float(one.compute()) == pytest.approx(float(expected))
+
+
+def test_collections_pass_offsets() -> None:
+    metrics = whole_lists(MetricCollection({"nDCG": RankingMetric("nDCG"), "AP": RankingMetric("AP")}), items(), 3)
+    assert float(metrics.compute()["AP"]) == pytest.approx(of(RankingMetric("AP"), items()))
+
+
 def test_values_of_every_list() -> None:
     scores, target, indexes = items()
     metric = RankingMetric("AP")
@@ -104,12 +138,31 @@ def test_gradients_are_not_kept() -> None:
     [
         ({"target": torch.ones(3)}, r"found the shapes \(2,\), \(3,\), \(2,\), expected the same shape"),
         ({"indexes": torch.zeros(2)}, "indexes: found torch.float32, expected integers"),
+        ({"indexes": None}, "expected either indexes, of items in any order, or offsets"),
+        ({"offsets": torch.tensor([0, 2])}, "expected either indexes"),
+        (
+            {"indexes": None, "offsets": torch.tensor([0, 2]), "target": torch.ones(3)},
+            r"preds, target: found the shapes \(2,\), \(3,\)",
+        ),
+        ({"indexes": None, "offsets": torch.tensor([0, 3])}, "offsets: found 0 .. 3, expected 0 .. 2"),
     ],
 )
 def test_updates_are_checked(change: dict[str, Tensor], message: str) -> None:
     batch = {"preds": torch.rand(2), "target": torch.tensor([1, 0]), "indexes": torch.tensor([0, 0])} | change
     with pytest.raises(ValueError, match=message):
         RankingMetric("AP").update(**batch)
+
+
+def test_offsets_and_indexes_are_not_mixed() -> None:
+    scores, target = torch.rand(2), torch.tensor([1, 0])
+    metric = RankingMetric("AP")
+    metric.update(scores, target, offsets=torch.tensor([0, 2]))
+    with pytest.raises(ValueError, match="found both indexes and offsets since the last reset"):
+        metric.update(scores, target, torch.tensor([0, 0]))
+    metric.reset()
+    metric.update(scores, target, torch.tensor([0, 0]))
+    with pytest.raises(ValueError, match="found both indexes and offsets"):
+        metric.update(scores, target, offsets=torch.tensor([0, 2]))
 
 
 def test_parameters_are_checked() -> None:
