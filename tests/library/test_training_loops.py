@@ -1,0 +1,222 @@
+"""The programs of the page on training loops run as they stand, and give what they should."""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rankbound as rb
+from tests.library import parallel_gradients
+
+# Read when the library is imported.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "training_loops.md"
+SECTIONS = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.MULTILINE)[1:]
+BLOCKS = {
+    section.partition("\n")[0]: re.findall(r"^```(\w+)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    for section in SECTIONS
+}
+N_FEATURES, N_TOPICS = 6, {"train": 64, "vali": 12, "test": 20}
+PATIENCE = 120
+"""Seconds after which processes that wait for one another are given up."""
+
+
+def program(section: str, kind: str = "python") -> str:
+    (text,) = [text for other, text in BLOCKS[section] if other == kind]
+    return text
+
+
+def write_letor(path: Path, n_topics: int, generator: np.random.Generator) -> None:
+    """Write topics whose relevance follows from two of the features; every fourth has no relevant item."""
+    lines = []
+    for topic in range(n_topics):
+        for item in range(generator.integers(5, 25)):
+            features = generator.random(N_FEATURES)
+            quality = features[0] + features[1] + generator.normal(0, 0.1)
+            label = 0 if topic % 4 == 3 else int(np.digitize(quality, [1.0, 1.5]))
+            values = " ".join(f"{place + 1}:{value:.6f}" for place, value in enumerate(features))
+            lines.append(f"{label} qid:{topic} {values} #docid = D{topic}-{item} inc = 1 prob = 0.5\n")
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("loops")
+    fold = folder / "MQ2008" / "Fold1"
+    fold.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+    for part, n_topics in N_TOPICS.items():
+        write_letor(fold / f"{part}.txt", n_topics, generator)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> dict[str, Any]:
+    """The names that the first program leaves behind."""
+    names: dict[str, Any] = {}
+    with contextlib.chdir(folder):
+        exec(program("PyTorch"), names)
+    return names
+
+
+@pytest.fixture
+def names(first: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.chdir(folder)
+    return dict(first)
+
+
+def test_programs_are_short() -> None:
+    lengths = {name: [len(text.splitlines()) for _, text in blocks] for name, blocks in BLOCKS.items()}
+    assert list(lengths) == [
+        "PyTorch",
+        "Lightning",
+        "The Trainer of transformers",
+        "Several processes",
+        "Compiled models",
+        "Mixed precision",
+    ]
+    assert max(max(each) for each in lengths.values()) < 50
+    assert lengths["PyTorch"][0] < 40
+
+
+def test_a_plain_loop_trains_and_is_evaluated_as_by_ir_measures(names: dict[str, Any]) -> None:
+    values = rb.metric("nDCG@10")(names["scores"], names["test"].relevance, names["test"].offsets)
+    assert names["ours"] == pytest.approx(float(values.nan_to_num().mean()))
+    assert names["ours"] == pytest.approx(names["theirs"], abs=1e-9)
+    assert values.isnan().sum() == N_TOPICS["test"] // 4
+    assert float(values.nanmean()) > 0.9
+
+
+# Lightning's: on its own use of PyTorch, and on loaders without processes of their own.
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
+@pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers")
+def test_lightning_logs_the_mean_over_the_lists(names: dict[str, Any]) -> None:
+    pytest.importorskip("pytorch_lightning", reason="the extra dev is not installed")
+    exec(program("Lightning"), names)
+    (definition,) = re.findall(r"^class .*?\n\n\n", program("Lightning"), re.DOTALL | re.MULTILINE)
+    assert len(definition.rstrip().splitlines()) <= 20
+    lists = names["validation"]
+    with torch.no_grad():
+        scores = names["ranker"].network(torch.from_numpy(lists.features))
+    expected = rb.metric("nDCG@10")(scores, lists.relevance, lists.offsets).nanmean()
+    assert float(names["ndcg"]) == pytest.approx(float(expected))
+    assert float(names["ndcg"]) > 0.8
+
+
+def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[str, Any]) -> None:
+    pytest.importorskip("sentence_transformers", reason="the extra rerankers is not installed")
+    from benchmarks.tiny_reranker import tiny_reranker
+
+    tiny_reranker(Path("reranker"))
+    exec(program("The Trainer of transformers"), names)
+    trainer, batch = names["trainer"], names["join"](names["queries"])
+    texts = {name: values for name, values in batch.items() if name != "labels"}
+    with torch.no_grad():
+        scores = names["reranker"].eval()(**texts).logits.flatten()
+        value = trainer.compute_loss(names["reranker"], dict(batch))
+    relevance, offsets = torch.tensor([2, 1, 0, 1, 0]), torch.tensor([0, 3, 5])
+    torch.testing.assert_close(value, names["loss"](scores, relevance, offsets, reduction="mean"))
+    expected = rb.metric("nDCG@10")(scores, relevance, offsets)
+    assert names["evaluated"]["eval_ndcg"] == pytest.approx(float(expected.mean()))
+    assert trainer.state.global_step == 3
+
+    # A last batch that is not full, and longer lists in another batch.
+    more = [*names["queries"], *names["queries"][::-1], names["queries"][1]]
+    trainer.args.per_device_eval_batch_size = 2
+    assert trainer.evaluate(more)["eval_ndcg"] == pytest.approx(float(expected[[0, 1, 1, 0, 1]].mean()))
+
+
+def run_processes(count: int, arguments: list[str], folder: Path) -> None:
+    """Run Python as torchrun would, in several processes on loopback, and end them all if they take too long."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "GLOO_SOCKET_IFNAME": "lo"}
+    path = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env=os.environ | group | path | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+    try:
+        errors = [process.communicate(timeout=PATIENCE)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0] * count, errors
+
+
+def test_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path) -> None:
+    """Of informative lists that are spread unevenly: the mean of two means would be another."""
+    count = len(parallel_gradients.SHARDS)
+    run_processes(count, ["-m", "tests.library.parallel_gradients", str(tmp_path)], tmp_path)
+    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(count)]
+    shards = [parallel_gradients.shard(rank) for rank in range(count)]
+    features, relevance = (torch.cat([shard[column] for shard in shards]) for column in (0, 1))
+    sizes = torch.cat([shard[2].diff() for shard in shards])
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    for name, loss in parallel_gradients.LOSSES.items():
+        alone = parallel_gradients.model()
+        scores = alone(features)
+        torch.testing.assert_close(torch.cat([kept[name][0] for kept in found]), loss(scores, relevance, offsets))
+        loss(scores, relevance, offsets, reduction="mean").backward()
+        for kept in found:
+            torch.testing.assert_close(kept[name][1], parallel_gradients.gradient(alone), rtol=1e-6, atol=1e-6)
+
+
+def test_two_processes_train_the_network_of_one(first: dict[str, Any], folder: Path) -> None:
+    from torch.distributed import run as torchrun
+
+    command, *words = program("Several processes", "sh").split()
+    told = torchrun.get_args_parser().parse_args(words)
+    assert (command, told.nproc_per_node, told.standalone) == ("torchrun", "2", True)
+    (folder / told.training_script).write_text(program("Several processes"), encoding="utf-8")
+    run_processes(2, [told.training_script], folder)
+    found = torch.load(folder / "network.pt")
+
+    torch.manual_seed(0)
+    alone = first["network"]()
+    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1)
+    for epoch in range(3):
+        order = torch.randperm(N_TOPICS["train"], generator=torch.Generator().manual_seed(epoch))
+        for topics in order.split(32):
+            batch = rb.collate([first["train"][int(topic)] for topic in topics])
+            optimizer.zero_grad()
+            first["loss"](alone(batch.features), batch.relevance, batch.offsets, reduction="mean").backward()
+            optimizer.step()
+    for name, weight in alone.state_dict().items():
+        torch.testing.assert_close(found[name], weight, rtol=1e-6, atol=1e-6)
+
+
+# PyTorch's own, where a graph breaks between two tensors that have a gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_compiled_models_and_steps_have_the_loss_of_others(names: dict[str, Any]) -> None:
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    exec(program("Compiled models"), names)
+    torch.testing.assert_close(names["inside"], names["outside"])
+    assert names["inside"].requires_grad
+    assert counters["stats"]["unique_graphs"] == 2  # for the model and the step, whatever the number of items
+    exec(program("Mixed precision"), names)
+    (single,) = torch.autograd.grad(names["inside"], [names["model"][2].weight])
+    (half,) = torch.autograd.grad(names["value"], [names["model"][2].weight])
+    torch.testing.assert_close(half, single, rtol=0.1, atol=0.1 * float(single.abs().max()))
+    scores = torch.linspace(1, 2, 1000)[:-1].to(torch.bfloat16)
+    assert len(scores.unique()) == 129
