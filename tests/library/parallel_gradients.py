@@ -21,11 +21,13 @@ SHARDS = ([[2, 0, 1, 0], [1, 0], [0, 1, 0, 0, 2]], [[0, 0, 0], [1, 0, 0, 0], [0,
 """The relevance of the lists of each process; the second has fewer with a relevant item."""
 
 
-def shard(place: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return features, relevance and offsets of one shard's lists."""
-    draws = torch.Generator().manual_seed(place)
-    topics = [(torch.randn(len(row), N_FEATURES, generator=draws), torch.tensor(row)) for row in SHARDS[place]]
-    return rb.collate(topics)[:3]
+def topics(*places: int) -> list[tuple[Tensor, Tensor]]:
+    """Return features and relevance of each list of some shards."""
+    kept = []
+    for place in places:
+        draws = torch.Generator().manual_seed(place)
+        kept += [(torch.randn(len(row), N_FEATURES, generator=draws), torch.tensor(row)) for row in SHARDS[place]]
+    return kept
 
 
 def model() -> nn.Module:
@@ -40,8 +42,8 @@ def gradient(network: nn.Module) -> Tensor:
 def main(folder: Path) -> None:
     dist.init_process_group("gloo")
     place = dist.get_rank()
-    features, relevance, offsets = shard(place)
-    kept = {}
+    features, relevance, offsets = rb.collate(topics(place))[:3]
+    kept: dict[str, tuple[Tensor, Tensor]] = {}
     for name, loss in LOSSES.items():
         parallel = DistributedDataParallel(model())
         each = loss(parallel(features), relevance, offsets)

@@ -82,6 +82,11 @@ def test_whole_lists_of_several_processes_stay_apart() -> None:
     """As no numbers are given, lists of two processes can't be taken for one."""
     one, other = whole_lists(RankingMetric("AP"), items(), 3), whole_lists(RankingMetric("AP"), items(seed=1), 3)
     expected = torch.cat([one.per_list()[0], other.per_list()[0]]).nanmean()
+    there = torch.cat(other.values)
+    gathered = RankingMetric(
+        "AP", dist_sync_fn=lambda here, group: [here, there], distributed_available_fn=lambda: True
+    )
+    assert float(whole_lists(gathered, items(), 3).compute()) == pytest.approx(float(expected))
     one.merge_state(other)
     assert float(one.compute()) == pytest.approx(float(expected))
 

@@ -166,10 +166,7 @@ def test_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path) -> No
     count = len(parallel_gradients.SHARDS)
     run_processes(count, ["-m", "tests.library.parallel_gradients", str(tmp_path)], tmp_path)
     found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(count)]
-    shards = [parallel_gradients.shard(rank) for rank in range(count)]
-    features, relevance = (torch.cat([shard[column] for shard in shards]) for column in (0, 1))
-    sizes = torch.cat([shard[2].diff() for shard in shards])
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
+    features, relevance, offsets = rb.collate(parallel_gradients.topics(*range(count)))[:3]
     for name, loss in parallel_gradients.LOSSES.items():
         alone = parallel_gradients.model()
         scores = alone(features)
