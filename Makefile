@@ -3,6 +3,8 @@
 # make test    format, types, and all tests except the next two
 # make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages if run as root)
+# make lock    versions with checksums, envs/lock.txt, from pyproject.toml and the versions in envs/cpu.txt
+# make sbom    a software bill of materials, sbom.json (CycloneDX), and the licences of all that is installed
 # make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench);
 #              BENCH="--quick" and the like are passed on: docs/benchmarks.md
 # Each target sets up its virtual environment first (.venv by default). Needs make and Python 3.11 or newer; `make
@@ -20,11 +22,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := .venv-bench
+TOOLS := .venv-tools
 CODE := src tests benchmarks
 RULES := Snakefile workflow
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test test-faults test-cluster bench lint format check clean setup
+.PHONY: help demo paper test test-faults test-cluster bench lint format check clean setup lock sbom
 .DELETE_ON_ERROR:
 
 help:
@@ -44,7 +47,7 @@ test: lint check
 
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
 test-faults: $(READY)
-	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[faults]"
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[faults]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc
 
@@ -77,17 +80,32 @@ setup: $(READY)
 
 # Results and raw archives stay: remove by hand what took long to make or fetch.
 clean:
-	rm -rf $(VENV) $(PEERS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(TOOLS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Torch first and alone, so that no later package requests another build.
-$(READY): pyproject.toml envs/cpu.txt envs/torch.txt
+# Torch first and alone, so that no later package requests another build. Every other package has to have a checksum of
+# envs/lock.txt; setuptools, which installs the project itself, is one of them.
+$(READY): pyproject.toml envs/lock.txt envs/torch.txt
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; choose one: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
-	$(BIN)/python -m pip install --quiet -c envs/cpu.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r envs/lock.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
+
+$(TOOLS)/ready: pyproject.toml envs/tools.txt
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install --quiet -r envs/tools.txt
+	@touch $@
+
+lock: $(TOOLS)/ready
+	$(TOOLS)/bin/uv pip compile --quiet pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  -c envs/cpu.txt -c envs/torch.txt --no-emit-package torch --no-annotate --no-header --upgrade -o envs/lock.txt
+
+sbom: $(READY) $(TOOLS)/ready
+	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --of JSON -o sbom.json $(BIN)/python
+	$(TOOLS)/bin/pip-licenses --python $(BIN)/python --order license --from mixed
 
 # pytorchltr's file reader is C code that no longer compiles, but its losses are plain Python: unpack it, do not build.
 PYTORCHLTR := pytorchltr-0.2.1
