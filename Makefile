@@ -13,18 +13,28 @@
 # PYTHON=python3.12                     another interpreter
 # CORES=4                               number of steps at once (default: all cores)
 # TORCH_INDEX=https://...               another package index for torch alone (see envs/torch.txt)
+# VENV=/folder                          another place for the virtual environment
 # RANKBOUND_MIRROR=/folder/or/https://  location of the raw archives, if not at their publishers
 
 PYTHON ?= python3
 CORES ?= all
 TORCH_INDEX ?=
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := .venv-bench
 TOOLS := .venv-tools
 CODE := src tests benchmarks
 RULES := Snakefile workflow
+
+# Snakemake, DVC, matplotlib and pip keep caches and settings at home. Where that cannot be written, they get one here.
+ifeq ($(shell mkdir -p "$$HOME/.cache" 2> /dev/null && test -w "$$HOME/.cache" && echo yes),)
+export HOME := $(CURDIR)/.cache
+endif
+
+# A killed snakemake leaves its lock, and the next one cannot know whether it still lives.
+IF_LOCKED = || { status=$$?; [ -z "$$(ls -A .snakemake/locks 2> /dev/null)" ] || echo "make: another snakemake works in \
+	this folder, or was killed here. If none is running: $(BIN)/snakemake $(1) --unlock" >&2; exit $$status; }
 
 .DEFAULT_GOAL := help
 .PHONY: help demo paper test test-faults test-cluster bench lint format check clean setup lock sbom
@@ -35,12 +45,13 @@ help:
 
 demo: $(READY)
 	$(BIN)/python -m rankbound_study check-config profiles/demo/study.yaml
-	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) --quiet rules host
+	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) --quiet rules host \
+	  $(call IF_LOCKED,--workflow-profile profiles/demo)
 	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
 
 paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
-	$(BIN)/snakemake --cores $(CORES) --quiet rules host
+	$(BIN)/snakemake --cores $(CORES) --quiet rules host $(call IF_LOCKED,)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
 test: lint check
@@ -83,14 +94,18 @@ clean:
 	rm -rf $(VENV) $(PEERS) $(TOOLS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Torch first and alone, so that no later package requests another build. Every other package has to have a checksum of
-# envs/lock.txt; setuptools, which installs the project itself, is one of them.
+# envs/lock.txt; setuptools comes before the rest, which has packages without a wheel. It takes a dollar sign in its own
+# path for a variable.
 $(READY): pyproject.toml envs/lock.txt envs/torch.txt
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; choose one: make PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
+	$(if $(findstring $$,$(if $(filter /%,$(VENV)),$(VENV),$(CURDIR))),$(error a virtual environment cannot be installed in a folder whose path has a dollar sign: choose another place, as in make VENV=/tmp/rankbound-venv $(MAKECMDGOALS)))
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r envs/lock.txt
+	@sed -n '/^setuptools==/,/[^\\]$$/p' envs/lock.txt > $(VENV)/setuptools.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/setuptools.txt
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --no-build-isolation --use-pep517 -r envs/lock.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 

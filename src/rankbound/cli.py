@@ -52,6 +52,18 @@ STEPS = (
 )
 """Subcommands of the study, which users may look for here."""
 
+OUT_OF_MEMORY = (
+    "out of memory: run fewer steps in parallel, or allow this one more memory (ulimit -v, or mem_mb on a cluster)"
+)
+SIGNS_OF_MEMORY = (
+    "annot allocate memory",
+    "can't allocate memory",
+    "failed to map segment",
+    "not enough memory",
+    "spawn",
+)
+"""Parts of messages of the loader of shared libraries, torch and polars where memory or address space ends."""
+
 Around = Callable[[argparse.Namespace], AbstractContextManager[None]]
 
 
@@ -91,10 +103,12 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str], around: Around = l
         sys.stderr.close()
     except OSError as error:
         status, message = USAGE_ERROR, _text_of(error)
-    except MemoryError:
-        status, message = USAGE_ERROR, "out of memory: run fewer steps in parallel, or allow this one more memory"
     except _Signal as error:
         status, message = KILLED + error.number, f"ended by {error}; no partial output is left: run it again"
+    except BaseException as error:
+        if not _is_of_memory(error):
+            raise
+        status, message = USAGE_ERROR, OUT_OF_MEMORY
     if message:
         _print_error(f"{parser.prog} {arguments.subcommand}: {message}")
     return status
@@ -160,6 +174,11 @@ def _print_error(text: str) -> None:
     gc.collect()
     with suppress(OSError):
         print(printable_message(text), file=sys.stderr, flush=True)
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Return whether an error is for want of memory: compiled libraries raise many other types than MemoryError."""
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in SIGNS_OF_MEMORY)
 
 
 def _text_of(error: OSError) -> str:
