@@ -94,6 +94,25 @@ def precision(k: int, rel: int = 1) -> Callable[[Order], Value]:
     return lambda order: Fraction(sum(y >= rel for y in order[:k]), k)
 
 
+def r_precision(rel: int = 1) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        ranks = relevant_ranks(order, rel)
+        return Fraction(sum(rank <= len(ranks) for rank in ranks), len(ranks))
+
+    return _undefined_without_relevant(value, rel)
+
+
+def interpolated_precision(recall: str, rel: int = 1) -> Callable[[Order], Value]:
+    """The largest precision of all ranks whose recall is at least `recall`."""
+
+    def value(order: Order) -> Value:
+        count = len(relevant_ranks(order, rel))
+        found = [(rank, len(relevant_ranks(order[:rank], rel))) for rank in range(1, len(order) + 1)]
+        return max(Fraction(above, rank) for rank, above in found if Fraction(above, count) >= Fraction(recall))
+
+    return _undefined_without_relevant(value, rel)
+
+
 def rbp(p: str, rel: int = 1) -> Callable[[Order], Value]:
     persistence = Fraction(p)
     return lambda order: (
@@ -236,6 +255,12 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "ERR(max=4)@1": err(4, 1),
     "ERR(max=4)@3": err(4, 3),
     "ERR(max=6)@10": err(6, 10),
+    "Rprec": r_precision(),
+    "Rprec(rel=2)": r_precision(2),
+    "IPrec(recall=0)": interpolated_precision("0"),
+    "IPrec(recall=0.3)": interpolated_precision("0.3"),
+    "IPrec(recall=0.5)": interpolated_precision("0.5"),
+    "IPrec(rel=2,recall=1)": interpolated_precision("1", 2),
     "RBP(p=0)": rbp("0"),
     "RBP(p=0.8)": rbp("0.8"),
     "RBP(rel=2,p=0.5)": rbp("0.5", 2),

@@ -3,11 +3,14 @@ r"""Evaluation of runs against qrels with the rules of trec_eval.
 An unjudged item of the run counts as not relevant. A relevant item that the run lacks counts in the normaliser (the
 ideal DCG, the P of AP and recall) and contributes nothing: its rank is infinite.
 
-A metric is a function of ranks, which may be infinite. The mean over the orders of tied items, however, is defined for
-finite ranks only. It is therefore computed with the missing items at the bottom, where their contribution is the same
-in all of those orders, and is then corrected by the difference between bottom and infinity in any one order $\pi$:
+A metric is a function of ranks, which may be infinite. A closed form of the mean over the orders of tied items,
+however, is for finite ranks only. It is therefore computed with the missing items at the bottom, where their
+contribution is the same in all of those orders, and is then corrected by the difference between bottom and infinity in
+any one order $\pi$:
 
 $$M = \overline{M}_{\text{bottom}} - M_{\text{bottom}}(\pi) + M_\infty(\pi)$$
+
+A metric without a closed form is averaged over orders with the missing items at infinity.
 """
 
 from collections.abc import Sequence
@@ -24,8 +27,10 @@ from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, evaluate, metrics_of
-from rankbound.ranks import descending_order, hard_ranks
+from rankbound.metrics.base import TIE_BREAKS
+from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
 from rankbound.texts import require_one_of
+from rankbound.tie_orders import orders_of_ties
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,12 +212,10 @@ def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip"
     relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
     scores = _with_missing_below(joined.scores, retrieved)
     values = evaluate(metrics, scores, relevance, lists.offsets)
-    incomplete = lists.sum(~retrieved) > 0
-    if bool(incomplete.any()):
-        order = descending_order(scores, lists)
+    if not bool(retrieved.all()):
+        blocks = tie_blocks(scores, lists)
         values = {
-            str(one): _without_missing(one, values[str(one)], order, relevance, retrieved, incomplete, lists)
-            for one in metrics
+            str(one): _without_missing(one, values[str(one)], blocks, relevance, retrieved, lists) for one in metrics
         }
     if undefined == "zero":
         values = {name: torch.nan_to_num(value, nan=0.0) for name, value in values.items()}
@@ -227,27 +230,36 @@ def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> T
 
 
 def _without_missing(
-    metric: Metric,
-    at_bottom: Tensor,
-    order: Tensor,
-    relevance: Tensor,
-    retrieved: Tensor,
-    incomplete: Tensor,
-    lists: Lists,
+    metric: Metric, at_bottom: Tensor, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists
 ) -> Tensor:
     """Return the value with the missing items at rank infinity, given that with them at the bottom."""
-    ranks = hard_ranks(order, lists, metric.rank_weights(relevance))
-    at_infinity = replace(ranks, position=torch.where(retrieved, ranks.position, torch.inf))
-    without = metric.of_ranks(at_infinity, relevance, lists)
-    value = at_bottom - metric.of_ranks(ranks, relevance, lists) + without
+    if metric.has_formula_for_ties:
+        ranks = hard_ranks(blocks.order, lists, metric.rank_weights(relevance))
+        at_infinity = replace(ranks, position=torch.where(retrieved, ranks.position, torch.inf))
+        without = metric.of_ranks(at_infinity, relevance, lists)
+        value = at_bottom - metric.of_ranks(ranks, relevance, lists) + without
+    else:
+        value = without = _mean_at_infinity(metric, blocks, relevance, retrieved, lists)
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
     none_retrieved = lists.sum(metric.relevant(relevance) & retrieved) == 0
     value = torch.where(none_retrieved & torch.isnan(without) & ~torch.isnan(at_bottom), 0.0, value)
-    value = torch.where(incomplete, value, at_bottom)
+    value = torch.where(lists.sum(~retrieved) > 0, value, at_bottom)
     defined = torch.isfinite(value) | torch.isnan(at_bottom)
     if not (metric.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(metric, relevance.max())):
         raise ValueError(f"metric {metric}: is undefined where a relevant item was not retrieved")
     return value
+
+
+def _mean_at_infinity(metric: Metric, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:
+    """Return the mean over the orders of `Metric.of_blocks`, with the missing items, which are last, at infinity."""
+    retrieved_count = lists.spread(lists.sum(retrieved))
+    mean = torch.zeros(len(lists), dtype=torch.float64)
+    for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
+        ranks = ranks_in_order(lists, metric.rank_weights(ranked))
+        position = torch.where(ranks.position <= retrieved_count, ranks.position, torch.inf)
+        values = metric.of_ranks(replace(ranks, position=position), ranked, lists)
+        mean = mean + torch.where(weight > 0, weight * values, 0.0)
+    return mean
 
 
 def _is_worth_nothing_at_infinity(metric: Metric, grade: Tensor) -> bool:

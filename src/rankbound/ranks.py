@@ -27,8 +27,11 @@ class Ranks:
     above: tuple[Tensor, ...] = ()
     temperature: float | None = None
 
-    def within(self, cutoff: int | None) -> Tensor | float:
-        r"""Return membership in the first `cutoff` ranks: $1[r \le k]$, smoothly $\sigma((k + 1/2 - r)/\tau)$."""
+    def within(self, cutoff: int | Tensor | None) -> Tensor | float:
+        r"""Return membership in the first `cutoff` ranks: $1[r \le k]$, smoothly $\sigma((k + 1/2 - r)/\tau)$.
+
+        `cutoff` is one for all items, or one for each `(n_items,)`.
+        """
         if cutoff is None:
             return 1.0
         if self.temperature is None:

@@ -27,6 +27,10 @@ import rankbound as rb
         ("RBP(rel=1)", "RBP(p=0.8)"),
         ("RBP(p=0.5,rel=2)", "RBP(rel=2,p=0.5)"),
         ("ERR@20", "ERR(max=4)@20"),
+        ("RPrec(rel=2)", "Rprec(rel=2)"),
+        ("IPrec@0", "IPrec(recall=0)"),
+        ("IPrec(rel=2)@0.25", "IPrec(rel=2,recall=0.25)"),
+        ("IPrec(recall=0.5)", "IPrec(recall=0.5)"),
     ],
 )
 def test_what_they_mean_here(theirs: str, ours: str) -> None:
@@ -37,7 +41,8 @@ def test_what_they_mean_here(theirs: str, ours: str) -> None:
     ("theirs", "message"),
     [
         ("Judged@10", "no counterpart: it counts judgements"),
-        ("Rprec", "no counterpart"),
+        ("IPrec", "IPrec needs recall"),
+        ("IPrec@10", "recall=10.0, expected a recall from 0 to 1"),
         ("alpha_nDCG@10", "no counterpart: it judges intents"),
         ("Accuracy", "PairAccuracy compares grades"),
         ("RBP(p=0.8)", "without rel it has graded gains"),

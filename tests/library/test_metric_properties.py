@@ -20,8 +20,10 @@ from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import CG, DCG, NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.interpolated_precision import InterpolatedPrecision
 from rankbound.metrics.linear import PairError, RankSum
 from rankbound.metrics.pairs import Kendall
+from rankbound.metrics.r_precision import RPrecision
 from rankbound.metrics.shares import RBP, NormalizedRBP, Precision, Recall
 from rankbound.ranks import Ranks
 
@@ -99,7 +101,7 @@ def test_undefined_exactly_where_the_arithmetic_is(batch: list[Row]) -> None:
 @given(ROWS)
 def test_ideal_orders_score_1_and_nothing_scores_more(row: Row) -> None:
     ideal = [(grade, grade) for _, grade in row]
-    for name in ("nDCG", "nDCG@3", "nDCG(gain=linear)", "nRBP(p=0.8)", "AP", "RR", "Hit@1", "Recall@6"):
+    for name in ("nDCG", "nDCG@3", "nDCG(gain=linear)", "nRBP(p=0.8)", "AP", "RR", "Hit@1", "Recall@6", "Rprec"):
         best, value = values(name, [ideal])[0], values(name, [row])[0]
         if any(grade > 0 for _, grade in row):
             assert best == pytest.approx(1, abs=1e-12), name
@@ -143,6 +145,8 @@ ANY_METRIC = st.one_of(
     st.builds(CG, gain=GAINS["gain"], cutoff=st.integers(1, 10**6)),
     st.builds(AveragePrecision, rel=THRESHOLDS, cutoff=CUTOFFS),
     st.builds(ReciprocalRank, rel=THRESHOLDS, cutoff=CUTOFFS),
+    st.builds(RPrecision, rel=THRESHOLDS),
+    st.builds(InterpolatedPrecision, rel=THRESHOLDS, recall=st.floats(0, 1)),
     st.builds(Recall, rel=THRESHOLDS, cutoff=st.integers(1, 10**6)),
     st.builds(Hit, rel=THRESHOLDS, cutoff=st.integers(1, 10**6)),
     st.builds(ERR, max=st.integers(1, 20), cutoff=CUTOFFS),

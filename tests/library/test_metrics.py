@@ -37,6 +37,11 @@ WRITTEN_OUT = {
     "Recall@3": 2 / 3,
     "Recall(rel=2)@3": 1 / 2,
     "Hit@1": 1,
+    "Rprec": 2 / 3,
+    "Rprec(rel=3)": 1,
+    "IPrec(recall=0.3)": 1 / 1,
+    "IPrec(recall=0.4)": 2 / 3,
+    "IPrec(recall=1)": 3 / 5,
     "Hit(rel=4)@5": 0,
     "ERR(max=4)": 7 / 16 + (9 / 16) * (1 / 16) / 3 + (9 / 16) * (15 / 16) * (3 / 16) / 5,
     "ERR(max=3)@3": 7 / 8 + (1 / 8) * (1 / 8) / 3,
@@ -128,7 +133,9 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
         ("HitRate@10", "Did you mean Hit"),
         ("AUC", "Did you mean PairAccuracy"),
         ("Precision@5", "Did you mean P, as in P@10"),
-        ("Bpref", "unknown name 'Bpref'; known are AP, ERR, CG, DCG, nDCG, RR, Hit, "),
+        ("Compat", "unknown name 'Compat'; known are AP, ERR, CG, DCG, nDCG, RR, Hit, "),
+        ("IPrec", "IPrec needs recall"),
+        ("IPrec(recall=1.5)", "recall=1.5, expected a recall from 0 to 1"),
         ("AP(rel=0)", "rel=0, expected a grade from 1"),
         ("Hit(rel=-1)@3", "rel=-1, expected a grade from 1"),
         ("AP@0", "cut-off 0, expected at least 1"),
@@ -253,7 +260,10 @@ def test_err_of_a_long_block_of_ties(k: int | None) -> None:
     assert rb.metric(name)(np.zeros(n), grades, np.array([0, n]))[0] == pytest.approx(expected, rel=1e-10)
 
 
-UNDEFINED = ("nDCG", "nDCG@3", "AP", "AP@2", "RR", "RR@1", "Recall@2", "nRBP(p=0.8)", "nRBP", "PairError", "LinearNDCG")
+UNDEFINED = (
+    *("nDCG", "nDCG@3", "AP", "AP@2", "RR", "RR@1", "Recall@2", "nRBP(p=0.8)", "nRBP", "PairError", "LinearNDCG"),
+    *("Rprec", "IPrec(recall=0)", "IPrec(recall=1)"),
+)
 ZERO = ("P@3", "RBP(p=0.8)", "DCG", "DCG@2", "CG@3", "Hit@3", "ERR(max=4)", "LinearDCG")
 
 

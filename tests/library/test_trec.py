@@ -34,9 +34,12 @@ SHARED = {
     "AP@10": "map_cut_10",
     "Recall@10": "recall_10",
     "Hit@10": "success_10",
+    "Rprec": "Rprec",
+    # At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
+    **{f"IPrec(recall={level / 10:g})": f"iprec_at_recall_{level / 10:.2f}" for level in range(11) if level != 7},
 }
 
-MEASURES = {"map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success"}
+MEASURES = {"map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success", "Rprec", "iprec_at_recall"}
 
 
 def run_of(table: Table) -> Run:
@@ -98,7 +101,13 @@ def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
             np.testing.assert_array_equal(np.isnan(found.values[ours]), ~relevant)
 
 
-@pytest.mark.parametrize("name", ["AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)"])
+OF_TIES = (
+    *("AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)", "Rprec", "Rprec(rel=2)"),
+    *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)"),
+)
+
+
+@pytest.mark.parametrize("name", OF_TIES)
 def test_ties_count_by_the_mean_over_their_orders(name: str) -> None:
     """Beside items that were not retrieved, which stand below all of them in every order."""
     scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1}

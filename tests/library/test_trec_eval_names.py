@@ -16,6 +16,8 @@ NAMES = {
     "P_5": "P@5",
     "recall_5": "Recall@5",
     "success_5": "Hit@5",
+    "Rprec": "Rprec",
+    "iprec_at_recall_0.30": "IPrec(recall=0.3)",
 }
 
 

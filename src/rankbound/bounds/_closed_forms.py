@@ -14,6 +14,8 @@ from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
 from rankbound.metrics.linear import LinearMetric
 from rankbound.metrics.pairs import PairMetric
+from rankbound.metrics.r_precision import RPrecision
+from rankbound.metrics.shares import Precision
 
 Atoms = tuple[Floats, Floats]
 """Scores, ascending, and their probabilities."""
@@ -31,6 +33,8 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
         return _of_wrong_pairs(lambda wrong: metric.of_pairs(wrong, relevant * (size - relevant), size), n, p, tilt)
     if isinstance(metric, AdditiveMetric):
         return _of_hits(metric, n, p, tilt)
+    if type(metric) is RPrecision:
+        return _of_hits(Precision(cutoff=p), n, p, tilt)
     if type(metric) is ReciprocalRank:
         return _reciprocal_rank(_of_first(n, p, tilt), n, metric.cutoff)
     if type(metric) is Hit:

@@ -100,7 +100,7 @@ def binary_expectation(of: Metric, n: Tensor, p: Tensor) -> Tensor:
     closed = of.binary_expectation(n, p)
     if closed is not None:
         return closed
-    if _has_formula(of):
+    if of.has_formula_for_ties:
         return list_expectation(of, *_binary_lists(of, n, p))
     return _means(of, Profiles(n, p))
 
@@ -116,14 +116,9 @@ def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, 
 
 
 def list_expectation(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
-    if not _has_formula(of):
+    if not of.has_formula_for_ties:
         return _means(of, Profiles.of_lists(of, relevance, lists))
     return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
-
-
-def _has_formula(of: Metric) -> bool:
-    """Return true if the metric has its own closed form for ties."""
-    return type(of).of_blocks is not Metric.of_blocks
 
 
 def _means(of: Metric, profiles: Profiles) -> Tensor:

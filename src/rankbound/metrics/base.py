@@ -68,6 +68,11 @@ class Metric(ABC):
             mean = mean + torch.where(weight > 0, weight * values, 0.0)
         return mean
 
+    @property
+    def has_formula_for_ties(self) -> bool:
+        """True if the metric has its own `of_blocks`."""
+        return type(self).of_blocks is not Metric.of_blocks
+
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
         """Return the extremes over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
         return None

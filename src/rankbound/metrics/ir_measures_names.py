@@ -4,6 +4,7 @@ Some names differ in meaning: nDCG of ir_measures has linear gain, its ERR has a
 Success is `Hit`. For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
 """
 
+import re
 from collections.abc import Mapping
 
 from rankbound.metrics.average_precision import AveragePrecision
@@ -11,6 +12,8 @@ from rankbound.metrics.base import Metric
 from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.interpolated_precision import InterpolatedPrecision
+from rankbound.metrics.r_precision import RPrecision
 from rankbound.metrics.shares import RBP, Precision, Recall
 from rankbound.texts import build, split_text, unknown_name
 
@@ -26,6 +29,8 @@ KINDS: dict[str, type[Metric]] = {
     **dict.fromkeys(("P", "Precision"), Precision),
     **dict.fromkeys(("R", "Recall"), Recall),
     "Success": Hit,
+    **dict.fromkeys(("Rprec", "RPrec"), RPrecision),
+    "IPrec": InterpolatedPrecision,
     "RBP": RBP,
     "ERR": ERR,
 }
@@ -38,9 +43,7 @@ WITHOUT_COUNTERPART = {
         ("alpha_DCG", "alpha_nDCG", "AP_IA", "ERR_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
         "it judges intents, and relevance here has one dimension",
     ),
-    **dict.fromkeys(
-        ("Rprec", "RPrec", "IPrec", "SetAP", "SetF", "SetP", "SetR", "SetRelP"), "no metric here computes it"
-    ),
+    **dict.fromkeys(("SetAP", "SetF", "SetP", "SetR", "SetRelP"), "no metric here computes it"),
     **dict.fromkeys(("Bpref", "BPref", "infAP", "Compat"), "no metric here computes it"),
     **dict.fromkeys(("BPM", "INSQ", "INST", "SDCG"), "no metric here computes it"),
     **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "no metric here computes it"),
@@ -53,7 +56,7 @@ def metric_of_ir_measures(text: str) -> Metric:
     Raises:
         ValueError: for an unknown measure, or one without a counterpart here, with the reason.
     """
-    name, given, cutoff = split_text(text)
+    name, given, cutoff = split_text(_with_recall_inside(text))
     if name in WITHOUT_COUNTERPART:
         raise ValueError(f"metric {text!r} of ir_measures: found no counterpart: {WITHOUT_COUNTERPART[name]}")
     if name not in KINDS:
@@ -64,6 +67,13 @@ def metric_of_ir_measures(text: str) -> Metric:
     if parameters.pop("judged_only", "False") != "False":
         raise ValueError(f"metric {text!r} of ir_measures: found judged_only, but every item here is judged")
     return build(KINDS[name], text, _translated(KINDS[name], text, parameters), cutoff)
+
+
+def _with_recall_inside(text: str) -> str:
+    """Return `IPrec(rel=2)@0.5`, where `@` is followed by the recall, as `IPrec(rel=2,recall=0.5)`."""
+    if match := re.fullmatch(r"\s*IPrec(?:\((.*)\))?@([\d.]+)\s*", str(text)):
+        return f"IPrec({','.join(filter(None, (match[1], f'recall={match[2]}')))})"
+    return text
 
 
 def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""Translation of trec_eval's names of measures: `ndcg_cut_10`, `map`, `P_5`, `recip_rank`."""
+"""Translation of trec_eval's names of measures: `ndcg_cut_10`, `map`, `P_5`, `iprec_at_recall_0.10`."""
 
 import re
 
@@ -6,10 +6,17 @@ from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.base import Metric
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.interpolated_precision import InterpolatedPrecision
+from rankbound.metrics.r_precision import RPrecision
 from rankbound.metrics.shares import Precision, Recall
 from rankbound.texts import build, unknown_name
 
-WHOLE: dict[str, type[Metric]] = {"ndcg": NDCG, "map": AveragePrecision, "recip_rank": ReciprocalRank}
+WHOLE: dict[str, type[Metric]] = {
+    "ndcg": NDCG,
+    "map": AveragePrecision,
+    "recip_rank": ReciprocalRank,
+    "Rprec": RPrecision,
+}
 """The measures of whole lists."""
 
 CUT: dict[str, type[Metric]] = {
@@ -28,6 +35,8 @@ def metric_of_trec_eval(text: str) -> Metric:
     Raises:
         ValueError: for an unknown measure, or one without a cut-off that needs it.
     """
+    if match := re.fullmatch(r"iprec_at_recall[_.]([\d.]+)", text):
+        return build(InterpolatedPrecision, text, {"recall": match[1]}, None)
     name, cutoff = text, None
     if match := re.fullmatch(r"(.+)[_.](\d+)", text):
         name, cutoff = match[1], int(match[2])
@@ -35,5 +44,6 @@ def metric_of_trec_eval(text: str) -> Metric:
     if name not in kinds:
         if name in CUT:
             raise ValueError(f"metric {text!r} of trec_eval: expected a cut-off, as in {name}_10")
-        raise unknown_name("metric", text, name, [*WHOLE, *(f"{one}_10" for one in CUT)])
+        known = [*WHOLE, *(f"{one}_10" for one in CUT), "iprec_at_recall_0.10"]
+        raise unknown_name("metric", text, name, known)
     return build(kinds[name], text, {"gain": "linear"} if kinds[name] is NDCG else {}, cutoff)
