@@ -113,6 +113,29 @@ def interpolated_precision(recall: str, rel: int = 1) -> Callable[[Order], Value
     return _undefined_without_relevant(value, rel)
 
 
+def bpref(rel: int = 1) -> Callable[[Order], Value]:
+    def value(order: Order) -> Value:
+        ranks = relevant_ranks(order, rel)
+        p, others = len(ranks), len(order) - len(ranks)
+        worse = [rank - place for place, rank in enumerate(ranks, start=1)]
+        return sum((1 - Fraction(min(above, p), min(p, others) or 1) for above in worse), Fraction()) / p
+
+    return _undefined_without_relevant(value, rel)
+
+
+def inferred_average_precision(rel: int = 1) -> Callable[[Order], Value]:
+    """Every item is pooled and judged."""
+    epsilon = Fraction(1, 100_000)
+
+    def value(order: Order) -> Value:
+        ranks = relevant_ranks(order, rel)
+        precisions = [(place + epsilon) / (rank - 1 + 2 * epsilon) for place, rank in enumerate(ranks)]
+        terms = [(1 + (rank - 1) * precision) / rank for rank, precision in zip(ranks, precisions, strict=True)]
+        return sum(terms, Fraction()) / len(ranks)
+
+    return _undefined_without_relevant(value, rel)
+
+
 def rbp(p: str, rel: int = 1) -> Callable[[Order], Value]:
     persistence = Fraction(p)
     return lambda order: (
@@ -261,6 +284,10 @@ METRICS: dict[str, Callable[[Order], Value]] = {
     "IPrec(recall=0.3)": interpolated_precision("0.3"),
     "IPrec(recall=0.5)": interpolated_precision("0.5"),
     "IPrec(rel=2,recall=1)": interpolated_precision("1", 2),
+    "Bpref": bpref(),
+    "Bpref(rel=2)": bpref(2),
+    "infAP": inferred_average_precision(),
+    "infAP(rel=2)": inferred_average_precision(2),
     "RBP(p=0)": rbp("0"),
     "RBP(p=0.8)": rbp("0.8"),
     "RBP(rel=2,p=0.5)": rbp("0.5", 2),

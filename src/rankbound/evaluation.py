@@ -1,7 +1,8 @@
 r"""Evaluation of runs against qrels with the rules of trec_eval.
 
-An unjudged item of the run counts as not relevant. A relevant item that the run lacks counts in the normaliser (the
-ideal DCG, the P of AP and recall) and contributes nothing: its rank is infinite.
+An unjudged item of the run counts as not relevant, unless the metric takes it otherwise (`Metric.unjudged`). A relevant
+item that the run lacks counts in the normaliser (the ideal DCG, the P of AP and recall) and contributes nothing: its
+rank is infinite.
 
 A metric is a function of ranks, which may be infinite. A closed form of the mean over the orders of tied items,
 however, is for finite ranks only. It is therefore computed with the missing items at the bottom, where their
@@ -15,7 +16,7 @@ A metric without a closed form is averaged over orders with the missing items at
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +26,10 @@ from torch import Tensor
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
-from rankbound.lists import Lists
-from rankbound.metrics import Metric, evaluate, metrics_of
-from rankbound.metrics.base import TIE_BREAKS
+from rankbound.lists import Lists, require_grades
+from rankbound.metrics import Metric, metrics_of
+from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, value_of_blocks
+from rankbound.metrics.run_metric import RunMetric
 from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
 from rankbound.texts import require_one_of
 from rankbound.tie_orders import orders_of_ties
@@ -86,13 +88,26 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Joined:
-    """A run joined with its qrels in one batch of lists: retrieved items, then missing relevant ones (score 0)."""
+    """A run joined with its qrels in one batch of lists: retrieved items, then judged ones that it lacks (score 0).
+
+    The relevance of unjudged items is `POOLED` or `NOT_POOLED`, both negative.
+    """
 
     topics: list[str]
     scores: npt.NDArray[np.float64]
     relevance: npt.NDArray[np.float64]
     retrieved: npt.NDArray[np.bool_]
     offsets: npt.NDArray[np.int64]
+
+    def treated(self, unjudged: Unjudged) -> "Joined":
+        """Return the lists with their unjudged items as a metric of this `Metric.unjudged` takes them.
+
+        Missing items that are not relevant remain for `left out`, which counts the judged items.
+        """
+        kept = self.relevance >= 0 if unjudged == "left out" else self.retrieved | (self.relevance > 0)
+        relevance = self.relevance if unjudged == "marked" else self.relevance.clip(min=0)
+        before = np.concatenate(([0], kept.cumsum()))
+        return Joined(self.topics, self.scores[kept], relevance[kept], self.retrieved[kept], before[self.offsets])
 
 
 def evaluate_run(
@@ -165,29 +180,34 @@ def _some(topics: Sequence[str]) -> str:
 
 
 def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
-    """Join the retrieved items of `topics` with the relevant ones that the run lacks."""
+    """Join the retrieved items of `topics` with the judged ones that the run lacks."""
     with needs_extra("data"):
         import polars as pl
 
         from rankbound.io.grouping import name_column, require_distinct_items
 
-    def frame(lists: Run | Qrels, column: str) -> pl.DataFrame:
+    def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any]) -> pl.DataFrame:
         topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))
         place = {name: index for index, name in enumerate(topics)}
         chosen = np.array([place.get(name, -1) for name in lists.topics], dtype=np.int64)[topic]
-        values = pl.Series(column, getattr(lists, column)).cast(pl.Float64)
         every = pl.DataFrame(
-            {"topic": pl.Series(chosen, dtype=pl.Int64), "item": name_column(lists.items), column: values}
+            {
+                "topic": pl.Series(chosen, dtype=pl.Int64),
+                "item": name_column(lists.items),
+                column: pl.Series(values).cast(pl.Float64),
+            }
         )
         picked = every.filter(pl.col("topic") >= 0)
         require_distinct_items(picked, column, topics)
         return picked
 
-    scored, judged = frame(run, "scores"), frame(qrels, "relevance")
+    require_grades(torch.from_numpy(qrels.relevance))
+    relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, POOLED, qrels.relevance)
+    scored, judged = frame(run, "scores", run.scores), frame(qrels, "relevance", relevance)
     key = ["topic", "item"]
     both = scored.join(judged, on=key, how="left", maintain_order="left")
-    both = both.with_columns(pl.col("relevance").fill_null(0.0), retrieved=pl.lit(True))
-    lost = judged.filter(pl.col("relevance") > 0).join(scored, on=key, how="anti", maintain_order="left")
+    both = both.with_columns(pl.col("relevance").fill_null(NOT_POOLED), retrieved=pl.lit(True))
+    lost = judged.filter(pl.col("relevance") >= 0).join(scored, on=key, how="anti", maintain_order="left")
     lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", pl.lit(False).alias("retrieved"))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
@@ -208,18 +228,29 @@ def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip"
         item = int((~np.isfinite(joined.scores)).argmax())
         topic = joined.topics[int(np.searchsorted(joined.offsets, item, side="right")) - 1]
         raise ValueError(f"scores: found {joined.scores[item]} in topic {topic}, expected finite numbers")
-    lists = Lists(torch.from_numpy(joined.offsets))
-    relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
-    scores = _with_missing_below(joined.scores, retrieved)
-    values = evaluate(metrics, scores, relevance, lists.offsets)
-    if not bool(retrieved.all()):
-        blocks = tie_blocks(scores, lists)
-        values = {
-            str(one): _without_missing(one, values[str(one)], blocks, relevance, retrieved, lists) for one in metrics
-        }
+    values: dict[str, Tensor] = {}
+    for unjudged in get_args(Unjudged):
+        if chosen := [one for one in metrics if one.unjudged == unjudged]:
+            values |= _values_of_treated(chosen, joined.treated(unjudged))
     if undefined == "zero":
         values = {name: torch.nan_to_num(value, nan=0.0) for name, value in values.items()}
-    return {name: value.numpy() for name, value in values.items()}
+    return {str(one): values[str(one)].numpy() for one in metrics}
+
+
+def _values_of_treated(metrics: Sequence[Metric], joined: Joined) -> dict[str, Tensor]:
+    """Return the values of metrics that take unjudged items alike."""
+    lists = Lists(torch.from_numpy(joined.offsets))
+    relevance, retrieved = torch.from_numpy(joined.relevance), torch.from_numpy(joined.retrieved)
+    blocks = tie_blocks(_with_missing_below(joined.scores, retrieved), lists)
+    values = {}
+    for one in metrics:
+        if isinstance(one, RunMetric):
+            values[str(one)] = one.of_run(blocks, relevance, retrieved, lists)
+            continue
+        values[str(one)] = value_of_blocks(one, blocks, relevance, lists)
+        if not bool(retrieved.all()):
+            values[str(one)] = _without_missing(one, values[str(one)], blocks, relevance, retrieved, lists)
+    return values
 
 
 def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> Tensor:

@@ -28,6 +28,12 @@ import rankbound as rb
         ("RBP(p=0.5,rel=2)", "RBP(rel=2,p=0.5)"),
         ("ERR@20", "ERR(max=4)@20"),
         ("RPrec(rel=2)", "Rprec(rel=2)"),
+        ("BPref(rel=2)", "Bpref(rel=2)"),
+        ("infAP", "infAP"),
+        ("SetP(rel=2)", "SetP(rel=2)"),
+        ("SetR", "SetR"),
+        ("SetF(beta=4.0)", "SetF(beta=2)"),
+        ("Judged@10", "Judged@10"),
         ("IPrec@0", "IPrec(recall=0)"),
         ("IPrec(rel=2)@0.25", "IPrec(rel=2,recall=0.25)"),
         ("IPrec(recall=0.5)", "IPrec(recall=0.5)"),
@@ -40,7 +46,9 @@ def test_what_they_mean_here(theirs: str, ours: str) -> None:
 @pytest.mark.parametrize(
     ("theirs", "message"),
     [
-        ("Judged@10", "no counterpart: it counts judgements"),
+        ("Compat", "no counterpart: no metric here computes it"),
+        ("SetP(relative=True)", "unknown parameter 'relative'"),
+        ("SetF(beta=-1)", "beta=-1.0, expected a finite number above 0"),
         ("IPrec", "IPrec needs recall"),
         ("IPrec@10", "recall=10.0, expected a recall from 0 to 1"),
         ("alpha_nDCG@10", "no counterpart: it judges intents"),

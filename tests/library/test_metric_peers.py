@@ -79,6 +79,7 @@ IR_MEASURES = (
     *("nDCG", "nDCG@10", "AP", "AP(rel=2)", "AP@5", "AP(rel=2)@10", "RR", "RR(rel=2)", "RR@3", "P@5", "P(rel=2)@5"),
     *("R@10", "R(rel=2)@4", "Success@5", "Success(rel=4)@2", "Rprec", "Rprec(rel=2)"),
     *("IPrec@0.0", "IPrec@0.1", "IPrec@0.5", "IPrec(rel=2)@0.8", "IPrec@1.0"),
+    *("Bpref", "Bpref(rel=2)", "infAP", "infAP(rel=2)"),
 )
 
 

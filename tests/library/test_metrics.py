@@ -133,7 +133,7 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
         ("HitRate@10", "Did you mean Hit"),
         ("AUC", "Did you mean PairAccuracy"),
         ("Precision@5", "Did you mean P, as in P@10"),
-        ("Compat", "unknown name 'Compat'; known are AP, ERR, CG, DCG, nDCG, RR, Hit, "),
+        ("Compat", "unknown name 'Compat'; known are AP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, "),
         ("IPrec", "IPrec needs recall"),
         ("IPrec(recall=1.5)", "recall=1.5, expected a recall from 0 to 1"),
         ("AP(rel=0)", "rel=0, expected a grade from 1"),

@@ -35,11 +35,19 @@ SHARED = {
     "Recall@10": "recall_10",
     "Hit@10": "success_10",
     "Rprec": "Rprec",
+    "Bpref": "bpref",
+    "infAP": "infAP",
+    "SetP": "set_P",
+    "SetR": "set_recall",
+    "SetF": "set_F",
     # At 0.7, trec_eval's rounding takes 2 of 3 relevant items for enough.
     **{f"IPrec(recall={level / 10:g})": f"iprec_at_recall_{level / 10:.2f}" for level in range(11) if level != 7},
 }
 
-MEASURES = {"map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success", "Rprec", "iprec_at_recall"}
+MEASURES = {
+    *("map", "map_cut", "ndcg", "ndcg_cut", "P", "recall", "recip_rank", "success", "Rprec", "iprec_at_recall"),
+    *("bpref", "infAP", "set_P", "set_recall", "set_F"),
+}
 
 
 def run_of(table: Table) -> Run:
@@ -97,24 +105,26 @@ def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
         np.testing.assert_allclose(np.nan_to_num(found.values[ours]), values, atol=1e-9, err_msg=ours)
         # They count a topic without relevant items as 0; ours is undefined, and left out of the mean.
         relevant = np.array([max(qrels[topic].values()) > 0 for topic in found.topics])
-        if ours not in ("P@10", "Hit@10"):
+        if ours not in ("P@10", "Hit@10", "SetP"):
             np.testing.assert_array_equal(np.isnan(found.values[ours]), ~relevant)
 
 
 OF_TIES = (
     *("AP", "nDCG", "nDCG@4", "RR", "P@3", "RBP(p=0.7)", "nRBP(p=0.7)", "Rprec", "Rprec(rel=2)"),
-    *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)"),
+    *("IPrec(recall=0.1)", "IPrec(recall=0.4)", "IPrec(recall=0.6)", "IPrec(recall=1)", "Bpref", "Bpref(rel=2)"),
+    *("infAP", "infAP(rel=2)", "Judged", "Judged@1", "Judged@3", "Judged@6", "SetP", "SetR(rel=2)", "SetF(beta=2)"),
 )
 
 
 @pytest.mark.parametrize("name", OF_TIES)
 def test_ties_count_by_the_mean_over_their_orders(name: str) -> None:
-    """Beside items that were not retrieved, which stand below all of them in every order."""
-    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1}
+    """Beside items that were not retrieved, which are below all of them in every order, and unjudged ones."""
+    scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
+    scores += [1.0, 0.5]
     items = [f"d{index}" for index in range(len(scores))]
-    qrels = qrels_of({"q": dict(zip(items, grades, strict=True)) | lost})
+    qrels = qrels_of({"q": dict(zip(items, grades, strict=False)) | lost})
     values = []
-    for first, second in itertools.product(itertools.permutations((1, 2, 3)), itertools.permutations((4, 5))):
+    for first, second in itertools.product(itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7))):
         order = [0, *first, *second]
         strict = {"q": {items[item]: -float(rank) for rank, item in enumerate(order)}}
         values.append(evaluate_run(run_of(strict), qrels, [name]).values[name][0])

@@ -17,6 +17,8 @@ NAMES = {
     "recall_5": "Recall@5",
     "success_5": "Hit@5",
     "Rprec": "Rprec",
+    "bpref": "Bpref",
+    "infAP": "infAP",
     "iprec_at_recall_0.30": "IPrec(recall=0.3)",
 }
 
@@ -31,6 +33,11 @@ def test_meaning_and_value(theirs: str, ours: str) -> None:
     assert found(SCORES, RELEVANCE, [0, 7])[0] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize(("theirs", "ours"), [("set_P", "SetP"), ("set_recall", "SetR"), ("set_F", "SetF")])
+def test_metrics_of_a_run(theirs: str, ours: str) -> None:
+    assert str(rb.metric(theirs, names="trec_eval")) == ours
+
+
 def test_its_other_spelling_of_cut_offs() -> None:
     assert str(rb.metric("ndcg_cut.20", names="trec_eval")) == "nDCG(gain=linear)@20"
 
@@ -39,7 +46,7 @@ def test_its_other_spelling_of_cut_offs() -> None:
     ("text", "message"),
     [
         ("ndcg_cut", "expected a cut-off, as in ndcg_cut_10"),
-        ("bpref", "unknown name 'bpref'"),
+        ("num_ret", "unknown name 'num_ret'"),
         ("ndgc", "Did you mean ndcg"),
         ("P_0", "cut-off 0, expected at least 1"),
         ("map_10", "unknown name 'map'"),

@@ -19,9 +19,9 @@ EXAMPLES = """\
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
 
 RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
-items count as not relevant. Relevant items that the run lacks count in the ideal DCG and in recall. Tied items have
-the mean value over their orders. A topic without relevant items has no nDCG and no AP; means leave it out, or count it
-as 0 (--undefined zero)."""
+items count as not relevant, except for Bpref and infAP. Relevant items that the run lacks count in the ideal DCG and in
+recall. Tied items have the mean value over their orders. A topic without relevant items has no nDCG and no AP; means
+leave it out, or count it as 0 (--undefined zero)."""
 
 
 _LONGEST_NAME = 200

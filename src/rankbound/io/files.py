@@ -77,7 +77,9 @@ def read_run(source: Any) -> Run:
 
 
 def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
-    """Read judgements: TREC qrels, where negative relevance counts as 0, or anything that `read_lists` reads.
+    """Read judgements: TREC qrels, or anything that `read_lists` reads.
+
+    In TREC qrels, negative relevance marks an item that was pooled but not judged; its relevance is 0.
 
     Args:
         path: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: relevance}}`.
@@ -120,6 +122,8 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 
 def write_qrels(path: File, qrels: Qrels) -> None:
     """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; `.gz` compresses text.
+
+    Unjudged items have relevance -1 in TREC qrels, and 0 in tables.
 
     Raises:
         DataError: in TREC qrels, a relevance label is not a whole number, or a name is empty or contains white space.

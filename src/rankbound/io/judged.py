@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from rankbound.batches import Topic
 from rankbound.columns import column_tensor
@@ -47,15 +48,23 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Qrels:
-    """Judgements: the judged items of each topic with their relevance labels `(n_items,)`, laid out as in `Run`."""
+    """Judgements: the judged items of each topic with their relevance labels `(n_items,)`, laid out as in `Run`.
+
+    `unjudged` `(n_items,)` is a mask of the items that were pooled but not judged, whose relevance is 0; by default,
+    all are judged.
+    """
 
     topics: Sequence[str]
     items: Names
     relevance: Any
     offsets: Any
+    unjudged: Any = None
 
     def __post_init__(self) -> None:
         _settle(self, "relevance")
+        if self.unjudged is not None:
+            mask = as_tensor(self.unjudged, "unjudged", len(self.items)).detach().cpu()
+            object.__setattr__(self, "unjudged", mask.to(torch.bool).numpy())
 
 
 @dataclass(frozen=True, kw_only=True)

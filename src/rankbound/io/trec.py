@@ -78,10 +78,17 @@ def read_run(path: str | os.PathLike[str]) -> Run:
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
-    """Read qrels; negative relevance (such as TREC's spam) becomes 0. DataError names a malformed line."""
+    """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _QRELS)
-    relevance = frame["relevance"].clip(lower_bound=0).to_numpy()
-    return Qrels(topics=topics, items=frame["item"], relevance=relevance, offsets=offsets)
+    relevance = frame["relevance"].to_numpy()
+    unjudged = relevance < 0
+    return Qrels(
+        topics=topics,
+        items=frame["item"],
+        relevance=relevance.clip(min=0),
+        offsets=offsets,
+        unjudged=unjudged if unjudged.any() else None,
+    )
 
 
 def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
@@ -104,7 +111,7 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") ->
 
 
 def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
-    """Write qrels; relevance labels must be whole numbers, as in trec_eval."""
+    """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
     whole = qrels.relevance.astype(np.int64)
     if (whole != qrels.relevance).any():
         found = qrels.relevance[int((whole != qrels.relevance).argmax())]
@@ -114,7 +121,7 @@ def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
         "topic": _names(qrels.topics, "topics", path)[topic],
         "iteration": pl.repeat("0", len(topic), eager=True),
         "item": _names(qrels.items, "items", path),
-        "relevance": pl.Series(whole),
+        "relevance": pl.Series(whole if qrels.unjudged is None else np.where(qrels.unjudged, -1, whole)),
     }
     _write(path, columns)
 

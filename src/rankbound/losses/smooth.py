@@ -15,6 +15,7 @@ from rankbound.lists import Lists, Weights
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.curvature import SmoothRankCurvature
 from rankbound.metrics import Metric, metric
+from rankbound.metrics.run_metric import RunMetric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
 
@@ -50,8 +51,8 @@ class SmoothLoss(RankingLoss):
             and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown method, or
-            tables of another metric or tilt.
+        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown method,
+            tables of another metric or tilt, or a metric that needs a run.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class SmoothLoss(RankingLoss):
         super().__init__()
         require_method(method, temperature)
         self.metric, self.bound = metric(of), parse_bound(bound)
+        if isinstance(self.metric, RunMetric):
+            raise self.metric.refusal()
         self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -16,6 +16,12 @@ from rankbound.tie_orders import orders_of_ties
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
 
+# How a metric takes the unjudged items of a run, as of `Metric.unjudged`.
+Unjudged = Literal["not relevant", "left out", "marked"]
+
+# The relevance of marked items: not judged though in the pool (-1 in TREC qrels), and not in the qrels at all.
+POOLED, NOT_POOLED = -1.0, -2.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(ABC):
@@ -23,11 +29,15 @@ class Metric(ABC):
 
     Subclasses are frozen dataclasses whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
     bounded metric and a loss; the closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
+
+    `unjudged` is the metric's treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
+    `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
     """
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = True
     uses_grades: ClassVar[bool] = True
+    unjudged: ClassVar[Unjudged] = "not relevant"
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -138,6 +148,13 @@ def values_of(
         return {str(metric): metric.of_order(ranked, lists) for metric in metrics}
     blocks = blocks_of(order, starts, lists)
     return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
+
+
+def value_of_blocks(metric: Metric, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the value of each list `(n_lists,)`, the mean over the orders of tied items if there are any."""
+    if blocks.has_ties:
+        return metric.of_blocks(blocks, relevance, lists)
+    return metric.of_order(relevance.index_select(0, blocks.order), lists)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,19 +1,25 @@
 """Translation of the measure texts of the library ir_measures; measures without a counterpart are errors.
 
-Some names differ in meaning: nDCG of ir_measures has linear gain, its ERR has a scale up to grade 4 (gdeval), and its
-Success is `Hit`. For documents that a run lacks or that are unjudged, see `rankbound.evaluation`.
+Some names differ in meaning: nDCG of ir_measures has linear gain, its ERR has a scale up to grade 4 (gdeval), its
+Success is `Hit`, and the parameter of its SetF is the square of beta. For documents that a run lacks or that are
+unjudged, see `rankbound.evaluation`.
 """
 
+import math
 import re
 from collections.abc import Mapping
 
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.base import Metric
+from rankbound.metrics.binary_preference import BinaryPreference
 from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
 from rankbound.metrics.interpolated_precision import InterpolatedPrecision
+from rankbound.metrics.judged_share import Judged
 from rankbound.metrics.r_precision import RPrecision
+from rankbound.metrics.retrieved_set import SetF, SetPrecision, SetRecall
 from rankbound.metrics.shares import RBP, Precision, Recall
 from rankbound.texts import build, split_text, unknown_name
 
@@ -31,20 +37,24 @@ KINDS: dict[str, type[Metric]] = {
     "Success": Hit,
     **dict.fromkeys(("Rprec", "RPrec"), RPrecision),
     "IPrec": InterpolatedPrecision,
+    **dict.fromkeys(("Bpref", "BPref"), BinaryPreference),
+    "infAP": InferredAveragePrecision,
+    "SetP": SetPrecision,
+    "SetR": SetRecall,
+    "SetF": SetF,
+    "Judged": Judged,
     "RBP": RBP,
     "ERR": ERR,
 }
 
 WITHOUT_COUNTERPART = {
     "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
-    "Judged": "it counts judgements, and every item here is judged",
     **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
     **dict.fromkeys(
         ("alpha_DCG", "alpha_nDCG", "AP_IA", "ERR_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
         "it judges intents, and relevance here has one dimension",
     ),
-    **dict.fromkeys(("SetAP", "SetF", "SetP", "SetR", "SetRelP"), "no metric here computes it"),
-    **dict.fromkeys(("Bpref", "BPref", "infAP", "Compat"), "no metric here computes it"),
+    **dict.fromkeys(("SetAP", "SetRelP", "Compat"), "no metric here computes it"),
     **dict.fromkeys(("BPM", "INSQ", "INST", "SDCG"), "no metric here computes it"),
     **dict.fromkeys(("NERR8", "NERR9", "NERR10", "NERR11"), "no metric here computes it"),
 }
@@ -65,7 +75,10 @@ def metric_of_ir_measures(text: str) -> Metric:
     if "cutoff" in parameters:
         _, _, cutoff = split_text(f"{name}@{parameters.pop('cutoff')}")
     if parameters.pop("judged_only", "False") != "False":
-        raise ValueError(f"metric {text!r} of ir_measures: found judged_only, but every item here is judged")
+        raise ValueError(
+            f"metric {text!r} of ir_measures: found judged_only, but unjudged items count as not relevant here; "
+            "expected judged_only=False: remove the unjudged items from the run"
+        )
     return build(KINDS[name], text, _translated(KINDS[name], text, parameters), cutoff)
 
 
@@ -85,6 +98,8 @@ def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) ->
             )
         rest = {key: value for key, value in parameters.items() if key != "dcg"}
         return {**rest, "gain": DCG_GAINS[parameters.get("dcg", "log2")]}
+    if kind is SetF and "beta" in parameters:
+        return {**parameters, "beta": _square_root(parameters["beta"])}
     if kind is ERR:
         return {**parameters, "max": GDEVAL_SCALE}
     if kind is RBP:
@@ -95,3 +110,11 @@ def _translated(kind: type[Metric], text: str, parameters: Mapping[str, str]) ->
             )
         return {"p": "0.8", **parameters}
     return parameters
+
+
+def _square_root(number: str) -> str:
+    """Return the square root of a number; other texts, which are refused later, unchanged."""
+    try:
+        return repr(math.sqrt(float(number)))
+    except ValueError:
+        return number

@@ -4,10 +4,13 @@ import re
 
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.base import Metric
+from rankbound.metrics.binary_preference import BinaryPreference
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
 from rankbound.metrics.interpolated_precision import InterpolatedPrecision
 from rankbound.metrics.r_precision import RPrecision
+from rankbound.metrics.retrieved_set import SetF, SetPrecision, SetRecall
 from rankbound.metrics.shares import Precision, Recall
 from rankbound.texts import build, unknown_name
 
@@ -16,6 +19,11 @@ WHOLE: dict[str, type[Metric]] = {
     "map": AveragePrecision,
     "recip_rank": ReciprocalRank,
     "Rprec": RPrecision,
+    "bpref": BinaryPreference,
+    "infAP": InferredAveragePrecision,
+    "set_P": SetPrecision,
+    "set_recall": SetRecall,
+    "set_F": SetF,
 }
 """The measures of whole lists."""
 

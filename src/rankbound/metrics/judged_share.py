@@ -1,0 +1,38 @@
+"""The share of judged items at the top of a run."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.metrics.base import ratio, require_cutoff
+from rankbound.metrics.run_metric import RunMetric
+from rankbound.ranks import TieBlocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(RunMetric):
+    r"""The share of judged items among the first k: how much of a value at k rests on judgements.
+
+    $$\mathrm{Judged@}k = \frac{|\{i : i \text{ judged},\ R_i \le k\}|}{\min(k, n)}$$
+
+    with n the number of retrieved items. `cutoff`: k, optional, by default n. NaN if nothing is retrieved. In the mean
+    over its orders, a block of ties counts by its judged items times the share of its ranks up to k.
+    """
+
+    name: ClassVar[str] = "Judged"
+
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        require_cutoff(self.name, self.cutoff)
+
+    def of_run(self, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:
+        depth = lists.sum(retrieved)
+        if self.cutoff is not None:
+            depth = depth.clamp(max=self.cutoff)
+        places = torch.minimum(blocks.size, (blocks.lists.spread(depth) - blocks.first + 1).clamp(min=0))
+        judged = blocks.sum((relevance >= 0) & retrieved)
+        return ratio(blocks.lists.sum(judged * places / blocks.size), depth)
