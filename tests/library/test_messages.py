@@ -1,5 +1,6 @@
 """Input that a newcomer tries: what must stand in the message."""
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound.cli import main
 from rankbound.errors import DataError
 
 SCORES, RELEVANCE, OFFSETS = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 0, 0]), torch.tensor([0, 3])
@@ -124,6 +126,133 @@ def test_other_names_of_losses(name: str, ours: str) -> None:
     assert torch.equal(rb.loss(name)(SCORES, RELEVANCE, OFFSETS), rb.loss(ours)(SCORES, RELEVANCE, OFFSETS))
 
 
-def test_the_folder_of_a_test_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
-        rb.read_lists(tmp_path)
+LISTS = "topic,item,relevance,f\n1,a,0,0.5\n1,b,1,1.5\n"
+RUN = "topic,item,score\n1,a,0.5\n1,b,1.5\n"
+COMMA = "expected a finite number with a decimal point"
+
+TABLES: dict[str, tuple[str, Callable[[str], bytes], str]] = {
+    "semicolons": (
+        "x.csv",
+        lambda text: text.replace(",", ";").encode(),
+        r"x.csv, line 1: found semicolons between the columns \('topic;item;.*'\), expected commas: write the file",
+    ),
+    "semicolons and decimal commas": (
+        "x.csv",
+        lambda text: text.replace(",", ";").replace(".", ",").encode(),
+        "x.csv, line 1: found semicolons between the columns .*with commas and decimal points",
+    ),
+    "tabs": (
+        "x.csv",
+        lambda text: text.replace(",", "\t").encode(),
+        r"x.csv, line 1: found tabs between the columns .*, expected commas: .*, or name it \.tsv",
+    ),
+    "commas in a file of tabs": (
+        "x.tsv",
+        str.encode,
+        r"x.tsv, line 1: found commas between the columns .*, expected tabs: .*, or name it \.csv",
+    ),
+    "decimal commas": (
+        "x.csv",
+        lambda text: text.replace(".", ",").encode(),
+        r"x.csv, line 2: found \d fields, expected \d as in the first line: write numbers with a decimal point",
+    ),
+    "decimal commas in quotes": (
+        "x.csv",
+        lambda text: text.replace("0.5", '"0,5"').replace("1.5", '"1,5"').encode(),
+        f"x.csv, line 2: column '(f|score)' holds '0,5', {COMMA}",
+    ),
+    "one decimal comma in quotes": (
+        "x.csv",
+        lambda text: text.replace("1.5", '"1,5"').encode(),
+        f"x.csv, line 3: column '(f|score)' holds '1,5', {COMMA}",
+    ),
+    "UTF-16": (
+        "x.csv",
+        lambda text: text.encode("utf-16"),
+        "x.csv: found text in UTF-16, expected UTF-8: save the file",
+    ),
+    "UTF-16 without a byte order mark": (
+        "x.csv",
+        lambda text: text.encode("utf-16-le"),
+        "x.csv: found text in UTF-16, expected UTF-8: .* iconv",
+    ),
+    "UTF-16 packed": (
+        "x.csv.gz",
+        lambda text: gzip.compress(text.encode("utf-16")),
+        "x.csv.gz: found text in UTF-16, expected UTF-8",
+    ),
+    "UTF-16 in other files": (
+        "x.txt",
+        lambda text: text.encode("utf-16"),
+        "x.txt: found text in UTF-16, expected UTF-8",
+    ),
+    "Latin-1": (
+        "x.csv",
+        lambda text: text.replace(",b,", ",\xe9,").encode("latin-1"),
+        "x.csv, line 3: found the byte 0xe9, expected text in UTF-8: save the file as UTF-8",
+    ),
+    "spaces after the commas": (
+        "x.csv",
+        lambda text: text.replace(",", ", ").encode(),
+        r"x.csv, line 1: found spaces after the commas \(' item'\), expected none: remove them",
+    ),
+    "spaces after the commas of the rows": (
+        "x.csv",
+        lambda text: "\n".join(
+            [text.split("\n")[0], *(row.replace(",", ", ") for row in text.split("\n")[1:])]
+        ).encode(),
+        "x.csv, line 2: column 'item' holds ' a', and begins with a space in all lines; expected no spaces",
+    ),
+    "a header alone": (
+        "x.csv",
+        lambda text: text.split("\n")[0].encode(),
+        "x.csv: there are no rows in it below the names of the columns; expected a row for each item",
+    ),
+    "a row that is too long": (
+        "x.csv",
+        lambda text: f"{text}2,c,1,1,1,1\n".encode(),
+        r"x.csv, line 4: found 6 fields, expected \d as in the first line: .*put names with commas in double quotes",
+    ),
+    "nothing": ("x.csv", lambda text: b"", r"x.csv: not a readable CSV file \(empty CSV\)"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+@pytest.mark.parametrize("read", [rb.read_lists, rb.read_qrels, rb.read_run], ids=lambda read: read.__name__)
+def test_other_layouts_of_tables_are_named(case: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
+    if read is rb.read_qrels and case.endswith("in quotes"):
+        pytest.skip("judgements are read without the features")
+    name, written, message = TABLES[case]
+    (tmp_path / name).write_bytes(written(RUN if read is rb.read_run else LISTS))
+    with pytest.raises(DataError, match=message):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_the_command_line_names_the_layout(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text(RUN.replace(",", ";") if command == "evaluate" else LISTS.replace(",", ";"))
+    rest = ["--out", str(tmp_path / "m")] if command == "train" else [str(file), "-m", "AP"]
+    assert main([command, str(file), *rest]) != 0
+    assert "x.csv, line 1: found semicolons between the columns" in capsys.readouterr().err
+
+
+def test_a_table_without_the_names_of_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(RUN.split("\n", 1)[1])
+    with pytest.raises(DataError, match=r"no column 'topic'; it has 1, a, 0.5; the first line must name the columns"):
+        rb.read_run(tmp_path / "x.csv")
+
+
+def test_text_columns_with_commas_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text('topic,relevance,f,tags\n1,0,0.5,"1,2"\n1,1,1.5,"new,3"\n')
+    assert rb.read_lists(tmp_path / "x.csv").left_out == ["tags"]
+
+
+@pytest.mark.parametrize("name", ["folder", "folder.csv", "folder.parquet"])
+@pytest.mark.parametrize("read", [rb.read_lists, rb.read_qrels, rb.read_run])
+def test_a_directory_is_no_file(name: str, read: Callable[[Path], Any], tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(
+        DataError, match=f"{name}: cannot be read: found a directory, expected a file: name a file in it"
+    ):
+        read(tmp_path / name)

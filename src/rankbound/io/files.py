@@ -51,6 +51,7 @@ def read_lists(
     if (twice := repeated(features or ())) is not None:
         raise DataError(f"features: found {twice!r} twice, expected each once")
     if isinstance(source, str | os.PathLike):
+        _refuse_directory(source)
         if not _is_table(source):
             return letor_files.read_letor(source, features)
         if Path(source).suffix == ".parquet" and packed.is_packed(source):
@@ -71,9 +72,10 @@ def read_run(source: Any) -> Run:
         from rankbound.io import tables, trec
     if is_nested(source):
         return Run(**flattened(source, "scores"))
-    if not isinstance(source, str | os.PathLike) or _is_table(source):
+    if not isinstance(source, str | os.PathLike):
         return tables.read_scores(source)
-    return trec.read_run(source)
+    _refuse_directory(source)
+    return tables.read_scores(source) if _is_table(source) else trec.read_run(source)
 
 
 def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
@@ -94,6 +96,7 @@ def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, rele
         return Qrels(**flattened(path, "relevance"))
     if not isinstance(path, str | os.PathLike):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
+    _refuse_directory(path)
     if not _is_table(path) and not letor_files.is_letor(path):
         return trec.read_qrels(path)
     if Path(path).suffix == ".parquet" and packed.is_packed(path):
@@ -143,6 +146,11 @@ def needs_extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise RankboundError(f"{error.name} is not installed: run pip install 'rankbound[{name}]'") from error
+
+
+def _refuse_directory(path: File) -> None:
+    if Path(path).is_dir():
+        raise DataError(f"{path}: cannot be read: found a directory, expected a file: name a file in it")
 
 
 def _is_table(path: File) -> bool:

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,10 @@ import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
+from rankbound.io.csv_text import read_csv, separator_of
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.io.judged import JudgedLists, Qrels, Run, repeated
+from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.parquet import check_memory
-from rankbound.io.unpacked import read_unpacked
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
 
 _SHOWN_NAMES = 8
@@ -111,35 +112,24 @@ def _write(
         if suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")
         elif suffix == ".gz":
-            temporary.write_bytes(gzip.compress(frame.write_csv(separator=_separator(path)).encode(), mtime=0))
+            temporary.write_bytes(gzip.compress(frame.write_csv(separator=separator_of(path)).encode(), mtime=0))
         else:
-            frame.write_csv(temporary, separator=_separator(path))
+            frame.write_csv(temporary, separator=separator_of(path))
 
 
 def _read(source: Any, columns: Columns) -> _Table:
     if not isinstance(source, str | os.PathLike):
         return _Table(_frame_of(source), "table", "row", 0)
-    text = dict.fromkeys((columns.topic, columns.items), pl.String)
     is_parquet = Path(source).suffix == ".parquet"
     try:
         if is_parquet:
             return _Table(_read_parquet(Path(source)), str(source), "row", 1)
-        content, separator = read_unpacked(source), _separator(source)
-        _require_distinct_names(content, separator)
-        # Types are inferred from the whole file: a word may first occur in the last line.
-        frame = pl.read_csv(content, separator=separator, infer_schema_length=None, schema_overrides=text)
+        frame = read_csv(source, (columns.topic, columns.items))
     except (*_DAMAGE, pl.exceptions.PanicException) as error:
         reason = shortened(str(error).split("\n")[0], _LONGEST_REASON)
         raise DataError(f"{source}: not a readable {'parquet' if is_parquet else 'CSV'} file ({reason})") from error
     # The first row is line 2, below the names.
     return _Table(frame, str(source), "line", 2)
-
-
-def _require_distinct_names(content: bytes, separator: str) -> None:
-    # The reader would rename the second of two columns.
-    names = pl.read_csv(content, separator=separator, has_header=False, n_rows=1, infer_schema=False).row(0)
-    if (twice := repeated(names)) is not None:
-        raise ValueError(f"the column {quoted(twice)} occurs twice in the first line")
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:
@@ -161,10 +151,6 @@ def _frame_of(source: Any) -> pl.DataFrame:
         raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
 
 
-def _separator(path: str | os.PathLike[str]) -> str:
-    return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
-
-
 def _column(table: _Table, name: str) -> pl.Series:
     # `frame.columns` is a new list of all names at each use, which takes long in a loop over them.
     try:
@@ -173,7 +159,8 @@ def _column(table: _Table, name: str) -> pl.Series:
         columns = table.frame.columns
         some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
         shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
-        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}") from None
+        hint = "; the first line must name the columns" if any(map(_is_number, columns)) else ""
+        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}") from None
 
 
 def _text(table: _Table, name: str) -> pl.Series:
@@ -242,10 +229,18 @@ def _chosen(table: _Table, columns: Columns, features: Sequence[str]) -> list[st
 
 
 def _is_text(column: pl.Series) -> bool:
-    """Return True if a column holds no number; one with words and numbers is numeric, with a mistake in it."""
+    """Return True if a column holds no number; one with words and numbers is numeric, with a mistake in it.
+
+    So is one of numbers in another notation, with spaces around them or decimal commas.
+    """
     if column.dtype.is_numeric() or column.dtype == pl.Boolean:
         return False
-    return column.dtype != pl.String or bool(column.cast(pl.Float64, strict=False).is_null().all())
+    if column.dtype != pl.String:
+        return True
+    known = column.drop_nulls()
+    plain = known.str.strip_chars().str.replace(r"^([+-]?\d*),(\d+)$", "${1}.${2}").cast(pl.Float64, strict=False)
+    other_notation = bool(len(known)) and not plain.null_count()
+    return bool(known.cast(pl.Float64, strict=False).is_null().all()) and not other_notation
 
 
 def _matrix(table: _Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -276,7 +271,16 @@ def _refuse(table: _Table, name: str) -> None:
     numbers = column.cast(pl.Float32, strict=False)
     row = _first(numbers.is_null() | ~numbers.is_finite())
     found = "is empty" if column[row] is None else f"holds {quoted(column[row])}"
-    raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number")
+    hint = " with a decimal point" if re.fullmatch(r"\s*[+-]?\d*,\d+\s*", str(column[row])) else ""
+    raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number{hint}")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _first(mask: pl.Series) -> int:

@@ -20,6 +20,8 @@ ALWAYS_ALLOWED = 2**28
 _GZIP = b"\x1f\x8b"
 # Zstandard and zlib, which polars would unpack without a limit.
 _OTHERS = (b"\x28\xb5\x2f\xfd", b"x\x01", b"x\x9c", b"x\xda")
+# Byte order marks.
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @contextmanager
@@ -27,18 +29,20 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file as a stream of bytes, unpacked if its content is gzip.
 
     Raises:
-        DataError: it cannot be read, is packed otherwise or twice, or becomes too large.
+        DataError: it cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
     """
     try:
         with Path(path).open("rb") as file:
             _refuse_packed(file.peek(4), _OTHERS, path)
             if not file.peek(2).startswith(_GZIP):
+                _refuse_utf_16(file.peek(2)[:2], path)
                 yield file
                 return
             limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
             with gzip.GzipFile(fileobj=file) as packed:
                 stream = io.BufferedReader(_Limited(packed, limit, path))
                 _refuse_packed(stream.peek(4), (_GZIP, *_OTHERS), path)
+                _refuse_utf_16(stream.peek(2)[:2], path)
                 yield stream
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
@@ -53,6 +57,15 @@ def read_unpacked(path: str | os.PathLike[str]) -> bytes:
 def _refuse_packed(start: bytes, packed: tuple[bytes, ...], path: str | os.PathLike[str]) -> None:
     if start.startswith(packed):
         raise DataError(f"{path}: found packed content, expected text or gzip of text: unpack the file first")
+
+
+def _refuse_utf_16(start: bytes, path: str | os.PathLike[str]) -> None:
+    # Without a byte order mark, one of the first two bytes of ASCII text is 0.
+    if start in _UTF_16 or start.count(0) == 1:
+        raise DataError(
+            f"{path}: found text in UTF-16, expected UTF-8: save the file as UTF-8, or convert it by "
+            "iconv -f UTF-16 -t UTF-8"
+        )
 
 
 class _Limited(io.RawIOBase):
