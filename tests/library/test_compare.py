@@ -197,10 +197,11 @@ class TestSeveralRuns:
 class TestScoresByTopic:
     def test_what_evaluate_prints(self, trec: object, compare: Compare, capsys: pytest.CaptureFixture[str]) -> None:
         for name in ("a", "b"):
-            main(["evaluate", f"{name}.txt", "qrels.txt", *METRICS, "--per-topic", "--json"])
+            main(["evaluate", f"{name}.txt", "qrels.txt", *METRICS, "--per-topic", "--json", "--csv", f"{name}.csv"])
             Path(f"{name}.json").write_text(capsys.readouterr().out)
-        found = compare.json("a.json", "b.json")["comparisons"]
-        assert found == compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS)["comparisons"]
+        expected = compare.json("a.txt", "b.txt", "--qrels", "qrels.txt", *METRICS)["comparisons"]
+        assert compare.json("a.json", "b.json")["comparisons"] == expected
+        assert compare.json("a.csv", "b.csv")["comparisons"] == expected
 
     def test_tables_with_folds_and_seeds(self, tmp_path: Path, compare: Compare) -> None:
         random = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """Rankers of one's own lists: what they learn, that a file gives the same ranker back, and the three subcommands."""
 
 import argparse
+import errno
 import json
 import re
 import shlex
@@ -325,6 +326,57 @@ def test_evaluation_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str
     flags = ("--per-topic", "--json")
     assert run("evaluate", tmp_path / "run.txt", tmp_path / "qrels.txt", "-m", "AP", *flags) == 0
     assert json.loads(capsys.readouterr().out)["per_topic"] == {"a": {"AP": 0.5}, "b": {"AP": None}}
+
+
+def test_values_of_topics_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\na Q0 z 2 2 t\na Q0 y 3 1 t\nb Q0 x 1 1 t\n")
+    (tmp_path / "qrels.txt").write_text("a 0 y 1\nb 0 x 0\n")
+    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
+    metrics = ("-m", "AP", "-m", "DCG(gain=linear,discount=log2(r))")
+    assert run("evaluate", *files, *metrics, "--csv", tmp_path / "topics.csv", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["undefined"] == {"AP": 1, "DCG(gain=linear,discount=log2(r))": 0}
+    values = f"{1 / 3},{1 / np.log2(3)}"
+    assert (tmp_path / "topics.csv").read_text() == (
+        f'topic,AP,"DCG(gain=linear,discount=log2(r))"\na,{values}\nb,,0.0\n'
+    )
+    assert run("evaluate", *files, *metrics, "--csv", tmp_path / "topics.tsv") == 0
+    assert (tmp_path / "topics.tsv").read_text().split("\n")[1] == f"a\t{values}".replace(",", "\t")
+    assert "AP" in capsys.readouterr().out
+
+
+def test_values_of_topics_are_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full_disk(frame: pl.DataFrame, path: Path, **options: str) -> None:
+        path.write_text("topic,A")
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\n")
+    (tmp_path / "qrels.txt").write_text("a 0 x 1\n")
+    (tmp_path / "topics.csv").write_text("before")
+    monkeypatch.setattr(pl.DataFrame, "write_csv", full_disk)
+    files = (tmp_path / "run.txt", tmp_path / "qrels.txt")
+    assert run("evaluate", *files, "-m", "AP", "--csv", tmp_path / "topics.csv") != 0
+    assert "topics.csv: could not be written: No space left" in capsys.readouterr().err
+    assert (tmp_path / "topics.csv").read_text() == "before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["qrels.txt", "run.txt", "topics.csv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("topics.parquet", "expected a name that ends in .csv or .tsv"),
+        ("lists.csv", "which is read here: choose another name"),
+    ],
+)
+def test_files_that_values_of_topics_are_not_written_to(
+    name: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\n")
+    (tmp_path / "lists.csv").write_text("topic,item,relevance\na,x,1\n")
+    assert run("evaluate", tmp_path / "run.txt", tmp_path / "lists.csv", "-m", "AP", "--csv", tmp_path / name) != 0
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "lists.csv").read_text() == "topic,item,relevance\na,x,1\n"
 
 
 def test_names_of_another_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

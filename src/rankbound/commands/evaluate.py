@@ -3,10 +3,12 @@
 import argparse
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands._columns import add_column_flags
+from rankbound.errors import DataError
 from rankbound.flags import plain_errors
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ EXAMPLES = """\
   rankbound evaluate run.txt qrels.txt -m nDCG@10 -m AP
   rankbound evaluate run.txt lists.csv -m P@5 --per-topic
   rankbound evaluate scores.parquet test.letor -m nDCG@10 --json
+  rankbound evaluate run.txt qrels.txt -m nDCG@10 --csv topics.csv
 
 RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
 items count as not relevant, except for Bpref and infAP. Relevant items that the run lacks count in the ideal DCG and in
@@ -54,6 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="topics where a metric is undefined: left out of its mean (default), or counted as 0",
     )
     parser.add_argument("--per-topic", action="store_true", help="also show the values of every topic")
+    parser.add_argument(
+        "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     add_column_flags(parser)
 
@@ -64,6 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.io.files import read_qrels, read_run
     from rankbound.metrics import metric
 
+    if arguments.csv is not None:
+        _require_csv_name(arguments.csv, (arguments.run_file, arguments.qrels))
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
     with plain_errors():
         metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
@@ -74,7 +82,25 @@ def run(arguments: argparse.Namespace) -> None:
             missing=arguments.missing,
             undefined=arguments.undefined,
         )
+    if arguments.csv is not None:
+        _write_csv(evaluation, arguments.csv)
     print(_as_json(evaluation, arguments.per_topic) if arguments.json else _as_text(evaluation, arguments.per_topic))
+
+
+def _require_csv_name(path: Path, inputs: Sequence[Path]) -> None:
+    if path.suffix not in (".csv", ".tsv"):
+        raise DataError(f"--csv: found {path}, expected a name that ends in .csv or .tsv")
+    if path.resolve() in [file.resolve() for file in inputs]:
+        raise DataError(f"--csv: found {path}, which is read here: choose another name, so that it isn't overwritten")
+
+
+def _write_csv(evaluation: "Evaluation", path: Path) -> None:
+    """Write a row per topic and a column per metric; undefined values are empty."""
+    from rankbound.io.atomic import atomic_path
+    from rankbound.io.csv_text import separator_of
+
+    with atomic_path(path) as temporary:
+        evaluation.to_polars().fill_nan(None).write_csv(temporary, separator=separator_of(path))
 
 
 def _as_json(evaluation: "Evaluation", per_topic: bool) -> str:
