@@ -104,8 +104,10 @@ class Joined:
 
         Missing items that are not relevant remain for `left out`, which counts the judged items.
         """
-        kept = self.relevance >= 0 if unjudged == "left out" else self.retrieved | (self.relevance > 0)
         relevance = self.relevance if unjudged == "marked" else self.relevance.clip(min=0)
+        kept = self.relevance >= 0 if unjudged == "left out" else self.retrieved | (self.relevance > 0)
+        if kept.all():
+            return replace(self, relevance=relevance)
         before = np.concatenate(([0], kept.cumsum()))
         return Joined(self.topics, self.scores[kept], relevance[kept], self.retrieved[kept], before[self.offsets])
 
@@ -151,9 +153,10 @@ def evaluate_run(
         )
     absent = [topic for topic in qrels.topics if topic not in in_run]
     wanted = [topic for topic in qrels.topics if missing == "zero" or topic in in_run]
+    joined = join(run, qrels, wanted, complete=any(one.unjudged == "left out" for one in chosen))
     return Evaluation(
         topics=wanted,
-        values=values_of(chosen, join(run, qrels, wanted), undefined),
+        values=values_of(chosen, joined, undefined),
         missing=absent,
         unjudged=[topic for topic in run.topics if topic not in in_qrels],
     )
@@ -179,8 +182,8 @@ def _some(topics: Sequence[str]) -> str:
     return ", ".join(repr(topic) for topic in topics[:3]) + (", ..." if len(topics) > 3 else "") or "none"
 
 
-def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
-    """Join the retrieved items of `topics` with the judged ones that the run lacks."""
+def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Joined:
+    """Join the retrieved items of `topics` with the relevant ones that the run lacks; `complete`: all judged ones."""
     with needs_extra("data"):
         import polars as pl
 
@@ -207,7 +210,8 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str]) -> Joined:
     key = ["topic", "item"]
     both = scored.join(judged, on=key, how="left", maintain_order="left")
     both = both.with_columns(pl.col("relevance").fill_null(NOT_POOLED), retrieved=pl.lit(True))
-    lost = judged.filter(pl.col("relevance") >= 0).join(scored, on=key, how="anti", maintain_order="left")
+    needed = pl.col("relevance") >= 0 if complete else pl.col("relevance") > 0
+    lost = judged.filter(needed).join(scored, on=key, how="anti", maintain_order="left")
     lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", pl.lit(False).alias("retrieved"))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
@@ -240,7 +244,7 @@ def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip"
 def _values_of_treated(metrics: Sequence[Metric], joined: Joined) -> dict[str, Tensor]:
     """Return the values of metrics that take unjudged items alike."""
     lists = Lists(torch.from_numpy(joined.offsets))
-    relevance, retrieved = torch.from_numpy(joined.relevance), torch.from_numpy(joined.retrieved)
+    relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
     blocks = tie_blocks(_with_missing_below(joined.scores, retrieved), lists)
     values = {}
     for one in metrics:

@@ -18,8 +18,9 @@ class Judged(RunMetric):
 
     $$\mathrm{Judged@}k = \frac{|\{i : i \text{ judged},\ R_i \le k\}|}{\min(k, n)}$$
 
-    with n the number of retrieved items. `cutoff`: k, optional, by default n. NaN if nothing is retrieved. In the mean
-    over its orders, a block of ties counts by its judged items times the share of its ranks up to k.
+    with n the number of retrieved items. `cutoff`: k, optional, by default n. NaN if nothing is retrieved. Items of
+    negative relevance in the qrels are not judged (ir_measures counts them). In the mean over its orders, a block of
+    ties counts by its judged items times the share of its ranks up to k.
     """
 
     name: ClassVar[str] = "Judged"

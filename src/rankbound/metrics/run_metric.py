@@ -35,6 +35,6 @@ class RunMetric(Metric):
     def refusal(self) -> ValueError:
         """Return the error for a use other than the evaluation of a run."""
         return ValueError(
-            f"metric {self}: found lists of scores and grades, expected a run and qrels, which tell the items that are "
-            "not retrieved or not judged: use rankbound.evaluate_run, or `rankbound evaluate`"
+            f"metric {self}: found lists of scores and grades, expected a run and qrels, which say what is retrieved "
+            "and what is judged: use rankbound.evaluate_run, or `rankbound evaluate`"
         )
