@@ -177,6 +177,17 @@ def test_distributions_are_found_once_and_as_asked() -> None:
     np.testing.assert_array_equal(tables._tables.of(5, 2).probability, binary.probability)
 
 
+def test_what_is_kept_has_a_limit_and_what_is_dropped_comes_back_the_same() -> None:
+    lists = [(0, 1, 2, 0), (0, 2, 2, 1), (1, 0, 0, 2, 1), (2, 0, 0), (1, 1, 2)]
+    unlimited, limited = DistributionsOnDemand("nDCG"), DistributionsOnDemand("nDCG", kept=2)
+    for batch in (lists[:2], lists[2:], lists[1:3], lists[:2]):
+        values = [0.6] * len(batch)
+        expected = smooth("nDCG", values, batch, "sd", unlimited)
+        np.testing.assert_array_equal(smooth("nDCG", values, batch, "sd", limited), expected)
+        assert len(limited._known) == max(2, len(batch))
+    assert len(unlimited._known) == len(lists)
+
+
 def test_tables_of_binary_lists_refuse_graded_ones() -> None:
     tables = DistributionTables.collect([rb.score_distribution("nDCG", 3, 1)])
     loss = rb.SmoothLoss("nDCG", "distribution", tables=tables)

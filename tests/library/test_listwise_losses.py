@@ -271,3 +271,12 @@ def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
     apart = np.abs(discounts[:, None] - discounts[None, :]).sum() / 30
     expected = -4 * apart / (1 + 1 / math.log2(3)) / 2
     np.testing.assert_allclose(gradient, np.where(relevance > 0, expected, -expected / 2), rtol=1e-12)
+
+
+@pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])
+def test_many_pairs_are_warned_of(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gain_pairs, "PAIRS_TO_WARN_OF", 9)
+    scores, offsets = torch.zeros(5, requires_grad=True), torch.tensor([0, 5])
+    rb.loss(text)(scores, torch.tensor([1, 0, 0, 0, 0]), offsets)
+    with pytest.warns(UserWarning, match=r"all of \d+ pairs of items are visited. With a cut-off"):
+        rb.loss(text)(scores, torch.tensor([4, 3, 2, 1, 0]), offsets)

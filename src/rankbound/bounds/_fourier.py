@@ -57,7 +57,7 @@ class SeriesFacts:
 
 
 def binned_distributions(
-    score: Score, pairs: Sequence[Pair], done: Callable[[int], None] = lambda count: None, work: float = inf
+    score: Score, pairs: Sequence[Pair], done: Callable[[int], object] = lambda count: None, work: float = inf
 ) -> dict[Pair, Binned]:
     """Return the binned distributions of the score for all pairs (N, P), 0 < P < N, over its exact range.
 

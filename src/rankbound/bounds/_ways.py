@@ -38,7 +38,7 @@ def distributions(
     method: Method,
     samples: int,
     seed: int,
-    done: Callable[[int], None] = lambda count: None,
+    done: Callable[[int], object] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
     """Yield the distributions of lists, in their order; `done(k)` is called whenever k more are ready.

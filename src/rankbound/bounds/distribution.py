@@ -89,7 +89,7 @@ def score_distributions(
     method: Method = "exact",
     samples: int = SAMPLES,
     seed: int = 0,
-    done: Callable[[int], None] = lambda count: None,
+    done: Callable[[int], object] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
     """Yield the `score_distribution` of many (N, P), in their order; faster than single calls for long lists.
@@ -109,7 +109,7 @@ def distributions_of(
     method: Method = "exact",
     samples: int = SAMPLES,
     seed: int = 0,
-    done: Callable[[int], None] = lambda count: None,
+    done: Callable[[int], object] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
     """Yield the distributions of profiles, binary or graded; as `score_distributions`."""

@@ -1,5 +1,8 @@
 """Score distributions that are computed when a profile first occurs, and cached."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 from torch import Tensor
 
 from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
@@ -12,6 +15,9 @@ from rankbound.metrics import Metric, metric
 GRADED_SAMPLES = 20_000
 """Random orders per graded list; fewer than for binary lists, as nearly every list needs its own distribution."""
 
+KEPT = 16_384
+"""Distributions that are kept, of at most 16 KiB each."""
+
 
 class DistributionsOnDemand:
     """The score distributions of a metric for any lists, usable as the `tables` of a loss.
@@ -23,6 +29,8 @@ class DistributionsOnDemand:
         graded_samples: the same for a graded list.
         seed: the seed of the random orders.
         tilt: as in `score_distribution`, for binary relevance only.
+        kept: the number of distributions that are kept, if one batch doesn't need more. The first ones are dropped,
+            and computed again when they are needed again.
     """
 
     def __init__(
@@ -34,11 +42,13 @@ class DistributionsOnDemand:
         graded_samples: int = GRADED_SAMPLES,
         seed: int = 0,
         tilt: float = UNIFORM,
+        kept: int = KEPT,
     ) -> None:
         self._metric = metric(of)
         self._method, self._seed = method, seed
         self.tilt = tilt
         self._samples, self._graded_samples = samples, graded_samples
+        self._kept = kept
         self._known: dict[int, ScoreDistribution] = {}
         self._tables: DistributionTables | None = None
 
@@ -54,22 +64,45 @@ class DistributionsOnDemand:
     def smooth(self, values: Tensor, profiles: Profiles, gain: Gain = "distinct") -> Tensor:
         """Return the smooth CDF of each list's value, as `DistributionTables.smooth`.
 
-        The scores of each list must differ between orders.
+        The scores of each list must differ between orders. New distributions are computed first, with progress on a
+        terminal if that takes seconds.
         """
         if len(profiles) == 0:
             return values
         if self._tables is None or not self._known.keys() >= set(profiles.keys.tolist()):
             missing = [one for one in profiles.distinct()[0] if one.key not in self._known]
-            self._known.update((one.profile.key, one.binned()) for one in self._of(missing))
+            with _progress(len(missing)) as done:
+                self._known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
+            self._drop_all_but(set(profiles.keys.tolist()))
             self._tables = DistributionTables.collect(self._known.values())
         return self._tables.smooth(values, profiles, gain)
 
-    def _of(self, profiles: list[Profile]) -> list[ScoreDistribution]:
+    def _drop_all_but(self, needed: set[int]) -> None:
+        """Drop the first distributions beyond the number that is kept, but none of the needed ones."""
+        surplus = max(0, len(self._known) - self._kept)
+        for key in [key for key in self._known if key not in needed][:surplus]:
+            del self._known[key]
+
+    def _of(
+        self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None
+    ) -> list[ScoreDistribution]:
         computed: dict[Profile, ScoreDistribution] = {}
         for samples, part in (
             (self._samples, [profile for profile in profiles if profile.grades is None]),
             (self._graded_samples, [profile for profile in profiles if profile.grades is not None]),
         ):
-            ways = distributions(self._metric, part, self._method, samples, self._seed, tilt=self.tilt)
+            ways = distributions(self._metric, part, self._method, samples, self._seed, done, tilt=self.tilt)
             computed.update(zip(part, ways, strict=True))
         return [computed[profile] for profile in profiles]
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """Count distributions on a terminal if they take seconds and tqdm (extra `data`) is installed."""
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        yield lambda count: None
+        return
+    with tqdm(total=total, unit="list", desc="score distributions", disable=None, delay=2, leave=False) as bar:
+        yield bar.update

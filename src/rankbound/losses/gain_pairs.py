@@ -1,5 +1,6 @@
 """The pairs of items of each list whose gains differ, in chunks of bounded memory, without padding."""
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from rankbound.ranks import tie_blocks
 
 # Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
 PAIRS_PER_CHUNK = 1_000_000
+
+PAIRS_TO_WARN_OF = 100_000_000
+"""Pairs that take some 10 seconds."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,12 @@ def pairs_with_all(lists: Lists, *, winners: Tensor) -> Iterator[Pairs]:
 def _chunks(items: Tensor, losers: Tensor, winners: Tensor, begin: Tensor, end: Tensor) -> Iterator[Pairs]:
     """Yield the pairs of each `items[winners[k]]` with `losers[begin[k]:end[k]]`, in chunks."""
     totals = (end - begin).cumsum(0)
+    if len(totals) and totals[-1] > PAIRS_TO_WARN_OF:
+        warnings.warn(
+            f"LambdaRank or LambdaLoss: all of {int(totals[-1]):,} pairs of items are visited. With a cut-off k, as in "
+            "LambdaRank(metric=nDCG@10), there are about k pairs for each item; RankNet takes near-linear time.",
+            stacklevel=2,
+        )
     start = 0
     while start < len(winners):
         done = int(totals[start - 1]) if start else 0

@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
 
+SMALLEST_GENERATED = 10
+"""Fewest topics or faces of a generated data set: every fold and part of it has some."""
+
 KINDS = ("interactions", "lists", "images")
 """The sections that define data sets, and the folders of their parquet files."""
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
+from rankbound_study.config.data_sets import SMALLEST_GENERATED
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.letor_sets import LETOR_SETS
@@ -30,7 +31,6 @@ SIZES = {
 }
 """Number of topics (users with enough relevant items, or queries), or of faces."""
 
-_SMALLEST_SIZE = 10
 _WIDTH = LETOR_SETS["mq2008"].width
 
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
@@ -76,8 +76,8 @@ def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) ->
 def _topics(dataset: str, size: str) -> int:
     if size in SIZES[dataset]:
         return SIZES[dataset][size]
-    if not size.isdigit() or int(size) < _SMALLEST_SIZE:
-        raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {_SMALLEST_SIZE}")
+    if not size.isdigit() or int(size) < SMALLEST_GENERATED:
+        raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {SMALLEST_GENERATED}")
     return int(size)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from rankbound_study.config.data_sets import GRADED, SYNTHETIC
+from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
 from rankbound_study.config.sections.base import (
     Axis,
     FileName,
@@ -24,7 +24,9 @@ class SourceKeys(Keys):
     """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
 
     archive: FileName | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
-    size: Positive | None = Field(None, description="Users, queries or pictures to generate (synthetic data only)")
+    size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = Field(
+        None, description="Users, queries or pictures to generate (synthetic data only)"
+    )
     seed: Seed | None = Field(None, description="Seed of synthetic lists")
 
     def origin_problems(self, name: str) -> Iterator[Problem]:
