@@ -1,5 +1,6 @@
 """The report's methods say what the configuration says, and no number of another study."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -26,6 +27,22 @@ CONFIG: dict[str, Any] = {
 
 def told(config: dict[str, Any] | None) -> dict[str, str]:
     return {one.title: one.text for one in methods_section(config).blocks if isinstance(one, Paragraph)}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [
+        (["graded"], "judged documents, and labels are graded relevance."),
+        (
+            [2, "graded", 1],
+            "at least 1 or 2 is relevant, or labels are graded relevance (each reading is a data set of its own).",
+        ),
+    ],
+)
+def test_graded_readings_are_named(thresholds: list[Any], expected: str) -> None:
+    config = deepcopy(CONFIG)
+    config["lists"]["mq2008"]["thresholds"] = thresholds
+    assert expected in told(config)["Data"]
 
 
 def test_numbers_come_from_the_configuration() -> None:

@@ -42,7 +42,7 @@ def drawn(random: Random) -> dict[str, Any]:
     config["temperature"] = random.choice([0.1, 1.0, 5.0])
     config["interactions"]["synthetic-movielens"] |= {
         "size": random.randint(8, 15),
-        "nsr": some([1, 2, 3], 2, 1),
+        "nsr": some([1, 2], 2, 1),
         "validation_share": random.choice([0.05, 0.1, 0.5]),
     }
     config["lists"]["synthetic-mq2008"] |= {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.results.neural_names import data_set_title
@@ -113,9 +113,12 @@ def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
 
 
 def _of_lists(name: str, options: Mapping[str, Any]) -> str:
-    readings = f"label of at least {_listed(options['thresholds'])} is relevant"
+    levels = [threshold for threshold in options["thresholds"] if threshold != GRADED]
+    readings = [f"a label of at least {_listed(levels)} is relevant"] if levels else []
+    readings += ["labels are graded relevance"] if GRADED in options["thresholds"] else []
     several = " (each reading is a data set of its own)" if len(options["thresholds"]) > 1 else ""
-    return f"{DataSet(name, None).label}: a topic is a query with its judged documents, and a {readings}{several}."
+    reading = ", or ".join(readings)
+    return f"{DataSet(name, None).label}: a topic is a query with its judged documents, and {reading}{several}."
 
 
 def _of_images(name: str, options: Mapping[str, Any]) -> str:
