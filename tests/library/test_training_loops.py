@@ -97,9 +97,10 @@ def test_a_plain_loop_trains_and_is_evaluated_as_by_ir_measures(names: dict[str,
     assert float(values.nanmean()) > 0.9
 
 
-# Lightning's: on its own use of PyTorch, and on loaders without processes of their own.
+# Lightning's: on its own use of PyTorch, on loaders without processes of their own, and on machines with SLURM.
 @pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning")
 @pytest.mark.filterwarnings("ignore:The '.*_dataloader' does not have many workers")
+@pytest.mark.filterwarnings("ignore:The `srun` command is available on your system")
 def test_lightning_logs_the_mean_over_the_lists(names: dict[str, Any]) -> None:
     pytest.importorskip("pytorch_lightning", reason="the extra dev is not installed")
     exec(program("Lightning"), names)
