@@ -3,6 +3,7 @@
 List `t` owns the items `offsets[t]` to `offsets[t + 1] - 1` of every flat tensor. An empty list repeats an offset.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from rankbound.columns import Column, column_tensor
 
-ArrayLike = Tensor | npt.NDArray[Any] | Column
+ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
 
 # Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]

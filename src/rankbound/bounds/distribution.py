@@ -76,7 +76,7 @@ def score_distribution(
         profile = Profile(n, p)
     else:
         array = relevance if hasattr(relevance, "dtype") else np.asarray(relevance)
-        grades = as_tensor(array, "relevance")  # type: ignore[arg-type]
+        grades = as_tensor(array, "relevance")
         require_grades(grades)
         profile = Profile.of_relevance(of, grades)
     return next(distributions_of(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))

@@ -1,7 +1,7 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,8 @@ from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
 
-REDUCTIONS = ("none", "mean", "sum")
+Reduction = Literal["none", "mean", "sum"]
+REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
 class RankingLoss(nn.Module, ABC):
@@ -28,12 +29,12 @@ class RankingLoss(nn.Module, ABC):
     def forward(
         self,
         scores: Tensor,
-        relevance: Tensor,
-        offsets: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
         *,
-        weights: Tensor | None = None,
-        list_weights: Tensor | None = None,
-        reduction: str = "none",
+        weights: ArrayLike | None = None,
+        list_weights: ArrayLike | None = None,
+        reduction: Reduction = "none",
     ) -> Tensor:
         r"""Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
 
@@ -86,7 +87,7 @@ class RankingLoss(nn.Module, ABC):
             "list_weights"
         )
 
-    def _losses(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+    def _losses(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: ArrayLike | None) -> Tensor:
         if weights is None:
             return self.of_lists(scores, relevance, lists)
         return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
@@ -149,7 +150,7 @@ class RankingLoss(nn.Module, ABC):
 
         return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
 
-    def __call__(self, *arguments: Any, **keywords: Any) -> Tensor:
+    def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():
             # Shapes of ragged lists change with every batch, so a graph would never be reused.
             from rankbound.losses._untraced import untraced
@@ -157,3 +158,9 @@ class RankingLoss(nn.Module, ABC):
             return untraced(super().__call__, *arguments, **keywords)
         loss: Tensor = super().__call__(*arguments, **keywords)
         return loss
+
+    if TYPE_CHECKING:
+        # Calls have the arguments of `forward`.
+        __call__ = forward
+    else:
+        __call__ = _call

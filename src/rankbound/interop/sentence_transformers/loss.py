@@ -14,6 +14,7 @@ from rankbound.bounds.kinds import Bound
 from rankbound.interop.sentence_transformers.batch import QueryBatch
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
+from rankbound.losses.base import Reduction
 from rankbound.losses.log_sums import at_least_single
 from rankbound.metrics import Metric
 from rankbound.texts import require_one_of
@@ -65,7 +66,7 @@ class ListwiseLoss(nn.Module):
         bound: str | Bound = "none",
         *,
         temperature: float = 1.0,
-        reduction: str = "mean",
+        reduction: Reduction = "mean",
         activation_fn: nn.Module | None = None,
         mini_batch_size: int | None = None,
         recompute: bool = False,
