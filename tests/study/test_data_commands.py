@@ -22,6 +22,7 @@ Place = Callable[[str, dict[str, bytes]], None]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """`run("split", "toy", ...)` in an empty folder; gives what was printed, and checks the status."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANKBOUND_MIRROR", raising=False)
 
     def call(*arguments: str, status: int = 0) -> str:
         assert cli.main(arguments) == status

@@ -82,12 +82,13 @@ def test_other_errors_are_no_want_of_memory() -> None:
         run(parser, [])
 
 
+OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "VENV", "PYTHON", "TORCH_INDEX")
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
 def make(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    # Those of the make that runs these tests are not meant.
-    outer = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    # Those of the make that runs these tests are not meant: it would install into its environment.
+    outer = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
     return subprocess.run(
         ["make", *arguments], cwd=folder, env=outer | variables, capture_output=True, text=True, check=False
     )

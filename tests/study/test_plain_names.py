@@ -13,7 +13,7 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
-from rankbound_study.data.fetch import fetch
+from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.publishers import PUBLISHERS
 from rankbound_study.export.kept import Kept
 from rankbound_study.export.layout import lists_folder
@@ -108,6 +108,13 @@ def test_the_check_says_where_the_study_writes(capsys: pytest.CaptureFixture[str
     assert "writes below data/demo, results/demo, logs/demo, results/demo/benchmarks\n" in capsys.readouterr().out
 
 
+@pytest.fixture
+def without_a_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's mirror would serve the right archive in place of a wrong one."""
+    monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+
+
+@pytest.mark.usefixtures("without_a_mirror")
 def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -> None:
     publisher = replace(PUBLISHERS["movielens"], addresses=())
     for content in ("first", "second", "third"):
@@ -118,6 +125,7 @@ def test_a_second_rejection_keeps_what_the_first_one_set_aside(tmp_path: Path) -
     assert kept == {"a.zip.rejected": "first", "a.zip.rejected-2": "second", "a.zip.rejected-3": "third"}
 
 
+@pytest.mark.usefixtures("without_a_mirror")
 def test_copies_of_a_wrong_archive_do_not_fill_the_disk(tmp_path: Path) -> None:
     publisher = replace(PUBLISHERS["movielens"], addresses=())
     (tmp_path / "mirror").mkdir()

@@ -77,6 +77,14 @@ def flip(path: str) -> Change:
     return change
 
 
+def append(path: str) -> Change:
+    def change(study: Path) -> None:
+        with (study / path).open("ab") as file:
+            file.write(b"\n")
+
+    return change
+
+
 def cut(study: Path) -> None:
     file = study / f"results/{RUN}.weights.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
@@ -242,7 +250,7 @@ SUMS = {"sha256": "0" * 64, "bytes": 1}
 FOUND: dict[str, tuple[Change, Finding]] = {
     "a bit of a table": (flip(f"results/{TABLE}"), ("changed", TABLE)),
     "a bit of a training": (flip(f"results/{RUN}.epochs.parquet"), ("changed", f"{RUN}.epochs.parquet")),
-    "a bit of the manifest": (flip("results/provenance.json"), ("changed", "provenance.json")),
+    "a byte more in the manifest": (append("results/provenance.json"), ("changed", "provenance.json")),
     "the last byte of weights": (cut, ("changed", f"{RUN}.weights.safetensors")),
     "an empty file": (empty, ("changed", f"{RUN}.parquet")),
     "two files swapped": (swap, ("changed", f"{RUN}.parquet")),
