@@ -128,6 +128,7 @@ def test_hidden_files_are_an_open_question(
 ) -> None:
     path = hide(study / "results")
     (study / "results/tables/.gitignore").touch()
+    (study / "results/.gitkeep").touch()
     found = findings(study, CONFIG)
     assert found == {path: ("unchecked", "hidden, or left by a training that was ended: no result")}
     assert main(["verify", str(study / "results")]) == 0

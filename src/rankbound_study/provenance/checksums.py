@@ -19,6 +19,9 @@ PAPER = "paper/"
 SHARDS = ".shards"
 """Ending of a folder with the finished folds of a training that was ended."""
 
+OF_GIT = (".gitignore", ".gitkeep")
+"""Hidden files that git and DVC need."""
+
 OWN_FOLDERS = ("distributions", "figures", "licensed", "paper", "runs", "tables")
 """Folders of a study's own results."""
 
@@ -70,12 +73,12 @@ def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
 def hidden_files(results: Path) -> Iterator[str]:
     """Yield what `result_files` omits and no step's record or cost is: hidden files and folders, unfinished trainings.
 
-    Git's and DVC's `.gitignore` is none of them.
+    The files of `OF_GIT` are none of them.
     """
     for folder, names, files in os.walk(results):
         here = Path(folder)
         for name in sorted([*names, *files]):
-            if name != ".gitignore" and (name.startswith(".") or (name in names and _is_out_of_sight(name))):
+            if name not in OF_GIT and (name.startswith(".") or (name in names and _is_out_of_sight(name))):
                 yield (here / name).relative_to(results).as_posix()
         names[:] = sorted(
             name for name in names if not (_is_out_of_sight(name) or _is_other_study(here / name, results))
