@@ -41,7 +41,7 @@ def from_padded(values: Tensor, mask: Tensor | None = None, *, lengths: Tensor |
         ValueError: unless one of `mask` and `lengths` is given, for a mask of another shape or type, or lengths that
             are too many, negative or longer than the rows.
 
-    >>> from_padded(torch.tensor([[3.0, 1.0, -9.0], [2.0, -9.0, -9.0]]), lengths=torch.tensor([2, 1]))
+    >>> rb.from_padded(torch.tensor([[3.0, 1.0, -9.0], [2.0, -9.0, -9.0]]), lengths=torch.tensor([2, 1]))
     (tensor([3., 1., 2.]), tensor([0, 2, 3]))
     """
     if values.dim() < 2:
@@ -65,10 +65,18 @@ def to_padded(values: Tensor, offsets: ArrayLike, fill: float = 0.0) -> Tensor:
 
     Gradients flow back to the values.
 
+    Args:
+        values: `(n_items, ...)`.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        fill: the value after the items of a row.
+
+    Returns:
+        `(n_lists, longest, ...)`.
+
     Raises:
         ValueError: for invalid offsets.
 
-    >>> to_padded(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 2, 3]), fill=-1)
+    >>> rb.to_padded(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([0, 2, 3]), fill=-1)
     tensor([[ 3.,  1.],
             [ 2., -1.]])
     """
@@ -85,8 +93,15 @@ def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
         topics: the items of a dataset, such as `JudgedLists`: features `(n, d)` and relevance `(n,)`, and perhaps a
             name.
 
+    Returns:
+        The batch: features `(n_items, d)`, relevance `(n_items,)`, offsets `(n_lists + 1,)` and names.
+
     Raises:
         ValueError: for a topic whose features and relevance differ in length.
+
+    >>> topics = [(torch.zeros(2, 3), torch.tensor([1, 0])), (torch.ones(1, 3), torch.tensor([2]))]
+    >>> rb.collate(topics).offsets
+    tensor([0, 2, 3])
     """
     features, relevance = [topic[0] for topic in topics], [topic[1] for topic in topics]
     for place, (rows, labels) in enumerate(zip(features, relevance, strict=True)):

@@ -62,6 +62,10 @@ def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
 
     Raises:
         ValueError: for nulls and for a column that isn't of lists.
+
+    >>> import polars as pl
+    >>> rb.from_list_column(pl.Series([[0.5, 0.1], [0.2]]))
+    (tensor([0.5000, 0.1000, 0.2000], dtype=torch.float64), tensor([0, 2, 3]))
     """
     lists = _arrow_lists(column)
     if not hasattr(lists, "flatten") or not hasattr(lists, "offsets"):

@@ -130,13 +130,16 @@ def evaluate_run(
             without retrieved items (`zero`, trec_eval's `-c`).
         undefined: the value of a metric on topics where it is undefined: NaN, which means skip (`skip`), or 0 (`zero`).
 
+    Returns:
+        The values of each topic; `means()` averages them.
+
     Raises:
         ValueError: for an unknown metric or value of `missing` or `undefined`, scores that aren't finite, or a metric
             that is undefined where a relevant item was not retrieved, such as a sum of ranks.
         DataError: for a file that can't be read, an item that occurs twice in a topic, or a run and qrels without a
             topic in common.
 
-    >>> print(evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR"))
+    >>> print(rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR"))
     metric    mean  topics  undefined
     RR      0.5000       1          0
     """

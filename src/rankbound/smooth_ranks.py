@@ -61,7 +61,7 @@ def smooth_rank(
         ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown method,
             or a temperature that isn't above 0.
 
-    >>> smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
+    >>> rb.smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
     tensor([1.1666, 2.1497, 2.6836])
     """
     flat = as_floating(as_tensor(scores, "scores"))

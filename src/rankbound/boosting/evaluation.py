@@ -31,8 +31,17 @@ def boosting_metric(*metrics: str | Metric) -> "TopicMetrics":
     Use it as LightGBM's `feval`, as the `eval_metric` of `LGBMRanker`, or as XGBoost's `custom_metric`. It tells
     LightGBM which metrics to maximise; for XGBoost, set `maximize=True` in `xgboost.callback.EarlyStopping`.
 
+    Args:
+        metrics: the metrics or their texts.
+
+    Returns:
+        The function, which LightGBM and XGBoost call with predictions and data.
+
     Raises:
         ValueError: without metrics, or as `rankbound.metric`.
+
+    >>> rb.boosting_metric("nDCG@10", "AP")
+    TopicMetrics(nDCG@10, AP)
     """
     return TopicMetrics(*metrics)
 
@@ -77,8 +86,18 @@ def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
     `record["valid_0"]["nDCG@10"][-1]` then holds the last round's values on the first validation set, under LightGBM's
     name for it. The values of two models on the same topics are paired and suit a paired test.
 
+    Args:
+        record: filled by the callback: name of the data set, metric, rounds, with an array `(n_topics,)` for each.
+        metrics: the metrics or their texts.
+
+    Returns:
+        The callback.
+
     Raises:
         ValueError: without metrics, or as `rankbound.metric`.
+
+    >>> record = {}
+    >>> callbacks = [rb.lightgbm_topics(record, "nDCG@10")]  # of lightgbm.train
     """
     return LightGBMTopics(record, TopicMetrics(*metrics))
 
@@ -114,10 +133,19 @@ class LightGBMTopics:
 def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: str | Metric) -> Any:
     """Return a callback of `xgboost.train` that records every topic's values in every round, as `lightgbm_topics`.
 
-    `evals` are pairs of a `DMatrix` and its name, as for `xgboost.train`.
+    Args:
+        record: filled by the callback, as by that of `lightgbm_topics`.
+        evals: pairs of a `DMatrix` and its name, as for `xgboost.train`.
+        metrics: the metrics or their texts.
+
+    Returns:
+        The callback.
 
     Raises:
         ValueError: as `lightgbm_topics`, or for data without groups.
+
+    >>> record = {}
+    >>> callbacks = [rb.xgboost_topics(record, [], "nDCG@10")]  # of xgboost.train
     """
     from xgboost.callback import TrainingCallback
 

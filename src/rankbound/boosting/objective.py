@@ -56,8 +56,13 @@ def boosting_objective(
         step: the largest value of a leaf before the learning rate, in units of the scores; by default 3 temperatures of
             the loss, or 3.
 
+    Returns:
+        The objective, which LightGBM and XGBoost call with predictions and data.
+
     Raises:
         ValueError: as `rankbound.loss`, for an unknown `hessian`, or for a `step` that isn't above 0.
+
+    >>> parameters = {"objective": rb.boosting_objective("nDCG@10", "min-max")}  # of lightgbm.train
     """
     of = loss(of, bound, temperature)
     if step is None:

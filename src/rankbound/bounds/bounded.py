@@ -60,7 +60,17 @@ class BoundedMetric:
 def bounded(of: str | Metric, by: str | Bound) -> BoundedMetric:
     """Return the metric `of` with the bound `by`: `bounded("nDCG", "min-max")` (thesis chapter 3).
 
+    Args:
+        of: the metric or its text.
+        by: the bound or its text.
+
+    Returns:
+        The bounded metric, which is called like a metric.
+
     Raises:
         ValueError: for a text that names no metric or bound.
+
+    >>> rb.bounded("RR", "min-max")([0.2, 0.3, 0.1], [1, 0, 0], [0, 3])
+    array([0.25])
     """
     return BoundedMetric(metric(of), bound(by))

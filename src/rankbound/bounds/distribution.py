@@ -63,9 +63,15 @@ def score_distribution(
         seed: the seed of the random orders.
         tilt: t > 0, binary relevance only.
 
+    Returns:
+        The distribution, with its support, probabilities, moments and `cdf`.
+
     Raises:
         ValueError: for an unknown metric or method, unless 0 <= P <= N and N >= 1, if no exact method applies, or for a
             tilt that isn't above 0 or is combined with grades.
+
+    >>> rb.score_distribution("P@1", 4, 1).probability
+    array([0.75, 0.25])
     """
     of = parse_metric(metric)
     if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):

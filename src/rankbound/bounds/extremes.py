@@ -28,11 +28,21 @@ Counts = int | ArrayLike
 def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
     """Return the smallest value over all orders of `n` items, `p` of them relevant (thesis eqs. 3.2 over IDCG, 3.4).
 
-    `n` and `p` are integers or integer arrays, which are broadcast; the result, float64, has their shape. NaN where the
-    metric is undefined. `nRBP` is the loss of eq. 2.12, whose smallest value is 0.
+    `nRBP` is the loss of eq. 2.12, whose smallest value is 0.
+
+    Args:
+        of: the metric or its text.
+        n: numbers of items, an integer or an integer array.
+        p: numbers of relevant items, broadcast with `n`.
+
+    Returns:
+        Float64 in the shape of `n` and `p`; NaN where the metric is undefined.
 
     Raises:
         ValueError: for a text that names no metric, or unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
+
+    >>> float(rb.minimum("P@2", 3, 2))
+    0.5
     """
     return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[0])
 
@@ -40,7 +50,17 @@ def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
 def maximum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
     """Return the largest value over all orders, `P(N - P)` for the nRBP loss (thesis eq. 3.3).
 
-    Arguments, result and errors are those of `minimum`.
+    Args:
+        of, n, p: as for `minimum`.
+
+    Returns:
+        As `minimum`.
+
+    Raises:
+        ValueError: as `minimum`.
+
+    >>> float(rb.maximum("nRBP", 50, 25))
+    625.0
     """
     return _of_counts(of, n, p, lambda m, sizes, counts: binary_extremes(m, sizes, counts)[1])
 
@@ -60,8 +80,20 @@ def expectation(
     most 200,000 (with at most 20 million items in total), otherwise over 20,000 random ones, with a standard error of
     1/141 of a random order's standard deviation.
 
+    Args:
+        of: the metric or its text.
+        n, p: the numbers of items and of relevant items, as for `minimum`; or
+        relevance: `(n_items,)`, grades from 0, with
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64 in the shape of `n` and `p`, or `(n_lists,)`; NaN where the metric is undefined.
+
     Raises:
         ValueError: as `minimum`, unless exactly one of the two forms is given, or for invalid offsets.
+
+    >>> round(float(rb.expectation("AP", 50, 25)), 4)
+    0.5357
     """
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
@@ -83,8 +115,14 @@ def extremes(
         relevance: `(n_items,)`, grades from 0.
         offsets: `(n_lists + 1,)`, the lists' limits.
 
+    Returns:
+        Two arrays; NaN where the metric is undefined.
+
     Raises:
         ValueError: for a text that names no metric, or invalid offsets.
+
+    >>> rb.extremes("P@1", [0, 1, 1, 1], [0, 2, 4])
+    (array([0., 1.]), array([1., 1.]))
     """
     grades, lists = _lists_of(relevance, offsets)
     low, high = list_extremes(metric(of), grades, lists)

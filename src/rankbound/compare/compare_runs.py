@@ -41,6 +41,9 @@ def compare_runs(
             range.
         DataError: as `evaluate_run`, for a file that can't be read or a run without a topic of the qrels.
         RankboundError: a library of the extra `statistics` is missing.
+
+    >>> runs = {"old": {"q": {"a": 2, "b": 1}, "r": {"c": 1}}, "new": {"q": {"a": 1, "b": 2}, "r": {"c": 1}}}
+    >>> report = rb.compare_runs(runs, {"q": {"b": 1}, "r": {"c": 1}}, "RR", baseline="old")
     """
     with needs_extra("statistics"):
         from rankbound.compare.compare_files import report_of

@@ -42,9 +42,16 @@ def read_lists(
             are skipped.
         labelled: False accepts a table without relevance labels, which are then 0.
 
+    Returns:
+        The lists, a dataset of topics for PyTorch's `DataLoader`.
+
     Raises:
         DataError: the file cannot be read, a column is missing, or a value is not a finite number; the message names
             file, line, column and value.
+
+    >>> import polars as pl
+    >>> rb.read_lists(pl.DataFrame({"topic": ["a", "a", "b"], "relevance": [1, 0, 2], "f": [0.1, 0.2, 0.3]})).offsets
+    array([0, 2, 3])
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables
@@ -65,8 +72,14 @@ def read_run(source: Any) -> Run:
     Args:
         source: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: score}}`.
 
+    Returns:
+        The run.
+
     Raises:
         DataError: the file cannot be read, or a line or value is malformed; the message names it.
+
+    >>> rb.read_run({"q": {"a": 0.5, "b": 0.25}}).scores
+    array([0.5 , 0.25])
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
@@ -87,8 +100,14 @@ def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, rele
         path: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: relevance}}`.
         topic, item, relevance: the columns of a table.
 
+    Returns:
+        The judgements.
+
     Raises:
         DataError: the file cannot be read, or a line or value is malformed; the message names it.
+
+    >>> rb.read_qrels({"q": {"a": 1, "b": 0}}).relevance
+    array([1., 0.])
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables, trec
@@ -112,8 +131,15 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     Scores are written with the digits that identify them in their own precision. trec_eval reads single precision, in
     which float64 scores may become ties. The file is written atomically.
 
+    Args:
+        path: the file.
+        run: the run.
+        tag: the name of the run, the last column of TREC text.
+
     Raises:
         DataError: in TREC text, a name is empty or contains white space, or a score is not finite.
+
+    >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec
@@ -128,8 +154,14 @@ def write_qrels(path: File, qrels: Qrels) -> None:
 
     Unjudged items have relevance -1 in TREC qrels, and 0 in tables.
 
+    Args:
+        path: the file.
+        qrels: the judgements.
+
     Raises:
         DataError: in TREC qrels, a relevance label is not a whole number, or a name is empty or contains white space.
+
+    >>> rb.write_qrels("qrels.txt", rb.read_qrels({"q": {"a": 1}}))
     """
     with needs_extra("data"):
         from rankbound.io import tables, trec

@@ -36,9 +36,15 @@ def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperat
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
 
+    Returns:
+        The loss, a module that is called with scores, relevance and offsets.
+
     Raises:
         ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound or
             temperature with a loss that isn't a metric's.
+
+    >>> rb.loss("RankNet")(torch.tensor([0.3, 0.1, 0.2]), [0, 1, 0], [0, 3])
+    tensor([0.7713])
     """
     if isinstance(text, RankingLoss):
         for argument, found, expected in (("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1")):

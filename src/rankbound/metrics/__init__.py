@@ -41,14 +41,17 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
         text: the text, or a metric, which is returned unchanged.
         names: the naming convention, `rankbound`, `ir_measures` or `trec_eval` (whose nDCG has linear gain).
 
+    Returns:
+        The metric, which is called with scores, relevance and offsets; `str` gives its text.
+
     Raises:
         ValueError: for an unknown name (the message suggests the nearest one), parameter or value.
 
-    >>> str(metric("nDCG(gain=exp2)@10"))
+    >>> str(rb.metric("nDCG(gain=exp2)@10"))
     'nDCG@10'
-    >>> str(metric("nDCG@10", names="ir_measures"))
+    >>> str(rb.metric("nDCG@10", names="ir_measures"))
     'nDCG(gain=linear)@10'
-    >>> str(metric("map_cut_5", names="trec_eval"))
+    >>> str(rb.metric("map_cut_5", names="trec_eval"))
     'AP@5'
     """
     if names not in NAMES:
@@ -76,10 +79,19 @@ def evaluate(
 ) -> dict[str, Tensor]:
     """Evaluate metrics, or their texts, on the same lists with one sort.
 
-    The other arguments and the errors are those of `Metric.__call__`. The result maps each metric's text to float64
-    `(n_lists,)`.
+    Args:
+        metrics: one or several metrics or their texts.
+        scores: `(n_items,)`, finite; higher is better.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
 
-    >>> evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
+    Returns:
+        The values of each list by the metric's text, float64 `(n_lists,)`; NaN where a metric is undefined.
+
+    Raises:
+        ValueError: as `Metric.__call__`, or for a text that names no metric.
+
+    >>> rb.evaluate(["nDCG", "RR"], [0.3, 0.1, 0.2], [0, 1, 0], [0, 3])
     {'nDCG': tensor([0.5000], dtype=torch.float64), 'RR': tensor([0.3333], dtype=torch.float64)}
     """
     return values_of(metrics_of(metrics), scores, relevance, offsets)

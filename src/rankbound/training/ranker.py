@@ -169,8 +169,16 @@ class Ranker:
 def load(path: str | os.PathLike[str]) -> Ranker:
     """Load a ranker that `Ranker.save` or `rankbound train` wrote.
 
+    Args:
+        path: the file, `.safetensors`; nothing in it is executed.
+
+    Returns:
+        The ranker.
+
     Raises:
         DataError: the file is missing, damaged, or not a ranker.
+
+    >>> ranker = rb.load("model.safetensors")  # doctest: +SKIP
     """
     header, tensors = _read(path)
     try:

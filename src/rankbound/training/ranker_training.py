@@ -46,11 +46,16 @@ def train_ranker(
         on_epoch: called after every epoch, to show progress.
         recipe: the fields of `Recipe`.
 
+    Returns:
+        The ranker, which scores lists and can be saved.
+
     Raises:
         ValueError: unknown loss, bound or metric, a setting out of range, `lists` that are no judged lists, or a
             device that is not there.
         DataError: no training list is informative, or the metric is undefined on all validation topics.
         TrainingError: a loss or score is not finite.
+
+    >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe(**recipe)
     objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)

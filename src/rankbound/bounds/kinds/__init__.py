@@ -14,9 +14,18 @@ KINDS: dict[str, type[Bound]] = dict(named_kinds(__name__, Bound))
 def bound(text: str | Bound) -> Bound:
     """Return the bound that `text` names: none, min-max, expectation, expectation-max, distribution(gain=sd), ...
 
+    Args:
+        text: the text, or a bound, which is returned unchanged.
+
+    Returns:
+        The bound; `str` gives its text.
+
     Raises:
         ValueError: for an unknown name (the message suggests the nearest one), gain or parameter, or a tilt that isn't
             above 0.
+
+    >>> str(rb.bound("distribution(gain=sd)"))
+    'distribution(gain=sd)'
     """
     if isinstance(text, Bound):
         return text
