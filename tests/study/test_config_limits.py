@@ -9,7 +9,9 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.check import check_config, editor_schema
+from rankbound_study.config.estimate import estimated
 from rankbound_study.config.lines import KeyPath, merged
+from rankbound_study.config.study import Study
 from rankbound_study.data.schemas import CONTRACTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,6 +88,20 @@ def test_the_limits_of_seeds_and_ratios_are_those_of_the_results() -> None:
     kinds = dict(CONTRACTS["runs"].columns)
     assert kinds["seed"].bit_width == 16
     assert kinds["nsr_train"].bit_width == 8
+
+
+@pytest.mark.parametrize(
+    ("file", "path", "value", "expected"),
+    [
+        ("profiles/demo/study.yaml", ("temperature",), 1.0, "some 4 minutes of a processor, and 0.5 GB a job"),
+        ("config.yaml", ("temperature",), 1.0, "some 110 minutes of a processor, and 0.6 GB a job"),
+        ("config.yaml", ("training", "movielens", "epochs"), 10_000, "some 7 days of a processor"),
+        ("config.yaml", ("training", "mq2008", "model", "hidden"), [10_000, 10_000], "and 10.6 GB a job"),
+    ],
+)
+def test_what_trainings_take_is_estimated(file: str, path: KeyPath, value: Any, expected: str) -> None:
+    study = Study(changed(path, value, file))
+    assert expected in str(estimated(study, [*study.runs, *study.experiments]))
 
 
 def test_the_document_has_its_table() -> None:

@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from rankbound_study.config.check import check_config, editor_schema
+    from rankbound_study.config.estimate import estimated
     from rankbound_study.config.lines import merged
     from rankbound_study.config.study import Study
     from rankbound_study.figures import figure_specs
@@ -58,6 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
         jobs = len(section["datasets"]) * len(section["methods"])
         trainings = jobs * len(section["folds"]) * len(section["seeds"])
         print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
+    if runs := [*study.runs, *study.experiments]:
+        print(f"losses and boundings take {estimated(study, runs)} (rough; without the comparisons)")
     for reason in study.left_out.values():
         print(reason)
     print(f"writes below {', '.join(dict.fromkeys(config['pathvars'].values()))}")

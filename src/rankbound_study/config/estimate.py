@@ -1,0 +1,60 @@
+"""A rough estimate of what trainings take, so that a configuration that would run for years says so beforehand."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from rankbound_study.config.study import Study, TrainingRun
+
+SECONDS_OF_A_JOB = 2.0
+SECONDS_OF_A_LIST = 80e-6
+"""Processor time of a list in an epoch, measured on short lists with small models (MovieLens, MQ2008)."""
+
+GIGABYTES_OF_A_JOB = 0.5
+BYTES_OF_A_WEIGHT = 20
+"""A weight in single precision, its gradient, Adam's two means and the kept best weights."""
+
+TOGETHER = 5
+"""Folds and seeds that are trained at once."""
+
+LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
+"""Topics of the fetched data sets; of others, some thousand."""
+OTHER_LISTS = 1_000
+
+ROWS = 10_000
+"""Users and items together, each of which has factors."""
+
+_UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
+
+
+class Estimate(NamedTuple):
+    """Processor time in seconds of all training jobs, and the memory of the largest in gigabytes."""
+
+    seconds: float
+    gigabytes: float
+
+    def __str__(self) -> str:
+        unit, length = next((pair for pair in _UNITS if self.seconds >= 2 * pair[1]), _UNITS[-1])
+        return f"some {max(1, round(self.seconds / length)):,} {unit} of a processor, and {self.gigabytes:.1f} GB a job"
+
+
+def estimated(study: Study, runs: Iterable[TrainingRun]) -> Estimate:
+    """Estimate the trainings of losses and boundings; the times of other models and of pictures differ too much."""
+    seconds, gigabytes = 0.0, GIGABYTES_OF_A_JOB
+    for run in runs:
+        options = study.options(run)
+        section = study.sources[run.instances.source]
+        lists = section.get("size") or LISTS.get(run.instances.source, OTHER_LISTS)
+        trainings = len(options["folds"]) * len(options["seeds"])
+        seconds += SECONDS_OF_A_JOB + trainings * options["epochs"] * lists * SECONDS_OF_A_LIST
+        held = min(trainings, TOGETHER) * _weights(options["model"]) * BYTES_OF_A_WEIGHT / 1e9
+        gigabytes = max(gigabytes, GIGABYTES_OF_A_JOB + held)
+    return Estimate(seconds, gigabytes)
+
+
+def _weights(model: Mapping[str, Any]) -> int:
+    """Return about the number of weights of a model."""
+    if "factors" in model:
+        return int(model["factors"]) * ROWS
+    widths = [100, *model.get("hidden", ()), 1]
+    return sum(a * b for a, b in pairwise(widths))
