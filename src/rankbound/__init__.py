@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation, evaluate_run
     from rankbound.io.files import read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
+    from rankbound.lists import Lists
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
-    from rankbound.training.ranker import Ranker, load
+    from rankbound.training.ranker import Ranker, Recipe, load
     from rankbound.training.ranker_training import train_ranker
 
 _HOMES = {
@@ -38,9 +39,10 @@ _HOMES = {
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
     "rankbound.io.files": ("read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
+    "rankbound.lists": ("Lists",),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
-    "rankbound.training.ranker": ("Ranker", "load"),
+    "rankbound.training.ranker": ("Ranker", "Recipe", "load"),
     "rankbound.training.ranker_training": ("train_ranker",),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
@@ -51,10 +53,12 @@ __all__ = [
     "BoundedMetric",
     "Evaluation",
     "JudgedLists",
+    "Lists",
     "Metric",
     "Qrels",
     "Ranker",
     "RankingLoss",
+    "Recipe",
     "Run",
     "ScoreDistribution",
     "SmoothLoss",

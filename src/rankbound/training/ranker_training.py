@@ -44,7 +44,7 @@ def train_ranker(
         validation: judged lists with the same features; by default, `validation_share` of the topics is held out.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
         on_epoch: called after every epoch, to show progress.
-        recipe: the fields of `Recipe`.
+        recipe: the fields of `rankbound.Recipe`.
 
     Returns:
         The ranker, which scores lists and can be saved.
