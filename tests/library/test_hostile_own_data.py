@@ -127,6 +127,21 @@ def test_names_of_topics_cannot_steer_a_terminal(tmp_path: Path, capsys: pytest.
     assert len(told) < 2000
 
 
+@pytest.mark.parametrize("form", ["", "--markdown", "--latex", "--json"])
+def test_names_in_a_comparison_cannot_steer_a_terminal(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [tmp_path / name for name in ("a.csv", "b.csv")]
+    for place, file in enumerate(files):
+        scores = [0.1 * place * (topic % 2) + 0.05 * topic for topic in range(8)]
+        pl.DataFrame({"topic": list("abcdefgh"), "AP\x1b[31m\nmore": scores}).write_csv(file)
+    assert cli.main(["compare", *map(str, files), *filter(None, [form])]) == 0
+    told = capsys.readouterr().out
+    assert told.replace("\n", "").isprintable()
+    assert "31m" in told
+    assert not any(line.startswith("more") for line in told.splitlines())
+
+
 def test_names_of_columns_cannot_steer_a_terminal(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

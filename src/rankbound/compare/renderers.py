@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rankbound.compare.report import TEXT_COLUMNS, Report, ReportTable, how, notes_of, tables_of, tests_of
+from rankbound.printable import printable
 
 _WIDTH = 200
 """Width of the tables in characters, enough for all columns."""
@@ -27,8 +28,8 @@ _SIGNED = re.compile(r"(?<![\w.])[+-](?=\d)")
 def as_text(report: Report) -> str:
     """Render a report as text: tables of differences, of seeds and of margin tests, then notes."""
     tables = [f"{table.title}\n{_text_table(table)}".lstrip("\n") for table in tables_of(report)]
-    notes = [*(f"* {note}" for note in notes_of(report)), *how(report)]
-    return "\n\n".join([f"A: {report.a}\nB: {report.b}", *tables, "\n".join(notes)])
+    notes = [*(f"* {printable(note)}" for note in notes_of(report)), *how(report)]
+    return "\n\n".join([f"A: {printable(report.a)}\nB: {printable(report.b)}", *tables, "\n".join(notes)])
 
 
 def as_markdown(report: Report) -> str:
@@ -81,17 +82,17 @@ def flat_rows(report: Report) -> list[dict[str, Any]]:
 
 
 def _cells(table: ReportTable) -> Iterator[list[str]]:
-    """Yield the header and the rows."""
-    yield [name for name, _ in table.columns]
-    yield from ([show(row) for _, show in table.columns] for row in table.rows)
+    """Yield the header and the rows, with characters escaped that a terminal acts on."""
+    yield [printable(name) for name, _ in table.columns]
+    yield from ([printable(show(row)) for _, show in table.columns] for row in table.rows)
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", printable(text))
 
 
 def _latex(text: str) -> str:
-    escaped = "".join(_LATEX.get(letter, letter) for letter in text)
+    escaped = "".join(_LATEX.get(letter, letter) for letter in printable(text))
     return _SIGNED.sub(lambda sign: f"${sign[0]}$", escaped)
 
 
