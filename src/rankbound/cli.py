@@ -7,6 +7,7 @@ inside `run`, which keeps `rankbound --help` fast.
 import argparse
 import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -55,12 +56,8 @@ STEPS = (
 OUT_OF_MEMORY = (
     "out of memory: run fewer steps in parallel, or allow this one more memory (ulimit -v, or mem_mb on a cluster)"
 )
-SIGNS_OF_MEMORY = (
-    "annot allocate memory",
-    "can't allocate memory",
-    "failed to map segment",
-    "not enough memory",
-    "spawn",
+SIGNS_OF_MEMORY = re.compile(
+    "(cannot|can't) allocate memory|failed to map segment|not enough memory|spawn .*thread", re.IGNORECASE
 )
 """Parts of messages of the loader of shared libraries, torch and polars where memory or address space ends."""
 
@@ -178,7 +175,7 @@ def _print_error(text: str) -> None:
 
 def _is_of_memory(error: BaseException) -> bool:
     """Return whether an error is for want of memory: compiled libraries raise many other types than MemoryError."""
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in SIGNS_OF_MEMORY)
+    return isinstance(error, MemoryError) or SIGNS_OF_MEMORY.search(str(error)) is not None
 
 
 def _text_of(error: OSError) -> str:

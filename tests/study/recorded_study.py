@@ -34,6 +34,28 @@ JOB: dict[str, Any] = {
     "batch_size": 8,
     "temperature": 1.0,
 }
+WHOLE: dict[str, Any] = {
+    **CONFIG,
+    "protocols": ["published"],
+    "datasets": ["synthetic-mq2008"],
+    "losses": ["nDCG"],
+    "boundings": ["none"],
+    "controls": [],
+    "folds": JOB["folds"],
+    "seeds": {"published": JOB["seeds"]},
+    "lists": {"synthetic-mq2008": {"size": 12, "seed": 0, "thresholds": [1]}},
+    "training": {
+        "synthetic-mq2008": {
+            "model": JOB["model"],
+            "learning_rate": {"published": JOB["learning_rate"]},
+            "epochs": JOB["epochs"],
+            "batch_size": JOB["batch_size"],
+        }
+    },
+    "temperature": JOB["temperature"],
+}
+"""The configuration that requests the training of the recorded study."""
+
 LISTS, FOLDS = "data/lists/synthetic-mq2008.parquet", "data/folds/synthetic-mq2008.parquet"
 INSTANCES = "data/instances/synthetic-mq2008-label1.parquet"
 RUN = "runs/published/synthetic-mq2008-label1/mlp/nDCG/none"

@@ -7,17 +7,18 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import INSTANCES, LISTS, MANIFEST, RUN, STEPS, job, make_study, read, recording
-from test_vouching import WHOLE
+from recorded_study import INSTANCES, LISTS, MANIFEST, RUN, STEPS, WHOLE, job, make_study, read, recording
 
 from rankbound_study.cli import main
 from rankbound_study.provenance import facts
+from rankbound_study.provenance.checksums import Checksum
 from rankbound_study.provenance.verify import verify
 
 Finding = tuple[str, str]
@@ -60,12 +61,11 @@ def study(made: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def same_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def same_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """Someone may edit the package while its tests run."""
     same = facts.code()
     for module in ("facts", "manifest", "verify"):
         monkeypatch.setattr(f"rankbound_study.provenance.{module}.code", lambda: same)
-    return
 
 
 def flip(path: str) -> Change:
@@ -148,11 +148,11 @@ def forge_a_table(study: Path) -> None:
     """Alter a table, and its checksum in the manifest and in both records."""
     file = study / "results" / TABLE
     file.write_text(file.read_text("utf-8").replace("1", "2"), "utf-8")
-    checksum = {"sha256": facts.hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
+    checksum = asdict(Checksum.of(file))
     edit(f"results/provenance/{TABLE}.json", lambda record: record["outputs"].update({TABLE: checksum}))(study)
     edit("results/provenance.json", lambda all_: step_of(all_, "table")["outputs"].update({TABLE: checksum}))(study)
     file = study / "results/provenance.json"
-    checksum = {"sha256": facts.hashlib.sha256(file.read_bytes()).hexdigest(), "bytes": file.stat().st_size}
+    checksum = asdict(Checksum.of(file))
     of_manifest = "results/provenance/provenance.json.json"
     edit(of_manifest, lambda record: record["outputs"].update({"provenance.json": checksum}))(study)
 

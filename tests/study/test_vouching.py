@@ -8,35 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_study import CONFIG, JOB, MANIFEST, RUN, job, make_study, recording
+from recorded_study import CONFIG, MANIFEST, RUN, WHOLE, job, make_study, recording
 from test_hostile_results import edit
 
 from rankbound_study.cli import main
 from rankbound_study.provenance.manifest import known_of
 from rankbound_study.provenance.requested import contradictions
 from rankbound_study.provenance.verify import verify
-
-WHOLE: dict[str, Any] = {
-    **CONFIG,
-    "protocols": ["published"],
-    "datasets": ["synthetic-mq2008"],
-    "losses": ["nDCG"],
-    "boundings": ["none"],
-    "controls": [],
-    "folds": JOB["folds"],
-    "seeds": {"published": JOB["seeds"]},
-    "lists": {"synthetic-mq2008": {"size": 12, "seed": 0, "thresholds": [1]}},
-    "training": {
-        "synthetic-mq2008": {
-            "model": JOB["model"],
-            "learning_rate": {"published": JOB["learning_rate"]},
-            "epochs": JOB["epochs"],
-            "batch_size": JOB["batch_size"],
-        }
-    },
-    "temperature": JOB["temperature"],
-}
-"""The configuration that requests the training of the recorded study."""
 
 
 @pytest.fixture(scope="module")

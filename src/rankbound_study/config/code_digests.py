@@ -71,8 +71,9 @@ class _Module:
 class CodeDigests:
     """Digests for the packages that this interpreter finds; each module is read once, when a step needs it."""
 
-    def __init__(self) -> None:
-        self._graph = grimp.build_graph(LIBRARY, STUDY, cache_dir=None, exclude_type_checking_imports=True)
+    @cached_property
+    def _graph(self) -> grimp.ImportGraph:
+        return grimp.build_graph(LIBRARY, STUDY, cache_dir=None, exclude_type_checking_imports=True)
 
     def of_step(self, step: str, options: str = "", modules: Iterable[str] = ()) -> str:
         """Return the digest of `python -m rankbound_study STEP --options OPTIONS`.

@@ -18,11 +18,16 @@ TOGETHER = 5
 """Folds and seeds that are trained at once."""
 
 LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
-"""Topics of the fetched data sets; of others, some thousand."""
+"""Topics of the fetched data sets."""
+
 OTHER_LISTS = 1_000
+"""Topics of others, of which nothing is known before they are read."""
 
 ROWS = 10_000
 """Users and items together, each of which has factors."""
+
+FEATURES = 100
+"""Inputs of a network."""
 
 _UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
 
@@ -56,5 +61,5 @@ def _weights(model: Mapping[str, Any]) -> int:
     """Return about the number of weights of a model."""
     if "factors" in model:
         return int(model["factors"]) * ROWS
-    widths = [100, *model.get("hidden", ()), 1]
+    widths = [FEATURES, *model.get("hidden", ()), 1]
     return sum(a * b for a, b in pairwise(widths))
