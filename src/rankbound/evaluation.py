@@ -25,11 +25,12 @@ from torch import Tensor
 
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
-from rankbound.io.judged import Qrels, Run
+from rankbound.io.judged import Intents, Qrels, Run
 from rankbound.lists import Lists, require_grades
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, value_of_blocks
-from rankbound.metrics.run_metric import RunMetric
+from rankbound.metrics.intents import IntentMetric
+from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
 from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
 from rankbound.texts import require_one_of
 from rankbound.tie_orders import orders_of_ties
@@ -90,7 +91,7 @@ class Evaluation:
 class Joined:
     """A run joined with its qrels in one batch of lists: retrieved items, then judged ones that it lacks (score 0).
 
-    The relevance of unjudged items is `POOLED` or `NOT_POOLED`, both negative.
+    The relevance of unjudged items is `POOLED` or `NOT_POOLED`, both negative. `intents` are the qrels', if any.
     """
 
     topics: list[str]
@@ -98,6 +99,7 @@ class Joined:
     relevance: npt.NDArray[np.float64]
     retrieved: npt.NDArray[np.bool_]
     offsets: npt.NDArray[np.int64]
+    intents: JudgedIntents | None = None
 
     def treated(self, unjudged: Unjudged) -> "Joined":
         """Return the lists with their unjudged items as a metric of this `Metric.unjudged` takes them.
@@ -109,7 +111,13 @@ class Joined:
         if kept.all():
             return replace(self, relevance=relevance)
         before = np.concatenate(([0], kept.cumsum()))
-        return Joined(self.topics, self.scores[kept], relevance[kept], self.retrieved[kept], before[self.offsets])
+        lists = (self.topics, self.scores[kept], relevance[kept], self.retrieved[kept], before[self.offsets])
+        return Joined(*lists, None if self.intents is None else self.intents.of(torch.from_numpy(kept)))
+
+
+def needs_intents(metrics: Sequence[Metric]) -> bool:
+    """Return true if one of the metrics is of judgements by intent."""
+    return any(isinstance(one, IntentMetric) for one in metrics)
 
 
 def evaluate_run(
@@ -124,7 +132,8 @@ def evaluate_run(
 
     Args:
         run: a `Run`, or what `read_run` reads: a path, a data frame or dictionaries `{topic: {item: score}}`.
-        qrels: `Qrels` or judged lists, or what `read_qrels` reads: a path, a data frame, `{topic: {item: relevance}}`.
+        qrels: `Qrels` or judged lists, or what `read_qrels` reads: a path, a data frame, `{topic: {item: relevance}}`;
+            for metrics of intents, what it reads as judgements by intent.
         metrics: one or more metrics or their texts.
         missing: topics of the qrels that the run lacks are skipped (`skip`, trec_eval's default) or count as topics
             without retrieved items (`zero`, trec_eval's `-c`).
@@ -147,7 +156,7 @@ def evaluate_run(
     require_one_of("undefined", undefined, POLICIES)
     chosen = metrics_of(metrics)
     run = run if isinstance(run, Run) else read_run(run)
-    qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
+    qrels = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
     in_run, in_qrels = set(run.topics), set(qrels.topics)
     if not in_run & in_qrels:
         raise DataError(
@@ -192,7 +201,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
 
         from rankbound.io.grouping import name_column, require_distinct_items
 
-    def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any]) -> pl.DataFrame:
+    def frame(lists: Run | Qrels, column: str, values: npt.NDArray[Any], **others: Any) -> pl.DataFrame:
         topic = np.repeat(np.arange(len(lists.topics)), np.diff(lists.offsets))
         place = {name: index for index, name in enumerate(topics)}
         chosen = np.array([place.get(name, -1) for name in lists.topics], dtype=np.int64)[topic]
@@ -201,6 +210,7 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
                 "topic": pl.Series(chosen, dtype=pl.Int64),
                 "item": name_column(lists.items),
                 column: pl.Series(values).cast(pl.Float64),
+                **others,
             }
         )
         picked = every.filter(pl.col("topic") >= 0)
@@ -209,13 +219,14 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
 
     require_grades(torch.from_numpy(qrels.relevance))
     relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, POOLED, qrels.relevance)
-    scored, judged = frame(run, "scores", run.scores), frame(qrels, "relevance", relevance)
+    scored = frame(run, "scores", run.scores)
+    judged = frame(qrels, "relevance", relevance, row=np.arange(len(relevance)))
     key = ["topic", "item"]
     both = scored.join(judged, on=key, how="left", maintain_order="left")
     both = both.with_columns(pl.col("relevance").fill_null(NOT_POOLED), retrieved=pl.lit(True))
     needed = pl.col("relevance") >= 0 if complete else pl.col("relevance") > 0
     lost = judged.filter(needed).join(scored, on=key, how="anti", maintain_order="left")
-    lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", pl.lit(False).alias("retrieved"))
+    lost = lost.select(*key, pl.lit(0.0).alias("scores"), "relevance", "row", pl.lit(False).alias("retrieved"))
     # Missing items in ascending relevance: an order that doesn't depend on that of the files.
     every = pl.concat([both, lost.sort("relevance", maintain_order=True)])
     every = every.sort("topic", maintain_order=True)
@@ -226,7 +237,22 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
         every["relevance"].to_numpy(),
         every["retrieved"].to_numpy(),
         np.concatenate(([0], sizes.cumsum())).astype(np.int64),
+        None if qrels.intents is None else _joined_intents(qrels.intents, every["row"], every["item"]),
     )
+
+
+def _joined_intents(intents: Intents, row: "pl.Series", names: "pl.Series") -> JudgedIntents:
+    """Return the judgements by intent of the joined items, of which `row` has the place in the qrels, if any."""
+    import polars as pl
+
+    known = row.is_not_null().to_numpy()
+    place = np.full(int(intents.item.max(initial=-1)) + 1, -1, dtype=np.int64)
+    place[row.drop_nulls().to_numpy()] = np.flatnonzero(known)
+    item = place[intents.item]
+    precedence = names.rank("ordinal", descending=True).cast(pl.Int64).to_numpy()
+    columns = (item, intents.intent, intents.relevance, precedence)
+    of_all = JudgedIntents(*(torch.from_numpy(np.array(column)) for column in columns))
+    return of_all.rows(of_all.item >= 0)
 
 
 def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip") -> dict[str, npt.NDArray[np.float64]]:
@@ -250,9 +276,10 @@ def _values_of_treated(metrics: Sequence[Metric], joined: Joined) -> dict[str, T
     relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
     blocks = tie_blocks(_with_missing_below(joined.scores, retrieved), lists)
     values = {}
+    run = JudgedRun(blocks, relevance, retrieved, lists, joined.intents)
     for one in metrics:
         if isinstance(one, RunMetric):
-            values[str(one)] = one.of_run(blocks, relevance, retrieved, lists)
+            values[str(one)] = one.of_run(run)
             continue
         values[str(one)] = value_of_blocks(one, blocks, relevance, lists)
         if not bool(retrieved.all()):

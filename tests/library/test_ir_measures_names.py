@@ -51,7 +51,7 @@ def test_what_they_mean_here(theirs: str, ours: str) -> None:
         ("SetF(beta=-1)", "beta=-1.0, expected a finite number above 0"),
         ("IPrec", "IPrec needs recall"),
         ("IPrec@10", "recall=10.0, expected a recall from 0 to 1"),
-        ("alpha_nDCG@10", "no counterpart: it judges intents"),
+        ("nERR_IA@10", "no counterpart: of the measures of intents there are alpha_nDCG and ERR_IA"),
         ("Accuracy", "PairAccuracy compares grades"),
         ("RBP(p=0.8)", "without rel it has graded gains"),
         ("RBP(p=0.8,rel=1)@10", "takes no cut-off"),

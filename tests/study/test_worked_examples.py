@@ -137,7 +137,7 @@ def sorted_relevance(given: Inputs) -> Values:
     return grades[descending_order(grades, Lists(torch.tensor([0, len(grades)])))].tolist()
 
 
-def mean_reciprocal_rank(given: Inputs) -> Values:
+def mean_discount_rank(given: Inputs) -> Values:
     """One list per query, its only relevant item at the rank given."""
     ranks = integers(given["ranks"])
     relevance = np.array([int(place == rank) for rank in ranks for place in range(1, rank + 1)])
@@ -387,7 +387,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Values]] = {
     "precision_at_k": precision_at_k,
     "IDCG": ideal_dcg,
     "sorted_relevance": sorted_relevance,
-    "MRR": mean_reciprocal_rank,
+    "MRR": mean_discount_rank,
     "mean_over_orders": mean_over_orders,
     "sum_over_permutations": sum_over_permutations,
     "n_orders": n_orders,

@@ -66,7 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Evaluate and print."""
-    from rankbound.evaluation import evaluate_run
+    from rankbound.evaluation import evaluate_run, needs_intents
     from rankbound.io.files import read_qrels, read_run
     from rankbound.metrics import metric
 
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> None:
         metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
         evaluation = evaluate_run(
             read_run(arguments.run_file),
-            read_qrels(arguments.qrels, **columns),
+            read_qrels(arguments.qrels, **columns, intents=needs_intents(metrics)),
             metrics,
             missing=arguments.missing,
             undefined=arguments.undefined,

@@ -14,6 +14,7 @@ from rankbound.compare.effects import LEVEL
 from rankbound.compare.frames import SYSTEM, TRAINING, scores_of_frame
 from rankbound.compare.report import Report, Row
 from rankbound.errors import ConfigError, DataError
+from rankbound.evaluation import needs_intents
 from rankbound.io.files import read_qrels, read_run
 from rankbound.metrics import Metric, metric
 
@@ -36,7 +37,7 @@ def compare_trec(
     if not metrics:
         raise ConfigError("metrics: found none, expected at least one to compare the runs by, as in -m nDCG@10 -m AP")
     chosen = [metric(text, names=names) for text in dict.fromkeys(metrics)]
-    qrels = read_qrels(judged.path, **judged.columns)
+    qrels = read_qrels(judged.path, **judged.columns, intents=needs_intents(chosen))
     every = _with_baseline(files, baseline)
     read = [
         sources.of_run(read_run(path), qrels, chosen, judged.missing, label)

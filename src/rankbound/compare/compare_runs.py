@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rankbound.evaluation import POLICIES
+from rankbound.evaluation import POLICIES, needs_intents
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.metrics import Metric, metrics_of
@@ -55,7 +55,7 @@ def compare_runs(
     if baseline is not None:
         require_one_of("baseline", baseline, runs)
     chosen = metrics_of(metrics)
-    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels)
+    judged = qrels if isinstance(qrels, Qrels) else read_qrels(qrels, intents=needs_intents(chosen))
     # The baseline comes last.
     names = sorted(runs, key=lambda name: name == baseline)
     read = [runs[name] if isinstance(runs[name], Run) else read_run(runs[name]) for name in names]

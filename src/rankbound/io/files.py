@@ -91,7 +91,9 @@ def read_run(source: Any) -> Run:
     return tables.read_scores(source) if _is_table(source) else trec.read_run(source)
 
 
-def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance") -> Qrels:
+def read_qrels(
+    path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance", intents: bool = False
+) -> Qrels:
     """Read judgements: TREC qrels, or anything that `read_lists` reads.
 
     In TREC qrels, negative relevance marks an item that was pooled but not judged; its relevance is 0.
@@ -99,6 +101,9 @@ def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, rele
     Args:
         path: a path, a data frame (polars, pandas or Arrow), or dictionaries `{topic: {item: relevance}}`.
         topic, item, relevance: the columns of a table.
+        intents: true reads judgements by intent, an item once for each intent (subtopic) of its topic: TREC qrels whose
+            second field is the intent, a table with a column `intent`, or `{topic: {intent: {item: relevance}}}`. The
+            relevance of an item is the highest that it has to an intent.
 
     Returns:
         The judgements.
@@ -111,6 +116,8 @@ def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, rele
     """
     with needs_extra("data"):
         from rankbound.io import letor_files, packed, tables, trec
+    if intents:
+        return _read_intents(path, topic, item, relevance)
     if is_nested(path):
         return Qrels(**flattened(path, "relevance"))
     if not isinstance(path, str | os.PathLike):
@@ -123,6 +130,18 @@ def read_qrels(path: Any, *, topic: str = "topic", item: str | None = None, rele
     if _is_table(path):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
     return letor_files.read_letor(path)
+
+
+def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qrels:
+    from rankbound.io import intents, tables, trec
+
+    if is_nested(path):
+        return intents.of_dictionaries(path)
+    if isinstance(path, str | os.PathLike):
+        _refuse_directory(path)
+        if not _is_table(path):
+            return trec.read_intents(path)
+    return tables.read_intents(path, tables.Columns(topic, item, relevance))
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
@@ -152,7 +171,7 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
 def write_qrels(path: File, qrels: Qrels) -> None:
     """Write judgements: a table for `.csv`, `.tsv` and `.parquet`, else TREC qrels; `.gz` compresses text.
 
-    Unjudged items have relevance -1 in TREC qrels, and 0 in tables.
+    Unjudged items have relevance -1 in TREC qrels, and 0 in tables. Judgements by intent have a line for each of them.
 
     Args:
         path: the file.

@@ -47,11 +47,24 @@ class Run:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Intents:
+    """Judgements by intent (TREC: subtopic): row r gives item `item[r]` of the qrels the `relevance[r]` to an intent.
+
+    `intent` numbers the intents over all topics, in order of their names. Each array has shape `(n_rows,)`.
+    """
+
+    item: npt.NDArray[np.int64]
+    intent: npt.NDArray[np.int64]
+    relevance: npt.NDArray[Any]
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Qrels:
     """Judgements: the judged items of each topic with their relevance labels `(n_items,)`, laid out as in `Run`.
 
     `unjudged` `(n_items,)` is a mask of the items that were pooled but not judged, whose relevance is 0; by default,
-    all are judged.
+    all are judged. `intents`, if any, are the judgements by intent, of which `relevance` has the highest for each item.
     """
 
     topics: Sequence[str]
@@ -59,6 +72,7 @@ class Qrels:
     relevance: Any
     offsets: Any
     unjudged: Any = None
+    intents: Intents | None = None
 
     def __post_init__(self) -> None:
         _settle(self, "relevance")

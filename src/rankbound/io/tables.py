@@ -3,7 +3,7 @@
 import gzip
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +18,7 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.csv_text import read_csv, separator_of
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
+from rankbound.io.intents import qrels_by_intent, rows_of_intents
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.parquet import check_memory
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
@@ -79,6 +80,18 @@ def read_judged(
     )
 
 
+def read_intents(source: Any, columns: Columns) -> Qrels:
+    """Read judgements by intent from a table whose column `intent` names the intent."""
+    table = _read(source, columns)
+    rows = {
+        "topic": _text(table, columns.topic),
+        "intent": _text(table, "intent"),
+        "item": _text(table, columns.items),
+        "relevance": _relevance(table, columns, labelled=True),
+    }
+    return qrels_by_intent(pl.DataFrame(rows), table.where)
+
+
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score."""
     table = _read(source, Columns())
@@ -92,22 +105,25 @@ def read_scores(source: Any) -> Run:
 
 def write_scores(path: str | os.PathLike[str], run: Run) -> None:
     """Write a run as a table with the columns topic, item and score, in the run's order."""
-    _write(path, run, {"score": run.scores})
+    _write(path, _item_rows(run, score=run.scores))
 
 
 def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
-    """Write judgements as a table with the columns topic, item and relevance, in their order."""
-    _write(path, qrels, {"relevance": qrels.relevance})
+    """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
+    by_intent = qrels.intents
+    _write(path, rows_of_intents(qrels, by_intent) if by_intent else _item_rows(qrels, relevance=qrels.relevance))
 
 
-def _write(
-    path: str | os.PathLike[str], lists: Run | Qrels, values: Mapping[str, npt.NDArray[np.floating[Any]]]
-) -> None:
+def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
+    )
+
+
+def _write(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
     suffix = Path(path).suffix
     if Path(path).name.endswith(".parquet.gz"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
-    topic = topic_column(lists.topics, lists.offsets)
-    frame = pl.DataFrame({"topic": topic, "item": name_column(lists.items), **values})
     with atomic_path(path) as temporary:
         if suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")

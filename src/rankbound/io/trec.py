@@ -18,7 +18,8 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound.io.grouping import by_topic, name_column, require_distinct_items
+from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
+from rankbound.io.intents import qrels_by_intent, rows_of_intents
 from rankbound.io.judged import Names, Qrels, Run
 from rankbound.io.unpacked import read_unpacked
 from rankbound.printable import quoted
@@ -91,6 +92,11 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     )
 
 
+def read_intents(path: str | os.PathLike[str]) -> Qrels:
+    """Read judgements by intent, which the second field of a line names. DataError names a malformed line."""
+    return qrels_by_intent(_rows(path, _QRELS).rename({"iteration": "intent"}), str(path))
+
+
 def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
     """Write a run, each topic in descending order of scores; scores keep all their digits."""
     if not np.isfinite(run.scores).all():
@@ -112,27 +118,50 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") ->
 
 def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
-    whole = qrels.relevance.astype(np.int64)
-    if (whole != qrels.relevance).any():
-        found = qrels.relevance[int((whole != qrels.relevance).argmax())]
-        raise DataError(f"{path}: found relevance {found}, expected whole numbers")
-    topic = np.repeat(np.arange(len(qrels.topics)), np.diff(qrels.offsets))
+    rows = _judged_rows(qrels) if qrels.intents is None else rows_of_intents(qrels, qrels.intents)
+    relevance = rows["relevance"].to_numpy()
+    whole = relevance.astype(np.int64)
+    if (whole != relevance).any():
+        raise DataError(f"{path}: found relevance {relevance[(whole != relevance).argmax()]}, expected whole numbers")
     columns = {
-        "topic": _names(qrels.topics, "topics", path)[topic],
-        "iteration": pl.repeat("0", len(topic), eager=True),
-        "item": _names(qrels.items, "items", path),
-        "relevance": pl.Series(whole if qrels.unjudged is None else np.where(qrels.unjudged, -1, whole)),
+        "topic": _names(rows["topic"], "topics", path),
+        "iteration": _names(rows["intent"], "intents", path),
+        "item": _names(rows["item"], "items", path),
+        "relevance": pl.Series(whole),
     }
     _write(path, columns)
 
 
-def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
+def _judged_rows(qrels: Qrels) -> pl.DataFrame:
+    relevance = qrels.relevance if qrels.unjudged is None else np.where(qrels.unjudged, -1, qrels.relevance)
+    topic = topic_column(qrels.topics, qrels.offsets)
+    return pl.DataFrame({"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance})
+
+
+def _rows(path: str | os.PathLike[str], layout: _Layout) -> pl.DataFrame:
     frame = _parse(read_unpacked(path), layout, str(path))
     if frame.is_empty():
         raise DataError(f"{path}: there are no lines in it; expected lines of `{layout}`")
-    require_distinct_items(frame, str(path))
+    return frame
+
+
+def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
+    frame = _rows(path, layout)
+    _require_distinct_items(frame, layout, str(path))
     topics, offsets, order = by_topic(frame["topic"])
     return topics, offsets, frame if order is None else frame[order]
+
+
+def _require_distinct_items(frame: pl.DataFrame, layout: _Layout, where: str) -> None:
+    try:
+        require_distinct_items(frame, where)
+    except DataError as error:
+        if layout is not _QRELS or frame.select(pl.struct("topic", "iteration", "item").is_duplicated().any()).item():
+            raise
+        raise DataError(
+            f"{error}. Its lines differ in their second field: if that is the intent, read the file with intents=True, "
+            "as metrics of intents do, such as alpha_nDCG@20"
+        ) from None
 
 
 def _parse(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, require_cutoff
-from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_reciprocal, ragged_sums
+from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
 from rankbound.ranks import Ranks, TieBlocks
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
@@ -107,7 +107,7 @@ class ERR(Metric):
         # Each block has one product more than it has terms.
         before = torch.arange(case.n_items, device=depth.device) + block
         stopping = survival.index_select(0, before) - survival.index_select(0, before + 1)
-        return case.sum(stopping * mean_reciprocal(size[block], relevant[block], which, above[block], self.cutoff))
+        return case.sum(stopping * mean_discount(size[block], relevant[block], which, above[block], self.cutoff))
 
 
 def _depth(log_goes_on: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded
-from rankbound.metrics.places import log_chance_of_none, mean_reciprocal
+from rankbound.metrics.places import log_chance_of_none, mean_discount
 from rankbound.ranks import Ranks, TieBlocks
 
 
@@ -31,7 +31,7 @@ class ReciprocalRank(Thresholded):
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         first, inside = _first_blocks(self.relevant(relevance), blocks)
         value = torch.full((len(lists),), torch.nan, dtype=torch.float64, device=lists.device)
-        value[blocks.lists.segment[first]] = mean_reciprocal(
+        value[blocks.lists.segment[first]] = mean_discount(
             blocks.size[first], inside, torch.ones_like(inside), blocks.first[first] - 1, self.cutoff
         )
         return value
@@ -42,7 +42,7 @@ class ReciprocalRank(Thresholded):
         return torch.where(p == 0, torch.nan, lowest), torch.where(p == 0, torch.nan, torch.ones_like(lowest))
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        mean = mean_reciprocal(n, p.clamp(min=1), torch.ones_like(n), torch.zeros_like(n), self.cutoff)
+        mean = mean_discount(n, p.clamp(min=1), torch.ones_like(n), torch.zeros_like(n), self.cutoff)
         return torch.where(p == 0, torch.nan, mean)
 
 

@@ -16,6 +16,7 @@ from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
 from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
+from rankbound.metrics.intents import AlphaNDCG, IntentAwareERR
 from rankbound.metrics.interpolated_precision import InterpolatedPrecision
 from rankbound.metrics.judged_share import Judged
 from rankbound.metrics.r_precision import RPrecision
@@ -45,14 +46,16 @@ KINDS: dict[str, type[Metric]] = {
     "Judged": Judged,
     "RBP": RBP,
     "ERR": ERR,
+    "alpha_nDCG": AlphaNDCG,
+    "ERR_IA": IntentAwareERR,
 }
 
 WITHOUT_COUNTERPART = {
     "Accuracy": "it compares relevant with other items by a threshold; PairAccuracy compares grades",
     **dict.fromkeys(("NumQ", "NumRel", "NumRet", "NumRelRet"), "it counts what the data hold"),
     **dict.fromkeys(
-        ("alpha_DCG", "alpha_nDCG", "AP_IA", "ERR_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
-        "it judges intents, and relevance here has one dimension",
+        ("alpha_DCG", "AP_IA", "MAP_IA", "nERR_IA", "nNRBP", "NRBP", "P_IA", "StRecall"),
+        "of the measures of intents there are alpha_nDCG and ERR_IA",
     ),
     **dict.fromkeys(("SetAP", "SetRelP", "Compat"), "no metric here computes it"),
     **dict.fromkeys(("BPM", "INSQ", "INST", "SDCG"), "no metric here computes it"),

@@ -6,10 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.lists import Lists
 from rankbound.metrics.base import ratio, require_cutoff
-from rankbound.metrics.run_metric import RunMetric
-from rankbound.ranks import TieBlocks
+from rankbound.metrics.run_metric import JudgedRun, RunMetric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +28,10 @@ class Judged(RunMetric):
     def __post_init__(self) -> None:
         require_cutoff(self.name, self.cutoff)
 
-    def of_run(self, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:
-        depth = lists.sum(retrieved)
+    def of_run(self, run: JudgedRun) -> Tensor:
+        blocks, depth = run.blocks, run.lists.sum(run.retrieved)
         if self.cutoff is not None:
             depth = depth.clamp(max=self.cutoff)
         places = torch.minimum(blocks.size, (blocks.lists.spread(depth) - blocks.first + 1).clamp(min=0))
-        judged = blocks.sum((relevance >= 0) & retrieved)
+        judged = blocks.sum((run.relevance >= 0) & run.retrieved)
         return ratio(blocks.lists.sum(judged * places / blocks.size), depth)

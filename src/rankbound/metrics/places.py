@@ -35,8 +35,15 @@ def ragged_sums(lengths: Tensor, terms: Callable[[Tensor, Tensor], Tensor]) -> T
     return torch.cat(sums) if sums else lengths.new_zeros(0, dtype=torch.float64)
 
 
-def mean_reciprocal(size: Tensor, relevant: Tensor, which: Tensor, above: Tensor, cutoff: int | None) -> Tensor:
-    """Return the mean of 1/(above + J), with terms beyond the cut-off 0.
+def mean_discount(
+    size: Tensor,
+    relevant: Tensor,
+    which: Tensor,
+    above: Tensor,
+    cutoff: int | None,
+    discount: Callable[[Tensor], Tensor] = torch.reciprocal,
+) -> Tensor:
+    """Return the mean of `discount(above + J)`, by default 1/(above + J), with terms beyond the cut-off 0.
 
     J is the place of the `which`-th of `relevant` items among `size`. All arguments are integers of shape `(n_cases,)`
     with 1 <= which <= relevant <= size.
@@ -50,7 +57,8 @@ def mean_reciprocal(size: Tensor, relevant: Tensor, which: Tensor, above: Tensor
     def terms(case: Tensor, others_above: Tensor) -> Tensor:
         k, m, rest = which[case], relevant[case], others[case] - others_above
         log_ways = log_binomial(k - 1 + others_above, k - 1) + log_binomial(m - k + rest, m - k)
-        return torch.exp(log_ways - log_orders[case]) / (above[case] + k + others_above)
+        rank = (above[case] + k + others_above).to(torch.float64)
+        return torch.exp(log_ways - log_orders[case]) * discount(rank)
 
     return ragged_sums(lengths, terms)
 

@@ -7,19 +7,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded, ratio
-from rankbound.metrics.run_metric import RunMetric
-from rankbound.ranks import TieBlocks
+from rankbound.metrics.run_metric import JudgedRun, RunMetric
 
 
 @dataclass(frozen=True, kw_only=True)
 class SetMetric(Thresholded, RunMetric):
     """A metric of the numbers of retrieved items, relevant items and those that are both."""
 
-    def of_run(self, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:
-        relevant = self.relevant(relevance)
-        return self.of_counts(lists.sum(relevant & retrieved), lists.sum(retrieved), lists.sum(relevant))
+    def of_run(self, run: JudgedRun) -> Tensor:
+        relevant, count = self.relevant(run.relevance), run.lists.sum
+        return self.of_counts(count(relevant & run.retrieved), count(run.retrieved), count(relevant))
 
     @abstractmethod
     def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:

@@ -1,0 +1,164 @@
+"""Novelty and diversity: alpha-nDCG and intent-aware ERR, of judgements by intent."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from rankbound.lists import Lists
+from rankbound.metrics.base import Thresholded, ratio
+from rankbound.metrics.places import mean_discount
+from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+
+Discount = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentMetric(Thresholded, RunMetric):
+    r"""A metric whose gain at an item decays with the number of items above that serve the same intents.
+
+    $$G = \sum_{i: R_i \le k} d(R_i) \sum_{t: y_{it} \ge \mathrm{rel}} (1 - \alpha)^{A_{it}}$$
+
+    with $A_{it}$ the number of items above item i that are relevant to intent t. In a block of ties, the l-th of the m
+    items that are relevant to t is at a place $J_l$ that is independent of the other intents, so the mean over the
+    block's orders is exact.
+    """
+
+    alpha: float = 0.5
+    cutoff: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"metric {self.name}: found alpha={self.alpha}, expected 0 to 1")
+
+    @abstractmethod
+    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
+        """Return the value of each list, given the rows of `intents` that are relevant."""
+
+    def of_run(self, run: JudgedRun) -> Tensor:
+        if run.intents is None:
+            raise ValueError(
+                f"metric {self}: found judgements without intents, expected relevance by intent: read the qrels with "
+                "rankbound.read_qrels(..., intents=True)"
+            )
+        if not _several_intents(run.lists, run.intents):
+            warnings.warn(
+                f"metric {self}: found one intent in every topic; in TREC qrels, the second field names the intent",
+                stacklevel=2,
+            )
+        return self.of_intents(run, run.intents.rows(run.intents.relevance >= self.rel))
+
+    def refusal(self) -> ValueError:
+        return ValueError(
+            f"metric {self}: found lists of scores and grades, expected a run and judgements by intent: use "
+            "rankbound.evaluate_run, or `rankbound evaluate`"
+        )
+
+    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Discount) -> Tensor:
+        """Return G of each list, the mean over the orders of tied items."""
+        blocks = run.blocks
+        block_of = torch.empty_like(blocks.block).index_copy_(0, blocks.order, blocks.block)
+        found = run.retrieved.index_select(0, intents.item)
+        item, intent = intents.item[found], intents.intent[found]
+        n_blocks = max(len(blocks.first), 1)
+        # A pair of an intent and a block; pairs ascend by intent, then from the top of its list.
+        pair, relevant = torch.unique(intent * n_blocks + block_of[item], return_counts=True)
+        block = pair % n_blocks
+        of_one_intent = Lists.of_sizes(torch.unique_consecutive(pair // n_blocks, return_counts=True)[1])
+        above = of_one_intent.running_sum(relevant) - relevant
+        first, size = blocks.first[block] - 1, blocks.size[block]
+        depth = relevant if self.cutoff is None else torch.minimum(relevant, (self.cutoff - first).clamp(min=0))
+        case = Lists.of_sizes(depth)
+        of, which = case.segment, case.position + 1
+        place = mean_discount(size[of], relevant[of], which, first[of], self.cutoff, discount)
+        gains = case.sum(place * self._decay(above[of] + which - 1))
+        return blocks.lists.sum(torch.zeros(len(blocks.first), dtype=torch.float64).index_add_(0, block, gains))
+
+    def _decay(self, above: Tensor) -> Tensor:
+        return torch.pow(torch.tensor(1 - self.alpha, dtype=torch.float64), above)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaNDCG(IntentMetric):
+    r"""Alpha-nDCG (Clarke et al., SIGIR 2008), of judgements by intent, as in ndeval.
+
+    $$\alpha\mathrm{nDCG@}k = \frac{G}{G^*}, \qquad d(r) = \frac{1}{\log_2(1 + r)}$$
+
+    with G of the run as in `IntentMetric` and $G^*$ that of an ideal order of the judged items, which is built greedily
+    from the top (the best order is NP-hard): the item of highest gain is next, of equal ones the last by name. `rel`:
+    the lowest relevant grade. `alpha`: the share of an intent's gain that each item serving it takes from those below.
+    `cutoff`: k, optional. NaN without relevant items.
+    """
+
+    name: ClassVar[str] = "alpha_nDCG"
+
+    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
+        def discount(rank: Tensor) -> Tensor:
+            return 1 / torch.log2(1 + rank)
+
+        return ratio(self.mean_gain(run, intents, discount), self._ideal(run.lists, intents, discount))
+
+    def _ideal(self, lists: Lists, intents: JudgedIntents, discount: Discount) -> Tensor:
+        """Return the DCG of the greedy order of each list."""
+        members = torch.unique(intents.item)
+        order = torch.argsort(intents.precedence[members], stable=True)
+        order = order[torch.argsort(lists.segment[members[order]], stable=True)]
+        items = lists.keep(torch.zeros(lists.n_items, dtype=torch.bool).index_fill_(0, members, True))
+        place = torch.empty_like(order).index_copy_(0, order, torch.arange(len(order)))
+        row = place[torch.searchsorted(members, intents.item)]
+        left = torch.ones(int(intents.intent.max()) + 1 if len(intents.intent) else 0, dtype=torch.float64)
+        is_open = torch.ones(len(members), dtype=torch.bool)
+        total = torch.zeros(len(lists), dtype=torch.float64)
+        deepest = int(items.sizes.max()) if len(lists) else 0
+        for rank in range(1, min(deepest, self.cutoff or deepest) + 1):
+            gain = torch.zeros(len(members), dtype=torch.float64).index_add_(0, row, left[intents.intent])
+            gain = torch.where(is_open, gain, -1.0)
+            best = items.max(gain)
+            is_best = gain == items.spread(best)
+            chosen = is_best & is_open & (items.running_sum(is_best.to(torch.int64)) == 1)
+            total += best.clamp(min=0) * discount(torch.tensor(rank, dtype=torch.float64))
+            left[intents.intent[chosen[row]]] *= 1 - self.alpha
+            is_open &= ~chosen
+        return total
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentAwareERR(IntentMetric):
+    r"""Intent-aware expected reciprocal rank (Chapelle et al., CIKM 2009), of judgements by intent, as in ndeval.
+
+    $$\mathrm{ERR\text{-}IA@}k = \frac{G}{T \sum_{r=1}^k (1 - \alpha)^{r-1} / r}, \qquad d(r) = \frac{1}{r}$$
+
+    with G as in `IntentMetric` and T the number of intents with a relevant item: the value of a list whose items serve
+    all intents is 1. Each intent has the same weight and a user who stops at a relevant item with probability `alpha`.
+    `rel`: the lowest relevant grade. `cutoff`: k, required. ndeval's value at k = 1 lacks the divisor. NaN without
+    relevant items.
+    """
+
+    name: ClassVar[str] = "ERR_IA"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cutoff is None:
+            raise ValueError(f"metric {self.name}: needs a cut-off, as in {self.name}@20")
+
+    def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
+        assert self.cutoff is not None
+        rank = torch.arange(1, self.cutoff + 1)
+        best = (self._decay(rank - 1) / rank).sum()
+        return ratio(self.mean_gain(run, intents, torch.reciprocal), _number_of_intents(run.lists, intents) * best)
+
+
+def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
+    """Return the number of intents of each list that have rows."""
+    n_lists = max(len(lists), 1)
+    pairs = torch.unique(intents.intent * n_lists + lists.segment[intents.item])
+    return torch.bincount(pairs % n_lists, minlength=len(lists))
+
+
+def _several_intents(lists: Lists, intents: JudgedIntents) -> bool:
+    return len(intents.intent) == 0 or int(_number_of_intents(lists, intents).max()) > 1
