@@ -10,7 +10,16 @@ from rankbound.lists import ArrayLike, Lists, as_tensor
 
 
 class Topic(NamedTuple):
-    """One list: its items' features `(n, d)` and relevance `(n,)`, and its name."""
+    """One list, the item of a dataset.
+
+    Args:
+        features: `(n, d)`.
+        relevance: `(n,)`, grades from 0.
+        name: the topic's name.
+
+    >>> rb.Topic(torch.zeros(2, 3), torch.tensor([1, 0]), "a").name
+    'a'
+    """
 
     features: Tensor
     relevance: Tensor
@@ -18,7 +27,18 @@ class Topic(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Lists in the flat layout: features `(n_items, d)`, relevance `(n_items,)`, offsets `(n_lists + 1,)`, names."""
+    """Lists in the flat layout, as `rankbound.collate` returns them.
+
+    Args:
+        features: `(n_items, d)`.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        names: the topics' names, one per list.
+
+    >>> batch = rb.collate([rb.Topic(torch.zeros(2, 3), torch.tensor([1, 0]), "a")])
+    >>> batch.offsets, batch.names
+    (tensor([0, 2]), ['a'])
+    """
 
     features: Tensor
     relevance: Tensor

@@ -44,10 +44,17 @@ POLICIES = ("skip", "zero")
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a run, one value per topic; NaN where a metric is undefined (mostly for lack of relevant items).
+    """The metrics of a run, one value per topic.
 
-    `topics` are the evaluated topics, in the order of the qrels. `missing` are the topics of the qrels that the run
-    lacks, whether they count or not. `unjudged` are the topics of the run that the qrels lack, which never count.
+    Args:
+        topics: the evaluated topics, in the order of the qrels.
+        values: by metric, the values of the topics `(n_topics,)`; NaN where a metric is undefined (mostly for lack of
+            relevant items).
+        missing: the topics of the qrels that the run lacks, whether they count or not.
+        unjudged: the topics of the run that the qrels lack, which never count.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR").means()
+    {'RR': 0.5}
     """
 
     topics: Sequence[str]

@@ -28,14 +28,32 @@ LONG = 10_000
 class Lists:
     """The limits of a batch's lists.
 
-    `offsets` has shape `(n_lists + 1,)` and dtype int64: it starts at 0, never descends, and ends at `n_items`.
+    Args:
+        offsets: `(n_lists + 1,)`, int64: starts at 0, never descends, and ends at `n_items`. `checked` verifies it.
+
+    >>> lists = rb.Lists(torch.tensor([0, 2, 3]))
+    >>> lists.sum(torch.tensor([1.0, 2.0, 4.0]))
+    tensor([3., 4.])
     """
 
     offsets: Tensor
 
     @classmethod
     def checked(cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None) -> "Lists":
-        """Return the lists of `offsets` over `n_items` items; raise `ValueError` for invalid offsets."""
+        """Return the lists of `offsets`, which are checked.
+
+        Args:
+            offsets: `(n_lists + 1,)`, integers, the lists' limits.
+            n_items: the number of items.
+            device: the device of the items; arrays are moved there. By default, any.
+
+        Returns:
+            The lists.
+
+        Raises:
+            ValueError: for offsets that are not integers, do not start at 0, descend, do not end at `n_items`, or are a
+                tensor on another device.
+        """
         tensor = as_tensor(offsets, "offsets")
         if len(tensor) == 0:
             raise ValueError("offsets: found none, expected (n_lists + 1,) with at least the leading 0")
@@ -60,7 +78,14 @@ class Lists:
 
     @classmethod
     def of_sizes(cls, sizes: Tensor) -> "Lists":
-        """Return lists with these numbers of items, `(n_lists,)`, one after another."""
+        """Return lists with these numbers of items, one after another.
+
+        Args:
+            sizes: `(n_lists,)`, integers from 0.
+
+        Returns:
+            The lists.
+        """
         return cls(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
 
     def __len__(self) -> int:
@@ -68,6 +93,7 @@ class Lists:
 
     @property
     def device(self) -> torch.device:
+        """The device of the offsets."""
         return self.offsets.device
 
     @cached_property
@@ -77,6 +103,7 @@ class Lists:
 
     @cached_property
     def n_items(self) -> int:
+        """The number of items of all lists."""
         return int(self.offsets[-1])
 
     @cached_property
@@ -91,33 +118,75 @@ class Lists:
         return torch.arange(self.n_items, device=self.device) - self.spread(self.offsets[:-1])
 
     def spread(self, values: Tensor) -> Tensor:
-        """Repeat each list's value for its items: `(n_lists,)` to `(n_items,)`."""
+        """Repeat each list's value for its items.
+
+        Args:
+            values: `(n_lists,)`.
+
+        Returns:
+            A tensor `(n_items,)`.
+        """
         # Much faster than indexing with brackets, for batches of any size.
         return values.index_select(0, self.segment)
 
     def sum(self, values: Tensor) -> Tensor:
-        """Return the sum of the items' values of each list: `(n_items,)` to `(n_lists,)`; 0 for an empty list."""
+        """Return the sum of the items' values of each list; 0 for an empty list.
+
+        Args:
+            values: `(n_items,)`; booleans and integers are converted to float64.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
         floating = as_floating(values)
         # The sum of a million numbers in single precision would have a relative error of 1e-4.
         exact = floating if len(values) < LONG else floating.to(torch.float64)
         return _reduce(exact, "sum", self).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
-        """Return the largest value of each list; minus infinity for an empty list."""
+        """Return the largest value of each list; minus infinity for an empty list.
+
+        Args:
+            values: `(n_items,)`; booleans and integers are converted to float64.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
         return _reduce(as_floating(values), "max", self)
 
     def min(self, values: Tensor) -> Tensor:
-        """Return the smallest value of each list; infinity for an empty list."""
+        """Return the smallest value of each list; infinity for an empty list.
+
+        Args:
+            values: `(n_items,)`; booleans and integers are converted to float64.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
         return _reduce(as_floating(values), "min", self)
 
     def running_sum(self, values: Tensor) -> Tensor:
-        """Return the sum of its list's values up to and including each item, `(n_items,)`."""
+        """Return the sum of its list's values up to and including each item.
+
+        Args:
+            values: `(n_items,)`.
+
+        Returns:
+            A tensor `(n_items,)`.
+        """
         total = values.cumsum(0)
         before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
         return total - self.spread(before)
 
     def keep(self, mask: Tensor) -> "Lists":
-        """Return the lists of the items where `mask` is true; lists may become empty, but none is removed."""
+        """Return the lists of some of the items; lists may become empty, but none is removed.
+
+        Args:
+            mask: `(n_items,)`, true for the items to keep.
+
+        Returns:
+            The lists, as many as before.
+        """
         kept = torch.cat([self.offsets.new_zeros(1), mask.cumsum(0)])
         return Lists(kept.index_select(0, self.offsets))
 

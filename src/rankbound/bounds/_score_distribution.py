@@ -28,14 +28,31 @@ SAMPLING_CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class ScoreDistribution:
-    """The distribution of one metric over random orders of `n` items, `p` of them relevant; `grades` if graded.
+    """The distribution of one metric over random orders of a list (thesis section 3.4).
 
-    `support` (ascending) and `probability` (sum 1) are single scores if `width` is 0; otherwise the middles of adjacent
-    bins of that width that cover `minimum` to `maximum`, with mass spread evenly inside each. `error` bounds the error
-    of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). `count` is the number of distinct
-    scores among `samples` random orders, and `low` and `high` are their extremes: those drawn (`sampled`) or expected
-    (`exact`: the mean of the count, the median of each extreme; for a tiny list, all its scores and its extremes). With
-    a `tilt` other than 1, the distribution over orders is biased (`score_distribution`).
+    Args:
+        metric: the metric's text.
+        n: the number of items.
+        p: the number of relevant items.
+        support: `(n_scores,)`, ascending: single scores if `width` is 0, otherwise the middles of adjacent bins that
+            cover `minimum` to `maximum`.
+        probability: `(n_scores,)`, with sum 1; the mass of a bin is spread evenly inside it.
+        width: of the bins, in units of the metric; 0 for single scores.
+        minimum: the lowest score of any order.
+        maximum: the highest score of any order.
+        expectation: the mean score.
+        sd: the standard deviation of the scores.
+        count: the number of distinct scores among `samples` random orders: drawn (`sampled`) or expected (`exact`: the
+            mean; for a tiny list, all its scores).
+        low: the lowest score of those orders: drawn, or expected (the median; for a tiny list, the minimum).
+        high: the highest score of those orders: drawn, or expected (the median; for a tiny list, the maximum).
+        error: a bound on the error of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz).
+        samples: the number of random orders, drawn or assumed.
+        grades: the grades of the items, descending, if the relevance is graded.
+        tilt: other than 1, the distribution over orders is biased (`score_distribution`).
+
+    >>> rb.score_distribution("RR", 3, 1).support.round(2)
+    array([0.33, 0.5 , 1.  ])
     """
 
     metric: str
@@ -59,8 +76,14 @@ class ScoreDistribution:
     def cdf(self, x: ArrayLike) -> Floats:
         """Return P(score <= x) (thesis algorithm 1), linear inside a bin.
 
-        `x` may have any shape; the result is NaN where x is NaN or the metric is undefined (P = 0). For the nRBP loss,
-        where lower is better, it is the probability that a random order is at least as good (erratum T20).
+        For the nRBP loss, where lower is better, it is the probability that a random order is at least as good (erratum
+        T20).
+
+        Args:
+            x: scores, of any shape.
+
+        Returns:
+            Probabilities in the shape of `x`; NaN where x is NaN or the metric is undefined (P = 0).
         """
         at: Floats = np.asarray(x, dtype=np.float64)
         below = np.concatenate([[0.0], np.cumsum(self.probability)])
@@ -76,10 +99,16 @@ class ScoreDistribution:
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
 
     def gain(self, kind: Gain = "distinct") -> float:
-        """Return the gain a of the sigmoid, in 1 / score: len(D) / (max(D) - min(D)) (thesis eq. 3.13).
+        r"""Return the gain of the sigmoid (thesis eq. 3.13), in 1 / score.
 
-        For `distinct`, len(D) counts the distinct scores among the draws; for `drawn`, all draws. `sd` is 1 / standard
-        deviation instead, which is not in the thesis.
+        $$a = \frac{\mathrm{len}(D)}{\max(D) - \min(D)}$$
+
+        Args:
+            kind: for `distinct`, len(D) counts the distinct scores among the draws; for `drawn`, all draws. `sd` is 1 /
+                standard deviation instead, which is not in the thesis.
+
+        Returns:
+            The gain.
 
         Raises:
             ValueError: for an unknown kind, or if all orders have the same score (P = 0 or P = N).
@@ -95,10 +124,22 @@ class ScoreDistribution:
         return {"distinct": self.count, "drawn": float(self.samples), "sd": 1.0}[kind] / span[kind]
 
     def smooth_cdf(self, x: ArrayLike, gain: Gain | float = "distinct") -> Floats:
-        """Return sum_k probability_k sigma(a (x - support_k)) (thesis algorithm 2), in the shape of `x`.
+        r"""Return the smooth CDF, a sum of sigmoids (thesis algorithm 2).
 
-        `gain` is the gain a by name or number. The mass of a bin is spread evenly over it (for the nRBP loss, over its
-        integers): the sigmoid is averaged over the bin in closed form.
+        $$\tilde F(x) = \sum_k p_k\, \sigma(a (x - x_k))$$
+
+        The mass of a bin is spread evenly over it (for the nRBP loss, over its integers): the sigmoid is averaged over
+        the bin in closed form.
+
+        Args:
+            x: scores, of any shape.
+            gain: the gain a by name, as in `gain`, or as a number.
+
+        Returns:
+            Probabilities in the shape of `x`.
+
+        Raises:
+            ValueError: for a gain by name, as `gain`.
         """
         a = self.gain(gain) if isinstance(gain, str) else float(gain)
         support, probability, width = self.support, self.probability, self.width
@@ -130,9 +171,18 @@ class ScoreDistribution:
 
     @property
     def profile(self) -> Profile:
+        """The profile of the list: its numbers of items and relevant items, or its grades."""
         return Profile(self.n, self.p, self.grades)
 
     def in_bins(self, binned: Binned) -> "ScoreDistribution":
+        """Return the same distribution with the mass in bins, whose error is added to its own.
+
+        Args:
+            binned: the bins' middles, mass, width and error.
+
+        Returns:
+            The distribution in bins.
+        """
         return replace(
             self,
             support=binned.middles,

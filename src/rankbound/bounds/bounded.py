@@ -20,7 +20,19 @@ from rankbound.metrics import Metric, metric
 
 @dataclass(frozen=True)
 class BoundedMetric:
-    """A metric with a bound, called like a metric. The value is not negated: for the nRBP loss, lower is better."""
+    """A metric with a bound, called like a metric (thesis chapter 3).
+
+    $$B_t(M_t)$$
+
+    with $M_t$ the metric's value and $B_t$ the bound of list t. It is not negated: for the nRBP loss, lower is better.
+
+    Args:
+        metric: the metric.
+        bound: the bound.
+
+    >>> rb.BoundedMetric(rb.metric("RR"), rb.bound("min-max"))([0.2, 0.3, 0.1], [1, 0, 0], [0, 3])
+    array([0.25])
+    """
 
     metric: Metric
     bound: Bound
@@ -28,7 +40,17 @@ class BoundedMetric:
     def __call__(self, scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike) -> Any:
         """Return the bounded metric of each list, float64 `(n_lists,)`; NaN where metric or bound is undefined.
 
-        Arguments and errors are those of `Metric.__call__`.
+        Args:
+            scores: `(n_items,)`, finite; higher is better. The metric is averaged over all orders of tied items, then
+                bounded.
+            relevance: `(n_items,)`, grades from 0.
+            offsets: `(n_lists + 1,)`, the lists' limits.
+
+        Returns:
+            A numpy array, or a tensor if `scores` is one.
+
+        Raises:
+            ValueError: as `Metric.__call__`.
         """
         value = torch.as_tensor(self.metric(scores, relevance, offsets))
         grades = as_tensor(relevance, "relevance")
@@ -37,7 +59,16 @@ class BoundedMetric:
         return bounded if isinstance(scores, Tensor) else bounded.numpy()
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
-        """Bound the metric's `value` for lists of `n` items, `p` of them relevant; the arguments are broadcast."""
+        """Bound the metric's value for lists of binary relevance; the arguments are broadcast.
+
+        Args:
+            value: the metric's value, of any shape.
+            n: the number of items.
+            p: the number of relevant items.
+
+        Returns:
+            The bounded values, in the common shape; NaN where undefined.
+        """
         arrays = np.broadcast_arrays(np.asarray(value, np.float64), np.asarray(n, np.int64), np.asarray(p, np.int64))
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)

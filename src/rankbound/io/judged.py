@@ -29,12 +29,20 @@ Array = npt.NDArray[Any]
 class Run:
     """A ranker's output: the scored items of each topic, in any order.
 
-    List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. Shapes: `items` and
-    `scores` `(n_items,)`, `offsets` `(n_lists + 1,)`. Arrays, tensors and columns of other libraries are converted to
-    NumPy arrays.
+    List t has the items `offsets[t]` .. `offsets[t + 1] - 1` and belongs to topic `topics[t]`. Arrays, tensors and
+    columns of other libraries are converted to NumPy arrays.
+
+    Args:
+        topics: the topics' names, one per list.
+        items: `(n_items,)`, the items' names.
+        scores: `(n_items,)`; higher is better.
+        offsets: `(n_lists + 1,)`, the lists' limits.
 
     Raises:
         ValueError: the columns' lengths do not match, or a topic occurs twice.
+
+    >>> rb.Run(topics=["q"], items=["a", "b"], scores=[0.5, 0.25], offsets=[0, 2]).scores
+    array([0.5 , 0.25], dtype=float32)
     """
 
     topics: Sequence[str]
@@ -61,10 +69,22 @@ class Intents:
 
 @dataclass(frozen=True, kw_only=True)
 class Qrels:
-    """Judgements: the judged items of each topic with their relevance labels `(n_items,)`, laid out as in `Run`.
+    """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
-    `unjudged` `(n_items,)` is a mask of the items that were pooled but not judged, whose relevance is 0; by default,
-    all are judged. `intents`, if any, are the judgements by intent, of which `relevance` has the highest for each item.
+    Args:
+        topics: the topics' names, one per list.
+        items: `(n_items,)`, the items' names.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        unjudged: `(n_items,)`, a mask of the items that were pooled but not judged, whose relevance is 0; by default,
+            all are judged.
+        intents: the judgements by intent, if there are any; `relevance` has the highest of each item.
+
+    Raises:
+        ValueError: the columns' lengths do not match, or a topic occurs twice.
+
+    >>> rb.Qrels(topics=["q"], items=["a", "b"], relevance=[2, 0], offsets=[0, 2]).relevance
+    array([2, 0])
     """
 
     topics: Sequence[str]
@@ -83,7 +103,26 @@ class Qrels:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedLists(Qrels):
-    """Judged lists whose items have features `(n_items, d)`, float32; `left_out` names the skipped text columns."""
+    """Judged lists whose items have features, a dataset of topics for PyTorch's `DataLoader`.
+
+    Args:
+        topics: the topics' names, one per list.
+        items: `(n_items,)`, the items' names.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+        unjudged, intents: as in `Qrels`.
+        features: `(n_items, d)`, float32.
+        feature_names: the features' names, `d` of them.
+        left_out: the names of the text columns that were skipped.
+
+    Raises:
+        ValueError: as `Qrels`, or for features of another shape.
+
+    >>> columns = {"topics": ["q"], "items": ["a", "b"], "relevance": [2, 0], "offsets": [0, 2]}
+    >>> lists = rb.JudgedLists(**columns, features=np.float32([[1], [0]]), feature_names=["length"])
+    >>> lists[0].relevance
+    tensor([2, 0])
+    """
 
     features: npt.NDArray[np.float32]
     feature_names: Sequence[str]

@@ -19,12 +19,17 @@ class RankingLoss(nn.Module, ABC):
     """A ranking loss, with one value to minimise per list of a batch.
 
     In all losses, an uninformative list (see `informative`) has loss 0 and gradient 0, never NaN. To average, divide by
-    the number of informative lists. Losses can be added and multiplied by numbers: `0.7 * nDCG + 0.3 * RankNet` is a
-    loss.
+    the number of informative lists. Losses can be added and multiplied by numbers from 0.
+
+    Attributes:
+        name: the name that begins the loss's text; a class without one is not found by `rankbound.loss`.
+
+    >>> loss = 0.7 * rb.loss("nDCG") + 0.3 * rb.loss("RankNet")
+    >>> loss(torch.tensor([0.3, 0.1, 0.2]), [0, 1, 0], [0, 3])
+    tensor([-0.2006])
     """
 
     name: ClassVar[str]
-    """The name that begins the loss's text; a class without one is not found by `rankbound.loss`."""
 
     def forward(
         self,
@@ -47,6 +52,9 @@ class RankingLoss(nn.Module, ABC):
             list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
+
+        Returns:
+            A tensor `(n_lists,)`, or one number for `sum` and `mean`.
 
         Raises:
             ValueError: for arguments of different lengths or devices, invalid offsets, scores that are NaN or infinite,
@@ -77,10 +85,32 @@ class RankingLoss(nn.Module, ABC):
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each list, `(n_lists,)`, given scores in single or double precision; checks nothing."""
+        """Return the loss of each list; checks nothing.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
-        """Return the loss of each list with weights of items, `(n_items,)`; refused by default."""
+        """Return the loss of each list with weights of items; refused by default.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            weights: `(n_items,)`, from 0.
+
+        Returns:
+            A tensor `(n_lists,)`.
+
+        Raises:
+            ValueError: for a loss that has neither terms nor gains of single items.
+        """
         raise ValueError(
             f"weights: found weights of items for {self.text}, which has neither terms nor gains of single items; "
             "expected a pointwise, pairwise or softmax loss, ListMLE, or one of nDCG or DCG; lists can be weighted by "
@@ -93,16 +123,32 @@ class RankingLoss(nn.Module, ABC):
         return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient.
+        """Return the diagonal of each list's Hessian, without a gradient.
 
-        The arguments are those of `of_lists`. The default works for every loss that is twice differentiable, with one
-        backward pass per item of the longest list.
+        The default works for every loss that is twice differentiable, with one backward pass per item of the longest
+        list.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A tensor `(n_items,)`.
         """
         exact = scores.to(torch.float64)
         return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask `(n_lists,)` of the informative lists; by default those with a relevant item."""
+        """Return a mask of the informative lists; by default those with a relevant item.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
+        """
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
@@ -117,6 +163,9 @@ class RankingLoss(nn.Module, ABC):
         Args:
             relevance: `(n_items,)`, grades from 0.
             offsets: `(n_lists + 1,)`, the lists' limits.
+
+        Returns:
+            The number of informative lists.
 
         Raises:
             ValueError: for relevance below 0 or invalid offsets.

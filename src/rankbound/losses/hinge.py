@@ -14,18 +14,19 @@ from rankbound.losses.violations import Violations
 class HingeLoss(PairLoss):
     r"""Pairwise hinge loss (Herbrich et al. 2000), 0 for pairs whose scores are at least a margin apart.
 
-    $$\ell(d) = \max(0, m - d), \qquad d = s_i - s_j$$
+    $$L = \frac1Z \sum_{y_i > y_j} w_{ij} \max(0, m - (s_i - s_j))$$
 
     The time is O(N log N) per grade, or O(N log^2 N) for many grades. At exactly the margin, the gradient is 0.
 
     Args:
         margin: $m \ge 0$, in units of the scores.
-        reduction, weight: as in `PairLoss`.
+        reduction: `mean` divides by the number $Z$ of pairs; for `sum`, $Z = 1$.
+        weight: `uniform`, $w_{ij} = 1$, or `difference`, $w_{ij} = y_i - y_j$.
 
     Raises:
         ValueError: for a margin below 0, or an unknown reduction or weight.
 
-    >>> HingeLoss()(torch.tensor([0.5, 0.25, 3.0]), torch.tensor([1, 0, 2]), torch.tensor([0, 3]))
+    >>> rb.loss("hinge")(torch.tensor([0.5, 0.25, 3.0]), [1, 0, 2], [0, 3])
     tensor([0.2500])
     """
 

@@ -106,6 +106,9 @@ class LambdaRankLoss(SwapLoss):
 
     Raises:
         ValueError: for a metric that isn't additive, or a temperature that isn't above 0.
+
+    >>> rb.loss("LambdaRank(metric=nDCG@10)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([0.4041])
     """
 
     name = "LambdaRank"
@@ -119,7 +122,7 @@ class LambdaRankLoss(SwapLoss):
 
 
 class LambdaLoss(SwapLoss):
-    r"""Losses of the LambdaLoss framework (Wang et al. 2018), with natural logarithms (base 2 in the paper).
+    r"""Losses of the LambdaLoss framework (Wang et al., CIKM 2018), with natural logarithms (base 2 in the paper).
 
     With $g$ the gains over the normaliser, $d$ the discounts and $\delta_q = |d(q) - d(q + 1)|$, the weights of
     $\log(1 + e^{-(s_i - s_j)/\tau})$ are
@@ -140,6 +143,9 @@ class LambdaLoss(SwapLoss):
     Raises:
         ValueError: for a metric that isn't additive, an unknown scheme, a temperature that isn't above 0, or
             $\mu < 0$.
+
+    >>> rb.loss("LambdaLoss(scheme=ndcg-loss2)")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([0.5263])
     """
 
     name = "LambdaLoss"

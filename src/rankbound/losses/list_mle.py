@@ -11,7 +11,7 @@ from rankbound.ranks import TieBlocks, tie_blocks
 
 
 class ListMLELoss(ItemSum):
-    r"""ListMLE (Xia et al. 2008): the negative log-likelihood of the order by relevance in the Plackett-Luce model.
+    r"""ListMLE (Xia et al., ICML 2008): negative log-likelihood of the order by relevance in the Plackett-Luce model.
 
     $$L = \sum_i w_i \left( \log \sum_{j: y_j \le y_i} e^{s_j} - s_i \right)$$
 
@@ -24,10 +24,13 @@ class ListMLELoss(ItemSum):
     list without relevant items.
 
     Args:
-        cutoff: k, optional.
+        cutoff: k; by default all draws count.
 
     Raises:
         ValueError: for k below 1.
+
+    >>> rb.loss("ListMLE")(torch.tensor([0.9, 0.5, 0.1]), [2, 1, 0], [0, 3])
+    tensor([1.2643])
     """
 
     name = "ListMLE"

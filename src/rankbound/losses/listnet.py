@@ -20,20 +20,23 @@ def n_top_k_permutations(m: int, k: int) -> int:
 
 
 class ListNetLoss(CrossEntropyLoss):
-    r"""ListNet: cross-entropy of two distributions over top-k permutations (Cao et al. 2007; Murphy, before eq. 9.125).
+    r"""ListNet (Cao et al., ICML 2007): cross-entropy of two distributions over top-k permutations.
 
     $$L = -\sum_\pi P_y(\pi) \log P_s(\pi), \qquad
       P_s(\pi) = \prod_{t=1}^{k} \frac{e^{s_{\pi(t)}}}{\sum_{j \notin \{\pi(1), \dots, \pi(t-1)\}} e^{s_j}}$$
 
     over the $m!/(m-k)!$ ways to fill the first $k$ ranks; $P_y$ is the same with relevance instead of scores. With
-    $k = 1$, both are softmaxes and the time is linear. Larger $k$ enumerates all permutations and suits short lists
-    only.
+    $k = 1$, both are softmaxes (Murphy 2012, before eq. 9.125) and the time is linear. Larger $k$ enumerates all
+    permutations and suits short lists only.
 
     Args:
         cutoff: k.
 
     Raises:
         ValueError: for k below 1, and when called with lists of more than a million permutations in total.
+
+    >>> rb.loss("ListNet@1")(torch.tensor([0.9, 0.5, 0.1]), [2, 1, 0], [0, 3])
+    tensor([0.9212])
     """
 
     name = "ListNet"

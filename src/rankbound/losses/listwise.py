@@ -44,7 +44,9 @@ class CrossEntropyLoss(ItemSum):
 
 
 class SoftmaxLoss(CrossEntropyLoss):
-    r"""Softmax cross-entropy: $-\sum_i \frac{g(y_i)}{\sum_j g(y_j)} \log \frac{e^{s_i}}{\sum_j e^{s_j}}$.
+    r"""Softmax cross-entropy (Bruch et al., ICTIR 2019).
+
+    $$L = -\sum_i \frac{g(y_i)}{\sum_j g(y_j)} \log \frac{e^{s_i}}{\sum_j e^{s_j}}$$
 
     Relevant items share the target in proportion to their gains; with one relevant item, it is `multinomial`.
 
@@ -53,6 +55,9 @@ class SoftmaxLoss(CrossEntropyLoss):
 
     Raises:
         ValueError: for an unknown gain.
+
+    >>> rb.loss("softmax")(torch.tensor([0.9, 0.5, 0.1]), [2, 1, 0], [0, 3])
+    tensor([0.8846])
     """
 
     name = "softmax"
@@ -69,15 +74,20 @@ class SoftmaxLoss(CrossEntropyLoss):
 
 
 class MultinomialLoss(CrossEntropyLoss):
-    r"""Multinomial logistic loss $-\log p_c$ with one relevant item $c$ per list (Murphy eq. 9.125).
+    r"""Multinomial logistic loss with one relevant item per list (Murphy 2012, eq. 9.125).
 
-    $$p_c = \frac{e^{s_c}}{\sum_{c'} e^{s_{c'}}}$$
+    $$L = -\log p_c, \qquad p_c = \frac{e^{s_c}}{\sum_{c'} e^{s_{c'}}}$$
+
+    with $c$ the relevant item.
 
     Args:
         rel: the lowest grade that counts as relevant.
 
     Raises:
         ValueError: when called with a list of two or more relevant items; use `softmax` for these.
+
+    >>> rb.loss("multinomial")(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([1.1513])
     """
 
     name = "multinomial"

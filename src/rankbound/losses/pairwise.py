@@ -108,20 +108,22 @@ class LinkLoss(PairLoss):
 
 
 class PairwiseLogisticLoss(LinkLoss):
-    r"""RankNet's cross-entropy (Burges et al. 2005; Li and Wu eq. 2 with corrected sign, erratum N01).
+    r"""RankNet's cross-entropy (Burges et al., ICML 2005; Li and Wu eq. 2 with corrected sign, erratum N01).
 
-    $$\ell(d) = \log\left(1 + e^{-d/\tau}\right) = -\log \sigma(d/\tau), \qquad d = s_i - s_j$$
+    $$L = \frac1Z \sum_{y_i > y_j} w_{ij} \log\left(1 + e^{-(s_i - s_j)/\tau}\right)$$
+
+    A pair's term is $-\log \sigma((s_i - s_j)/\tau)$.
 
     Args:
-        reduction, weight: as in `PairLoss`.
+        reduction: `mean` divides by the number $Z$ of pairs; for `sum`, $Z = 1$.
+        weight: `uniform`, $w_{ij} = 1$, or `difference`, $w_{ij} = y_i - y_j$.
         temperature: $\tau$, in units of the scores.
         method: as in `rankbound.smooth_rank`.
 
     Raises:
         ValueError: for an unknown reduction, weight or method, or a temperature that isn't above 0.
 
-    >>> loss = PairwiseLogisticLoss()
-    >>> loss(torch.tensor([0.0, 0.0, 1.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 3]))
+    >>> rb.loss("RankNet")(torch.tensor([0.0, 0.0, 1.0]), [1, 0, 0], [0, 3])
     tensor([1.0032])
     """
 
@@ -130,12 +132,24 @@ class PairwiseLogisticLoss(LinkLoss):
 
 
 class DirectRankerLoss(LinkLoss):
-    r"""DirectRanker's cross-entropy (Li and Wu section 3.1): RankNet's with a tanh before the sigmoid.
+    r"""DirectRanker's cross-entropy (Köppel et al., ECML PKDD 2019; Li and Wu, sec. 3.1).
 
-    $$\ell(d) = -\log \sigma(\tanh(d/\tau)), \qquad d = s_i - s_j$$
+    $$L = -\frac1Z \sum_{y_i > y_j} w_{ij} \log \sigma\left(\tanh \frac{s_i - s_j}{\tau}\right)$$
 
-    A pair's probability lies between $\sigma(-1) = 0.269$ and $\sigma(1) = 0.731$ and its loss between 0.3133 and
-    1.3133 (erratum N05). Arguments and errors are those of `PairwiseLogisticLoss`.
+    It is RankNet's with a tanh before the sigmoid. A pair's probability lies between $\sigma(-1) = 0.269$ and
+    $\sigma(1) = 0.731$ and its loss between 0.3133 and 1.3133 (erratum N05).
+
+    Args:
+        reduction: `mean` divides by the number $Z$ of pairs; for `sum`, $Z = 1$.
+        weight: `uniform`, $w_{ij} = 1$, or `difference`, $w_{ij} = y_i - y_j$.
+        temperature: $\tau$, in units of the scores.
+        method: as in `rankbound.smooth_rank`.
+
+    Raises:
+        ValueError: for an unknown reduction, weight or method, or a temperature that isn't above 0.
+
+    >>> rb.loss("DirectRanker")(torch.tensor([0.0, 0.0, 1.0]), [1, 0, 0], [0, 3])
+    tensor([0.9190])
     """
 
     name = "DirectRanker"

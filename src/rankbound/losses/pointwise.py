@@ -53,14 +53,19 @@ class PointwiseLoss(ItemSum):
 
 
 class SquaredLoss(PointwiseLoss):
-    r"""Squared error of the score as an estimate of the gain: $(s_i - g(y_i))^2$ (Li and Wu, sec. 3.2).
+    """Squared error of the score as an estimate of the gain (Cossock and Zhang, COLT 2006; Li and Wu, sec. 3.2).
+
+    $$L_i = (s_i - g(y_i))^2$$
 
     Args:
         gain: `linear` is $y$, `exp2` is $2^y - 1$.
         reduction: `mean` or `sum` over the list's items.
 
     Raises:
-        ValueError: for an unknown gain or reduction.
+        ValueError: for an unknown gain or reduction, and when called with grades whose gains are too large.
+
+    >>> rb.loss("squared")(torch.tensor([0.5, 1.0]), [0, 1], [0, 2])
+    tensor([0.1250])
     """
 
     name = "squared"
@@ -79,9 +84,11 @@ class SquaredLoss(PointwiseLoss):
 
 
 class LogisticLoss(PointwiseLoss):
-    r"""Logistic regression of relevance (Li and Wu, secs. 3.2, 4.2): $\log(1 + e^{s_i}) - s_i\, t_i$.
+    r"""Logistic regression of relevance (Gey, SIGIR 1994; Li and Wu, secs. 3.2, 4.2).
 
-    The cross-entropy of $\sigma(s_i)$, the probability that item $i$ is relevant, with $t_i = 1[y_i \ge \mathrm{rel}]$.
+    $$L_i = \log(1 + e^{s_i}) - s_i\, t_i, \qquad t_i = 1[y_i \ge \mathrm{rel}]$$
+
+    is the cross-entropy of $\sigma(s_i)$, the probability that item $i$ is relevant, with $t_i$.
 
     Args:
         rel: the lowest grade that counts as relevant.
@@ -89,6 +96,9 @@ class LogisticLoss(PointwiseLoss):
 
     Raises:
         ValueError: for an unknown reduction.
+
+    >>> rb.loss("logistic")(torch.tensor([0.5, 1.0]), [0, 1], [0, 2])
+    tensor([0.6437])
     """
 
     name = "logistic"
@@ -105,13 +115,13 @@ class LogisticLoss(PointwiseLoss):
 
 
 class OrdinalLoss(PointwiseLoss):
-    r"""Ordinal regression: a logistic loss for each threshold between two grades.
+    r"""Ordinal regression (McCullagh 1980; Rennie and Srebro 2005): a logistic loss per threshold between two grades.
 
     $$L_i = \sum_{k=1}^{K-1} \log\left(1 + e^{\pm(s_i - \theta_k)}\right)$$
 
-    with minus where $y_i \ge k$ and plus elsewhere: the cross-entropies of $P(y_i \ge k) = \sigma(s_i - \theta_k)$, the
-    proportional odds model of McCullagh (1980), summed over all thresholds as by Rennie and Srebro (2005). The loss is
-    convex, and finite for any score.
+    with minus where $y_i \ge k$ and plus elsewhere: the cross-entropies of $P(y_i \ge k) = \sigma(s_i - \theta_k)$,
+    McCullagh's proportional odds model, summed over all thresholds as by Rennie and Srebro. The loss is convex, and
+    finite for any score.
 
     Args:
         grades: $K$, the number of grades 0 .. K-1, at least 2.
@@ -121,6 +131,9 @@ class OrdinalLoss(PointwiseLoss):
 
     Raises:
         ValueError: for fewer than 2 grades or an unknown reduction, and when called with grades above $K - 1$.
+
+    >>> rb.loss("ordinal(grades=3)")(torch.tensor([0.5, 1.0]), [0, 2], [0, 2])
+    tensor([1.2273])
     """
 
     name = "ordinal"

@@ -27,8 +27,8 @@ class ADRMSELoss(ItemSum):
     Raises:
         ValueError: for a temperature that isn't above 0, or an unknown method.
 
-    >>> ADRMSELoss()(torch.tensor([9.0, 3.0, -9.0]), torch.tensor([2, 1, 0]), torch.tensor([0, 3]))
-    tensor([4.1003e-06])
+    >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
+    tensor([3.3174e-06])
     """
 
     name = "ADR-MSE"

@@ -53,6 +53,10 @@ class SmoothLoss(RankingLoss):
     Raises:
         ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown method,
             tables of another metric or tilt, or a metric that needs a run.
+
+    >>> loss = rb.SmoothLoss("nDCG@10", bound="min-max", temperature=0.1)
+    >>> loss(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
+    tensor([-0.2619])
     """
 
     def __init__(
@@ -106,7 +110,16 @@ class SmoothLoss(RankingLoss):
         return str(self.metric)
 
     def smooth_value(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the metric at smooth ranks, neither bounded nor negated; NaN where it is undefined."""
+        """Return the metric at smooth ranks, neither bounded nor negated.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A tensor `(n_lists,)`, NaN where the metric is undefined.
+        """
         targets = self._targets(relevance)
         columns = self._columns(scores, lists, (None, *self._rank_weights(relevance, scores)), targets)
         kept = lists.keep(self.metric.relevant(relevance))

@@ -20,7 +20,9 @@ DRAWS_PER_CHUNK = 1_000_000
 
 
 class WARPLoss(ItemSum):
-    r"""The WARP loss of each list, the mean over its relevant items of
+    r"""The WARP loss (Murphy 2012, eqs. 9.131 to 9.133; Weston et al. 2010, 2011): hinges, weighted by ranks.
+
+    It is the mean over a list's relevant items of
 
     $$L(r_i)\, \frac{1}{r_i} \sum_{j \in V_i} (m - s_i + s_j), \qquad L(r) = \sum_{j=1}^{r} \alpha_j$$
 
@@ -46,7 +48,7 @@ class WARPLoss(ItemSum):
         ValueError: for an unknown `alpha`, a cut-off below 1, a margin or `rel` that isn't above 0, or a negative
             number of samples.
 
-    >>> WARPLoss(alpha="constant")(torch.tensor([0.0, 0.5, 2.0]), torch.tensor([1, 0, 0]), torch.tensor([0, 3]))
+    >>> rb.loss("WARP(alpha=constant)")(torch.tensor([0.0, 0.5, 2.0]), [1, 0, 0], [0, 3])
     tensor([4.5000])
     """
 

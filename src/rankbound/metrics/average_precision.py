@@ -18,10 +18,20 @@ class AveragePrecision(Thresholded):
 
     $$\mathrm{AP@}k = \frac{1}{P} \sum_{i: y_i \ge \mathrm{rel},\, R_i \le k} \frac{A_i}{R_i}$$
 
-    with $A_i$ the rank among the relevant items. NaN without relevant items. `cutoff`: k, optional; P remains the
-    number of all relevant items, as in trec_eval's `map_cut`. In the mean over its orders, a block of $n$ tied items
-    after rank $t$, $m$ of them relevant, with $c$ relevant items above adds
+    with $A_i$ the rank among the relevant items. P is the number of all relevant items at any k, as in trec_eval's
+    `map_cut`. NaN without relevant items. In the mean over its orders, a block of $n$ tied items after rank $t$, $m$ of
+    them relevant, with $c$ relevant items above adds
     $\frac{m}{n}\sum_{j=1}^{\min(n, k-t)} \frac{c + 1 + (j-1)(m-1)/(n-1)}{t+j}$.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1.
+
+    >>> rb.metric("AP")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.83333333])
     """
 
     name: ClassVar[str] = "AP"

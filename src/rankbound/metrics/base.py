@@ -30,8 +30,16 @@ class Metric(ABC):
     Subclasses are frozen dataclasses whose fields are the metric's parameters. `of_ranks` suffices for a metric, a
     bounded metric and a loss; the closed forms (`of_blocks`, `binary_extremes`, `binary_expectation`) are optional.
 
-    `unjudged` is the metric's treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
-    `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
+    Attributes:
+        name: the name that begins the metric's text.
+        higher_is_better: false for errors, which a loss does not negate.
+        uses_grades: false if only the set of relevant items counts.
+        unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
+            `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
+
+    >>> ndcg = rb.metric("nDCG@10")
+    >>> ndcg([0.3, 0.1, 0.2, 0.9], [0, 1, 0, 1], [0, 3, 4])
+    array([0.5, 1. ])
     """
 
     name: ClassVar[str]
@@ -43,27 +51,63 @@ class Metric(ABC):
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the value of each list `(n_lists,)`, NaN where undefined; differentiable where the ranks are smooth.
 
-        `ranks`, `relevance` and `lists` describe the same items: all relevant ones of every list, and possibly others.
-        `ranks.sizes` counts all items of each list.
+        The arguments describe the same items: all relevant ones of every list, and possibly others.
+
+        Args:
+            ranks: the items' ranks; `ranks.sizes` counts all items of each list.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A floating-point tensor `(n_lists,)`.
         """
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        """Return weights `(n_items,)`; `ranks.above` holds their sums over the items above each item."""
+        """Return the weights of items whose sums over the items above each item `ranks.above` holds; none by default.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+
+        Returns:
+            Any number of tensors `(n_items,)`.
+        """
         return ()
 
     def relevant(self, relevance: Tensor) -> Tensor:
-        """Return a mask of the items that the metric counts as relevant."""
+        """Return a mask of the items that the metric counts as relevant.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+
+        Returns:
+            A boolean tensor `(n_items,)`.
+        """
         return relevance > 0
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return a mask `(n_lists,)` of the informative lists, whose value depends on the order; a loss uses only them.
+        """Return a mask of the informative lists, whose value depends on the order; a loss uses only them.
 
-        By default the lists with a relevant item. `relevance` and `lists` describe all items.
+        By default they are the lists with a relevant item.
+
+        Args:
+            relevance: `(n_items,)`, grades of all items.
+            lists: the limits of the lists of all items.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
         """
         return lists.sum(self.relevant(relevance)) > 0
 
     def of_order(self, ranked: Tensor, lists: Lists) -> Tensor:
-        """Return the value of each list, given the relevance `ranked` (n_items,) of its items from rank 1 down."""
+        """Return the value of each list, given the relevance of its items from rank 1 down.
+
+        Args:
+            ranked: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A tensor `(n_lists,)`, NaN where undefined.
+        """
         return self.of_ranks(ranks_in_order(lists, self.rank_weights(ranked)), ranked, lists)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -71,6 +115,14 @@ class Metric(ABC):
 
         By default it is exact for a list whose ties admit at most `TIE_BREAKS` distinct orders of grades; otherwise it
         is the mean over that many random orders, which depend on the list's scores and grades alone.
+
+        Args:
+            blocks: the blocks of items with equal scores.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A float64 tensor `(n_lists,)`, NaN where undefined.
         """
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
@@ -84,15 +136,38 @@ class Metric(ABC):
         return type(self).of_blocks is not Metric.of_blocks
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return the extremes over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
+        """Return the extremes over all orders of a list with binary relevance; `None` without a closed form.
+
+        Args:
+            n: `(n_lists,)`, the number of items.
+            p: `(n_lists,)`, the number of relevant items.
+
+        Returns:
+            The minimum and the maximum, each `(n_lists,)`, float64; NaN where undefined.
+        """
         return None
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor | None:
-        """Return the mean over all orders of `n` items, `p` of them relevant; `None` without a closed form."""
+        """Return the mean over all orders of a list with binary relevance; `None` without a closed form.
+
+        Args:
+            n: `(n_lists,)`, the number of items.
+            p: `(n_lists,)`, the number of relevant items.
+
+        Returns:
+            A float64 tensor `(n_lists,)`, NaN where undefined.
+        """
         return None
 
     def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
-        """Return grades whose gains are those of `relevance` times the items' `weights`; refused without gains.
+        """Return grades whose gains are those of `relevance` times the items' weights; refused without gains.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            weights: `(n_items,)`, from 0.
+
+        Returns:
+            A float64 tensor `(n_items,)`.
 
         Raises:
             ValueError: for a metric other than nDCG, DCG and CG.

@@ -22,6 +22,15 @@ class BinaryPreference(Thresholded):
     run, only judged items count, in B as in N; N includes those that the run lacks, and a relevant item that it lacks
     adds 0. NaN without relevant items. In the mean over its orders, each relevant item of a block with q other items
     below c others has 0 to q of them above, each number with probability $1/(q + 1)$.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("Bpref")([0.9, 0.5, 0.3, 0.1], [1, 0, 1, 0], [0, 4])
+    array([0.75])
     """
 
     name: ClassVar[str] = "Bpref"

@@ -23,13 +23,22 @@ class ERR(Metric):
     $$\mathrm{ERR@}k = \sum_{i: R_i \le k} \frac{S_i}{R_i} \prod_{j: R_j < R_i} (1 - S_j), \qquad
       S_i = \frac{2^{y_i} - 1}{2^{\mathrm{max}}}$$
 
-    A user goes down the list and stops at item i with probability $S_i$. `max`: the highest grade of the scale, whether
-    it occurs or not; a higher grade is an error. `cutoff`: k, optional. 0 without relevant items.
+    A user goes down the list and stops at item i with probability $S_i$. 0 without relevant items.
 
     As a function of ranks, the product is $\exp$ of the sum above of the rank weight $\ln(1 - S)$. In a block of $n$
     ties after rank $t$, the order of the $m$ items with a grade above 0 is independent of their places. The mean over
     the block's orders is therefore $\sum_{k=1}^m (\bar Q_{k-1} - \bar Q_k)\, E[1/(t + J_k)]$ times the product above
     the block, with $\bar Q_k$ the mean product over $k$ of these items and $J_k$ the place of the k-th of them.
+
+    Args:
+        max: the highest grade of the scale, 1 to 20, whether it occurs or not.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: for `max` out of range or `cutoff` below 1, and when called with a grade above `max`.
+
+    >>> rb.metric("ERR(max=2)")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.53125])
     """
 
     name: ClassVar[str] = "ERR"

@@ -67,10 +67,20 @@ def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, pow
 
 @dataclass(frozen=True, kw_only=True)
 class CG(GainMetric):
-    r"""Cumulative gain at k (David's Wiki): $\mathrm{CG@}k = \sum_{i: R_i \le k} g(y_i)$.
+    r"""Cumulative gain at k (Järvelin and Kekäläinen, TOIS 2002; David's Wiki).
 
-    `gain`: `linear` is $y$; `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single
-    precision). `cutoff`: k, required, since without one all orders have the same value.
+    $$\mathrm{CG@}k = \sum_{i: R_i \le k} g(y_i)$$
+
+    Args:
+        gain: `linear` is $y$; `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single
+            precision).
+        cutoff: k, required, since without one all orders have the same value.
+
+    Raises:
+        ValueError: for an unknown gain or `cutoff` below 1, and when called with grades whose gains are too large.
+
+    >>> rb.metric("CG@2")([0.9, 0.5, 0.1], [2, 0, 1], [0, 3])
+    array([2.])
     """
 
     name: ClassVar[str] = "CG"
@@ -84,13 +94,23 @@ class CG(GainMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class DCG(GainMetric):
-    r"""Discounted cumulative gain (thesis sec. 2.3; Murphy eqs. 9.128, 9.129).
+    r"""Discounted cumulative gain (thesis sec. 2.3; Murphy 2012, eqs. 9.128, 9.129).
 
     $$\mathrm{DCG@}k = \sum_{i: R_i \le k} \frac{g(y_i)}{d(R_i)}$$
 
-    `gain`: `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single precision); `linear` is
-    $y$. `discount`: `log2(r+1)`, or `log2(r)`, the original $\max(1, \log_2 r)$, which leaves the second rank
-    undiscounted. `cutoff`: k, optional.
+    Args:
+        gain: `exp2` is $2^y - 1$, for grades up to about 1,000 (100 with smooth ranks in single precision); `linear` is
+            $y$.
+        discount: `log2(r+1)`, or `log2(r)`, the original $\max(1, \log_2 r)$ (Järvelin and Kekäläinen, TOIS 2002),
+            which leaves the second rank undiscounted.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: for an unknown gain or discount or `cutoff` below 1, and when called with grades whose gains are too
+            large.
+
+    >>> rb.metric("DCG(gain=linear)")([0.9, 0.5, 0.1], [2, 0, 1], [0, 3])
+    array([2.5])
     """
 
     name: ClassVar[str] = "DCG"
@@ -114,7 +134,23 @@ class DCG(GainMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class NDCG(DCG):
-    """DCG over the DCG of the ideal order, cut off alike (thesis eqs. 2.2, 2.3, 2.7); NaN without relevant items."""
+    r"""DCG over the DCG of the ideal order, cut off alike (thesis eqs. 2.2, 2.3, 2.7).
+
+    $$\mathrm{nDCG@}k = \frac{\mathrm{DCG@}k}{\max_\pi \mathrm{DCG@}k(\pi)}$$
+
+    NaN without relevant items.
+
+    Args:
+        gain: `exp2` or `linear`, as in `DCG`.
+        discount: `log2(r+1)` or `log2(r)`, as in `DCG`.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: as `DCG`.
+
+    >>> rb.metric("nDCG@10")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.63092975])
+    """
 
     name: ClassVar[str] = "nDCG"
 

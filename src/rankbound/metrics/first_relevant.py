@@ -14,9 +14,21 @@ from rankbound.ranks import Ranks, TieBlocks
 
 @dataclass(frozen=True, kw_only=True)
 class ReciprocalRank(Thresholded):
-    r"""Reciprocal rank (Murphy, MRR): $1/\min\{R_i : y_i \ge \mathrm{rel}\}$; NaN without relevant items.
+    r"""Reciprocal rank of the first relevant item (Murphy 2012, MRR; Voorhees, TREC 1999).
 
-    `cutoff`: k, optional; the value is 0 if none of the first k items is relevant.
+    $$\mathrm{RR@}k = \frac{1[R \le k]}{R}, \qquad R = \min\{R_i : y_i \ge \mathrm{rel}\}$$
+
+    NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        cutoff: k; by default all ranks count. The value is 0 if none of the first k items is relevant.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1.
+
+    >>> rb.metric("RR")([0.9, 0.5, 0.1], [0, 1, 1], [0, 3])
+    array([0.5])
     """
 
     name: ClassVar[str] = "RR"
@@ -48,9 +60,22 @@ class ReciprocalRank(Thresholded):
 
 @dataclass(frozen=True, kw_only=True)
 class Hit(Thresholded):
-    r"""Hit at k, also called success or hit rate: 1 if one of the first k items is relevant, otherwise 0.
+    r"""Hit at k, also called success or hit rate (Deshpande and Karypis, TOIS 2004).
 
-    With smooth ranks it is the membership of the best relevant item, $\sigma((k + \frac12 - \min \tilde R_i)/\tau)$.
+    $$\mathrm{Hit@}k = 1[\min\{R_i : y_i \ge \mathrm{rel}\} \le k]$$
+
+    It is 1 if one of the first k items is relevant, otherwise 0. With smooth ranks it is the membership of the best
+    relevant item, $\sigma((k + \frac12 - \min \tilde R_i)/\tau)$.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        cutoff: k.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1.
+
+    >>> rb.metric("Hit@2")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([1.])
     """
 
     name: ClassVar[str] = "Hit"

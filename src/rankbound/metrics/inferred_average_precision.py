@@ -25,6 +25,15 @@ class InferredAveragePrecision(Thresholded):
     relevance is negative; a relevant item that the run lacks adds 0. In a list, all items are pooled and judged, and
     the value is AP but for $\epsilon$. NaN without relevant items. The mean over the orders of tied items is exact for
     up to 200 distinct orders of grades in a list, otherwise the mean over 200 random ones.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("infAP")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3]).round(4)
+    array([0.8333])
     """
 
     name: ClassVar[str] = "infAP"

@@ -90,9 +90,21 @@ class AlphaNDCG(IntentMetric):
     $$\alpha\mathrm{nDCG@}k = \frac{G}{G^*}, \qquad d(r) = \frac{1}{\log_2(1 + r)}$$
 
     with G of the run as in `IntentMetric` and $G^*$ that of an ideal order of the judged items, which is built greedily
-    from the top (the best order is NP-hard): the item of highest gain is next, of equal ones the last by name. `rel`:
-    the lowest relevant grade. `alpha`: the share of an intent's gain that each item serving it takes from those below.
-    `cutoff`: k, optional. NaN without relevant items.
+    from the top (the best order is NP-hard): the item of highest gain is next, of equal ones the last by name. NaN
+    without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        alpha: $\alpha$, 0 to 1, the share of an intent's gain that each item serving it takes from the items below.
+        cutoff: k; by default all ranks count.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1 or `alpha` out of range, and when called with lists or judgements
+            without intents.
+
+    >>> judged = {"q": {"1": {"a": 1, "b": 1}, "2": {"b": 1}}}
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, judged, "alpha_nDCG@1").means()
+    {'alpha_nDCG@1': 0.5}
     """
 
     name: ClassVar[str] = "alpha_nDCG"
@@ -134,9 +146,20 @@ class IntentAwareERR(IntentMetric):
     $$\mathrm{ERR\text{-}IA@}k = \frac{G}{T \sum_{r=1}^k (1 - \alpha)^{r-1} / r}, \qquad d(r) = \frac{1}{r}$$
 
     with G as in `IntentMetric` and T the number of intents with a relevant item: the value of a list whose items serve
-    all intents is 1. Each intent has the same weight and a user who stops at a relevant item with probability `alpha`.
-    `rel`: the lowest relevant grade. `cutoff`: k, required. ndeval's value at k = 1 lacks the divisor. NaN without
-    relevant items.
+    all intents is 1. Each intent has the same weight. ndeval's value at k = 1 lacks the divisor. NaN without relevant
+    items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        alpha: $\alpha$, 0 to 1, the probability that a user stops at a relevant item.
+        cutoff: k, required.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1, no cut-off or `alpha` out of range, and when called with lists or
+            judgements without intents.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "ERR_IA@1").means()
+    {'ERR_IA@1': 0.5}
     """
 
     name: ClassVar[str] = "ERR_IA"

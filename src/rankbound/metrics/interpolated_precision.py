@@ -23,12 +23,22 @@ class InterpolatedPrecision(Thresholded):
 
     $$\mathrm{IPrec}(r) = \max \left\{ \frac{A_i}{R_i} : y_i \ge \mathrm{rel},\ A_i \ge \lceil r P \rceil \right\}$$
 
-    `recall`: r, from 0 to 1. NaN without relevant items. The mean over the orders of tied items is exact for up to 200
-    distinct orders of grades in a list, otherwise the mean over 200 random ones. With smooth ranks, a term counts by
+    NaN without relevant items. The mean over the orders of tied items is exact for up to 200 distinct orders of grades
+    in a list, otherwise the mean over 200 random ones. With smooth ranks, a term counts by
     $\sigma((A_i + \frac12 - \lceil r P \rceil)/\tau)$.
 
     trec_eval requires $\lfloor r P + 0.9 \rfloor$ items, one fewer where $r P$ exceeds a whole number by less than 0.1,
     or by 0.1 if that rounds down: at recall 0.7, it requires two of three relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        recall: r, from 0 to 1.
+
+    Raises:
+        ValueError: for `rel` below 1 or a recall out of range.
+
+    >>> rb.metric("IPrec(recall=0.5)")([0.9, 0.5, 0.1], [0, 1, 1], [0, 3])
+    array([0.66666667])
     """
 
     name: ClassVar[str] = "IPrec"

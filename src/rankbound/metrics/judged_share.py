@@ -16,9 +16,18 @@ class Judged(RunMetric):
 
     $$\mathrm{Judged@}k = \frac{|\{i : i \text{ judged},\ R_i \le k\}|}{\min(k, n)}$$
 
-    with n the number of retrieved items. `cutoff`: k, optional, by default n. NaN if nothing is retrieved. Items of
-    negative relevance in the qrels are not judged (ir_measures counts them). In the mean over its orders, a block of
-    ties counts by its judged items times the share of its ranks up to k.
+    with n the number of retrieved items. NaN if nothing is retrieved. Items of negative relevance in the qrels are not
+    judged (ir_measures counts them). In the mean over its orders, a block of ties counts by its judged items times the
+    share of its ranks up to k.
+
+    Args:
+        cutoff: k; by default n.
+
+    Raises:
+        ValueError: for `cutoff` below 1, and when called with lists; use `rankbound.evaluate_run`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "Judged@10").means()
+    {'Judged@10': 0.5}
     """
 
     name: ClassVar[str] = "Judged"

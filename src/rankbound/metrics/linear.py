@@ -45,10 +45,21 @@ class LinearMetric(Metric):
 
 @dataclass(frozen=True, kw_only=True)
 class RankSum(Thresholded, LinearMetric):
-    r"""The nRBP loss (thesis eq. 2.12): $\sum_i y_i (R_i - 1) - P(P-1)/2$, from 0 (ideal) to $P(N - P)$.
+    r"""The nRBP loss (thesis eq. 2.12), a sum of ranks.
 
-    Lower is better. With hard ranks it is the number of wrongly ordered (relevant, other) pairs, the Mann-Whitney U
-    statistic. NaN without relevant items.
+    $$\mathrm{nRBP} = \sum_i y_i (R_i - 1) - \frac{P(P-1)}{2}$$
+
+    from 0 (ideal) to $P(N - P)$; lower is better. With hard ranks it is the number of wrongly ordered (relevant, other)
+    pairs, the Mann-Whitney U statistic. NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1; $y_i$ is 1 from there, and 0 below.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("nRBP")([0.9, 0.5, 0.1], [0, 0, 1], [0, 3])
+    array([2.])
     """
 
     name: ClassVar[str] = "nRBP"
@@ -67,7 +78,13 @@ class RankSum(Thresholded, LinearMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearDCG(LinearMetric):
-    r"""DCG with a linear discount (Jin and Geng eq. 1): $\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$."""
+    r"""DCG with a linear discount (Jin and Geng, arXiv 2013, eq. 1).
+
+    $$\mathrm{DCG}^\beta = \sum_i y_i (N - R_i)$$
+
+    >>> rb.metric("LinearDCG")([0.9, 0.5, 0.1], [2, 1, 0], [0, 3])
+    array([5.])
+    """
 
     name: ClassVar[str] = "LinearDCG"
 
@@ -80,7 +97,15 @@ class LinearDCG(LinearMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearNDCG(LinearDCG):
-    """Linear DCG over that of the ideal order (Jin and Geng eq. 1); NaN where that is 0: no relevant item, or N = 1."""
+    r"""Linear DCG over that of the ideal order (Jin and Geng, arXiv 2013, eq. 1).
+
+    $$\mathrm{NDCG}^\beta = \frac{\sum_i y_i (N - R_i)}{\max_\pi \sum_i y_i (N - \pi_i)}$$
+
+    NaN where the divisor is 0: no relevant item, or N = 1.
+
+    >>> rb.metric("LinearNDCG")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.5])
+    """
 
     name: ClassVar[str] = "LinearNDCG"
 
@@ -97,15 +122,23 @@ class LinearNDCG(LinearDCG):
 
 @dataclass(frozen=True, kw_only=True)
 class PairError(LinearMetric):
-    r"""Multipartite error (Jin and Geng eqs. 3, 4): the wrongly ordered pairs, weighted by their difference of grades.
+    r"""Multipartite error (Jin and Geng, arXiv 2013, eqs. 3, 4): wrongly ordered pairs, by their difference of grades.
 
     $$R = \sum_{y_i > y_j} (y_i - y_j) \left(1[R_i > R_j] + \tfrac12\, 1[R_i = R_j]\right)
         = \sum_i y_i R_i - \min_\pi \sum_i y_i \pi_i$$
 
     Lower is better; a tied pair counts half. For binary relevance it is the nRBP loss. NaN without relevant items.
 
-    `norm`: the divisor. `none`; `pairs`, the number of pairs of different grade (eq. 3; the result can exceed 1 where
-    grades differ by more than 1); `max`, the worst order's error, which gives a share in [0, 1]. NaN where it is 0.
+    Args:
+        norm: the divisor. `none`; `pairs`, the number of pairs of different grade (eq. 3; the result can exceed 1 where
+            grades differ by more than 1); `max`, the worst order's error, which gives a share in [0, 1]. NaN where it
+            is 0.
+
+    Raises:
+        ValueError: for an unknown norm.
+
+    >>> rb.metric("PairError(norm=max)")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.25])
     """
 
     name: ClassVar[str] = "PairError"

@@ -59,8 +59,14 @@ class PairMetric(Metric):
 class PairAccuracy(PairMetric):
     r"""The share of correctly ordered pairs among those of different grade; a tie counts half.
 
-    For binary relevance this is the area under the ROC curve, $1 - U / (P(N - P))$ with the Mann-Whitney statistic U,
-    the nRBP loss. NaN without such a pair. The accuracy of Li and Wu (sec. 4.2) differs: it counts a tie as wrong.
+    $$\frac{\sum_{y_i > y_j} \left(1[s_i > s_j] + \tfrac12\, 1[s_i = s_j]\right)}{|\{(i, j) : y_i > y_j\}|}$$
+
+    For binary relevance this is the area under the ROC curve (Hanley and McNeil, Radiology 1982), $1 - U / (P(N - P))$
+    with the Mann-Whitney statistic U, the nRBP loss. NaN without such a pair. The accuracy of Li and Wu (sec. 4.2)
+    differs: it counts a tie as wrong.
+
+    >>> rb.metric("PairAccuracy")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.66666667])
     """
 
     name: ClassVar[str] = "PairAccuracy"
@@ -74,14 +80,23 @@ class PairAccuracy(PairMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Kendall(PairMetric):
-    r"""Weighted Kendall statistic against the order by relevance (Murphy eq. 9.130), in [0, 1], 1 for agreement.
+    r"""Weighted Kendall statistic against the order by relevance (Murphy 2012, eq. 9.130), in [0, 1], 1 for agreement.
 
     $$\tau = \frac{\sum_{u<v} w_{uv} [1 + \mathrm{sgn}(s_u - s_v)\, \mathrm{sgn}(y_u - y_v)]}{2 \sum_{u<v} w_{uv}}$$
 
-    A pair that ties in scores or in relevance counts half. `weight`: with `uniform`, $w_{uv} = 1$, $2\tau - 1$ is
-    Kendall's tau-a, and lists with many equal grades stay near 1/2; with `difference`, $w_{uv} = |y_u - y_v|$ and
-    $1 - \tau$ is the multipartite error over its largest value. NaN where the weights sum to 0: with fewer than two
-    items or, for `difference`, only one grade.
+    A pair that ties in scores or in relevance counts half. NaN where the weights sum to 0: with fewer than two items
+    or, for `difference`, only one grade.
+
+    Args:
+        weight: with `uniform`, $w_{uv} = 1$, $2\tau - 1$ is Kendall's tau-a, and lists with many equal grades stay near
+            1/2; with `difference`, $w_{uv} = |y_u - y_v|$ and $1 - \tau$ is the multipartite error over its largest
+            value.
+
+    Raises:
+        ValueError: for an unknown weight.
+
+    >>> rb.metric("Kendall(weight=difference)")([0.9, 0.5, 0.1], [1, 2, 0], [0, 3])
+    array([0.75])
     """
 
     name: ClassVar[str] = "Kendall"

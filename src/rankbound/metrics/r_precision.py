@@ -19,6 +19,15 @@ class RPrecision(Thresholded):
 
     with P the number of relevant items (in a run's evaluation, those that it lacks included). It equals the recall at
     rank P. NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1.
+
+    >>> rb.metric("Rprec")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.5])
     """
 
     name: ClassVar[str] = "Rprec"

@@ -29,6 +29,15 @@ class SetPrecision(SetMetric):
     """Precision of the retrieved set (Manning, Raghavan and Schütze 2008, eq. 8.1).
 
     The relevant retrieved items over the retrieved ones; 0 if nothing is retrieved.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1, and when called with lists; use `rankbound.evaluate_run`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "SetP").means()
+    {'SetP': 0.5}
     """
 
     name: ClassVar[str] = "SetP"
@@ -42,6 +51,15 @@ class SetRecall(SetMetric):
     """Recall of the retrieved set (Manning, Raghavan and Schütze 2008, eq. 8.2).
 
     The relevant retrieved items over the relevant ones; NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+
+    Raises:
+        ValueError: for `rel` below 1, and when called with lists; use `rankbound.evaluate_run`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "SetR").means()
+    {'SetR': 1.0}
     """
 
     name: ClassVar[str] = "SetR"
@@ -56,8 +74,17 @@ class SetF(SetMetric):
 
     $$F_\beta = \frac{(1 + \beta^2)\, \mathrm{SetP}\, \mathrm{SetR}}{\beta^2\, \mathrm{SetP} + \mathrm{SetR}}$$
 
-    `beta`: $\beta > 0$; values above 1 emphasise recall. The parameter of trec_eval and of ir_measures is $\beta^2$.
     0 if no relevant item is retrieved; NaN without relevant items.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        beta: $\beta > 0$; values above 1 emphasise recall. The parameter of trec_eval and of ir_measures is $\beta^2$.
+
+    Raises:
+        ValueError: for `rel` below 1 or `beta` out of range, and when called with lists; use `rankbound.evaluate_run`.
+
+    >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0, "c": 0.5}}, {"q": {"b": 1}}, "SetF").means()
+    {'SetF': 0.5}
     """
 
     name: ClassVar[str] = "SetF"

@@ -24,7 +24,22 @@ class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Precision(BinaryAdditiveMetric):
-    r"""Precision at k (Murphy eq. 9.126): the relevant items among the first k ranks over $k$, even if $N < k$."""
+    r"""Precision at k (Murphy 2012, eq. 9.126): the share of relevant items among the first k ranks.
+
+    $$\mathrm{P@}k = \frac{1}{k} \left|\{i : y_i \ge \mathrm{rel},\ R_i \le k\}\right|$$
+
+    The divisor is $k$ even if $N < k$.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        cutoff: k.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1.
+
+    >>> rb.metric("P@2")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.5])
+    """
 
     name: ClassVar[str] = "P"
 
@@ -39,9 +54,21 @@ class Precision(BinaryAdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Recall(BinaryAdditiveMetric):
-    """Recall at k (thesis sec. 3.4): the share of the relevant items in the first k ranks.
+    r"""Recall at k (thesis sec. 3.4): the share of the relevant items in the first k ranks.
+
+    $$\mathrm{Recall@}k = \frac{1}{P} \left|\{i : y_i \ge \mathrm{rel},\ R_i \le k\}\right|$$
 
     NaN without relevant items. Some authors call `Hit@k` recall.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        cutoff: k.
+
+    Raises:
+        ValueError: for `rel` or `cutoff` below 1.
+
+    >>> rb.metric("Recall@1")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.5])
     """
 
     name: ClassVar[str] = "Recall"
@@ -57,7 +84,20 @@ class Recall(BinaryAdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class RBP(BinaryAdditiveMetric):
-    r"""Rank-biased precision (thesis eq. 2.4): $(1 - p) \sum_i y_i\, p^{R_i - 1}$, persistence $0 \le p < 1$."""
+    r"""Rank-biased precision (thesis eq. 2.4; Moffat and Zobel, TOIS 2008).
+
+    $$\mathrm{RBP} = (1 - p) \sum_i y_i\, p^{R_i - 1}$$
+
+    Args:
+        rel: the lowest relevant grade, from 1; $y_i$ is 1 from there, and 0 below.
+        p: the persistence, $0 \le p < 1$.
+
+    Raises:
+        ValueError: for `rel` below 1 or a persistence out of range.
+
+    >>> rb.metric("RBP(p=0.5)")([0.9, 0.5, 0.1], [1, 0, 1], [0, 3])
+    array([0.625])
+    """
 
     name: ClassVar[str] = "RBP"
 
@@ -77,7 +117,22 @@ class RBP(BinaryAdditiveMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class NormalizedRBP(RBP):
-    r"""RBP over the largest RBP that $P$ relevant items allow (thesis eq. 2.5): $\mathrm{RBP} / (1 - p^P)$."""
+    r"""RBP over the largest RBP that $P$ relevant items allow (thesis eq. 2.5).
+
+    $$\mathrm{nRBP} = \frac{\mathrm{RBP}}{1 - p^P}$$
+
+    NaN without relevant items. Without p, `nRBP` is the loss `RankSum`.
+
+    Args:
+        rel: the lowest relevant grade, from 1.
+        p: the persistence, $0 \le p < 1$.
+
+    Raises:
+        ValueError: for `rel` below 1 or a persistence out of range.
+
+    >>> rb.metric("nRBP(p=0.5)")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([1.])
+    """
 
     name: ClassVar[str] = "nRBP"
 

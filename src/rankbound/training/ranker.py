@@ -38,11 +38,13 @@ _ROWS_AT_ONCE = 2**16
 class Recipe:
     """The settings of a ranker's training.
 
-    Attributes:
+    Args:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        model: `linear`, a weight per feature, or `mlp`, a network with layers of `hidden` widths and `activation`.
+        model: `linear`, a weight per feature, or `mlp`, a network.
+        hidden: the widths of the layers of an `mlp`.
+        activation: of the layers of an `mlp`.
         scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
             does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
             removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
@@ -55,6 +57,9 @@ class Recipe:
 
     Raises:
         ValueError: a setting is unknown or out of range.
+
+    >>> rb.Recipe(loss="AP", bound="min-max").learning_rate
+    0.01
     """
 
     loss: str = "nDCG"
@@ -90,13 +95,35 @@ class Recipe:
             raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
 
     def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
-        """Return the model with initial weights."""
+        """Return the model with initial weights.
+
+        Args:
+            n_features: the number of features.
+            generator: of the initial weights; by default, PyTorch's own.
+
+        Returns:
+            The model, which maps `(n_items, n_features)` to `(n_items,)`.
+        """
         return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """A trained model with its feature scaling; `record` holds epoch, validation metric, counts and versions."""
+    """A trained model with its feature scaling, as `rankbound.train_ranker` and `rankbound.load` return it.
+
+    Args:
+        recipe: the settings of the training.
+        feature_names: the features' names, in the order of the model's inputs.
+        scaling: the scaling of the features.
+        model: the model of scaled features.
+        record: epoch, validation metric, counts and versions of the training.
+
+    >>> columns = {"topics": ["q"], "items": ["a", "b"], "relevance": [2, 0], "offsets": [0, 2]}
+    >>> lists = rb.JudgedLists(**columns, features=np.float32([[1], [0]]), feature_names=["length"])
+    >>> ranker = rb.train_ranker(lists, learning_rate=0.1, validation_share=0)
+    >>> ranker.score(lists.features).argsort()
+    array([1, 0])
+    """
 
     recipe: Recipe
     feature_names: Sequence[str]
@@ -105,11 +132,14 @@ class Ranker:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def score(self, features: Any, offsets: ArrayLike | None = None) -> Any:
-        """Return the scores `(n_items,)`, higher is better, as a NumPy array, or as a tensor if `features` is one.
+        """Return the scores of items; higher is better.
 
         Args:
             features: `(n_items, d)`, columns in the order of `feature_names`.
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
+
+        Returns:
+            A NumPy array `(n_items,)`, or a tensor if `features` is one.
 
         Raises:
             ValueError: wrong number of features, features or scores that are not finite, or missing offsets.
@@ -137,7 +167,18 @@ class Ranker:
         return scores if isinstance(features, Tensor) else scores.numpy()
 
     def score_lists(self, lists: "JudgedLists") -> "Run":
-        """Return the run of judged lists, whose features are matched by name; DataError names a missing one."""
+        """Return the run of judged lists, whose features are matched by name.
+
+        Args:
+            lists: judged lists with all features of the ranker, in any order.
+
+        Returns:
+            The run, with the topics and items of the lists.
+
+        Raises:
+            DataError: a feature is missing; the message names it.
+            ValueError: as `score`.
+        """
         from rankbound.io.judged import Run
 
         place = {name: index for index, name in enumerate(lists.feature_names)}
@@ -152,7 +193,11 @@ class Ranker:
         return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker as one safetensors file, atomically."""
+        """Write the ranker as one safetensors file, atomically.
+
+        Args:
+            path: the file, `.safetensors`.
+        """
         from rankbound.io.tensor_files import write_sealed
 
         header = {

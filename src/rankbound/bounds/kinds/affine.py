@@ -12,7 +12,13 @@ from rankbound.bounds.kinds.base import NO_RANGE, Bound, Facts
 
 @dataclass(frozen=True)
 class Unbounded(Bound):
-    """The identity: the metric without a bound."""
+    """The identity: the metric without a bound.
+
+    $$B(M) = M$$
+
+    >>> rb.bounded("RR", "none")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.5])
+    """
 
     name: ClassVar[str] = "none"
 
@@ -40,7 +46,13 @@ class Affine(Bound):
 
 @dataclass(frozen=True)
 class MinMax(Affine):
-    r"""The min-max bound (thesis eq. 3.1): $(M - M_{min}) / (M_{max} - M_{min})$."""
+    r"""The min-max bound (thesis eq. 3.1): 0 for the lowest value of any order, 1 for the highest.
+
+    $$B(M) = \frac{M - M_{min}}{M_{max} - M_{min}}$$
+
+    >>> rb.bounded("RR", "min-max")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.25])
+    """
 
     name: ClassVar[str] = "min-max"
 
@@ -50,7 +62,13 @@ class MinMax(Affine):
 
 @dataclass(frozen=True)
 class Expectation(Affine):
-    r"""The expectation bound (thesis eq. 3.6): $M / E[M]$."""
+    r"""The expectation bound (thesis eq. 3.6): 1 for the mean of random orders.
+
+    $$B(M) = \frac{M}{E[M]}$$
+
+    >>> rb.bounded("P@1", "expectation")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([3.])
+    """
 
     name: ClassVar[str] = "expectation"
 
@@ -60,10 +78,15 @@ class Expectation(Affine):
 
 @dataclass(frozen=True)
 class ExpectationMax(Affine):
-    r"""The expectation-max bound (thesis eq. 3.11): $(M - E[M]) / (M_{max} - E[M])$.
+    r"""The expectation-max bound (thesis eq. 3.11): 0 for the mean of random orders, 1 for the largest value.
 
-    $M_{max}$ is the largest value. For the nRBP loss it is the worst order's, so that the ideal order has the value -1
-    and the worst order 1.
+    $$B(M) = \frac{M - E[M]}{M_{max} - E[M]}$$
+
+    For the nRBP loss, $M_{max}$ is the worst order's value, so that the ideal order has the value -1 and the worst
+    order 1.
+
+    >>> rb.bounded("nRBP", "expectation-max")([0.9, 0.5, 0.1], [1, 0, 0], [0, 3])
+    array([-1.])
     """
 
     name: ClassVar[str] = "expectation-max"

@@ -14,14 +14,24 @@ from rankbound.bounds.kinds.base import Bound, Facts
 
 @dataclass(frozen=True)
 class Distribution(Bound):
-    r"""The distribution bound (thesis eq. 3.12): $F(M)$, the share of random orders with the same or a lower score.
+    r"""The distribution bound (thesis eq. 3.12): the share of random orders with the same or a lower score.
 
-    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of gain $a$. `distinct` is eq. 3.13
-    with the number of distinct scores among the random orders (300,000; for graded lists 20,000, actually drawn),
-    `drawn` is eq. 3.13 with the number of orders, and `sd` is one over the standard deviation of the scores.
+    $$B(M) = F(M) = P(M(\pi) \le M)$$
 
-    With a `tilt` other than 1, as the thesis's conclusion suggests, F is the distribution over orders biased towards
-    ranking relevant items first (`score_distribution`; binary relevance only).
+    Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of gain $a$.
+
+    Args:
+        gain: $a$. `distinct` is eq. 3.13 with the number of distinct scores among the random orders (300,000; for
+            graded lists 20,000, actually drawn), `drawn` is eq. 3.13 with the number of orders, and `sd` is one over
+            the standard deviation of the scores.
+        tilt: other than 1, as the thesis's conclusion suggests, F is the distribution over orders biased towards
+            ranking relevant items first (`score_distribution`; binary relevance only).
+
+    Raises:
+        ValueError: for an unknown gain or a tilt that isn't above 0.
+
+    >>> rb.bounded("RR", "distribution")([0.9, 0.5, 0.1], [0, 1, 0], [0, 3])
+    array([0.66666667])
     """
 
     name: ClassVar[str] = "distribution"
