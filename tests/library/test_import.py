@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 ONLY_THE_CORE = """
@@ -107,14 +109,18 @@ def test_the_core_works_with_torch_and_numpy_alone() -> None:
     run(ONLY_THE_CORE + EVERY_PUBLIC_NAME)
 
 
-def test_a_module_for_another_library_names_the_extra_to_install() -> None:
+@pytest.mark.parametrize(
+    ("module", "extra"),
+    [("lightning_ir", "lightning-ir"), ("sentence_transformers", "rerankers"), ("torchmetrics", "torchmetrics")],
+)
+def test_a_module_for_another_library_names_the_extra_to_install(module: str, extra: str) -> None:
     run(
         ONLY_THE_CORE
         + "from rankbound.errors import RankboundError\n"
         + "try:\n"
-        + "    import rankbound.interop.sentence_transformers\n"
+        + f"    import rankbound.interop.{module}\n"
         + "except RankboundError as error:\n"
-        + "    assert \"run pip install 'rankbound[rerankers]'\" in str(error)\n"
+        + f"    assert \"run pip install 'rankbound[{extra}]'\" in str(error)\n"
         + "else:\n"
         + "    raise AssertionError('no error')"
     )

@@ -1,0 +1,365 @@
+"""Losses for Lightning IR: values over lists of any lengths, errors, configurations, training.
+
+Lightning IR 0.0.6 builds no module with transformers 5. Tests that need a model run in an environment with transformers
+4; docs/rerankers.md has the commands.
+"""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import rankbound as rb
+
+# Read when the library is imported.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+pytest.importorskip("lightning_ir", reason="the extra lightning-ir is not installed")
+
+import lightning_ir
+import transformers
+from jsonargparse import ArgumentParser
+from lightning_ir import ApproxNDCG, BiEncoderModule, CrossEncoderModule, KLDivergence, LightningIROutput, TrainBatch
+from lightning_ir.loss.base import LossFunction
+from lightning_ir.models import DprConfig, MonoConfig
+
+from rankbound.interop.lightning_ir import ListwiseLoss
+
+PAGE = Path(__file__).parents[2] / "docs" / "rerankers.md"
+WORDS = ("apple", "basket", "cider", "green", "orchard", "press", "red", "ripe", "tree", "window")
+SIZES = [2, 7, 1, 6]
+"""Their sum is a multiple of their number, so that scores can be viewed as a matrix, whose rows are not the lists."""
+
+builds_a_module = pytest.mark.skipif(
+    int(transformers.__version__.partition(".")[0]) >= 5 and lightning_ir.__version__ == "0.0.6",
+    reason="Lightning IR 0.0.6 builds no module with transformers 5; docs/rerankers.md has the commands of another",
+)
+# Lightning's: of its own use of PyTorch, of short epochs, of loaders without processes, of a model in evaluation mode,
+# and on machines with SLURM. Lightning IR's: of targets in memory that cannot be written.
+WARNINGS_OF_TRAINING = (
+    "`isinstance.treespec, LeafSpec.` is deprecated",
+    "The number of training batches",
+    "The '.*_dataloader' does not have many workers",
+    "Found .* in eval mode at the start of training",
+    "The `srun` command is available on your system",
+    "The given NumPy array is not writable",
+)
+
+
+def batch(sizes: list[int] = SIZES, seed: int = 1, targets: int = 1) -> tuple[LightningIROutput, TrainBatch]:
+    """Return flat scores, and a batch with so many documents for each query and so many targets for each document."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(sum(sizes), generator=generator).requires_grad_()
+    relevance = torch.randint(0, 3, (sum(sizes), targets), generator=generator).double()
+    names = [f"q{query}" for query in range(len(sizes))]
+    docs = [[f"text {query} {document}" for document in range(size)] for query, size in enumerate(sizes)]
+    return LightningIROutput(scores=scores), TrainBatch(
+        queries=names, docs=docs, query_ids=names, doc_ids=docs, targets=relevance
+    )
+
+
+def one_by_one(loss: rb.RankingLoss, output: LightningIROutput, judged: TrainBatch) -> Tensor:
+    """Return the loss of each query by itself."""
+    assert output.scores is not None
+    assert judged.targets is not None
+    sizes = [len(texts) for texts in judged.docs]
+    scores = output.scores.flatten().split(sizes)
+    relevance = judged.targets.reshape(sum(sizes), -1).amax(-1).split(sizes)
+    alone = [
+        loss(one, grades, torch.tensor([0, len(one)]))
+        for one, grades in zip(scores, relevance, strict=True)
+        if len(one)
+    ]
+    return torch.cat(alone)
+
+
+def module(*losses: LossFunction) -> CrossEncoderModule:
+    """Return a module without a model: it computes losses of scores."""
+    built = CrossEncoderModule.__new__(CrossEncoderModule)
+    torch.nn.Module.__init__(built)
+    built.loss_functions = [(loss, 1.0) for loss in losses]
+    built.evaluation_metrics = ["loss"]
+    return built
+
+
+LOSSES = [
+    rb.SmoothLoss("nDCG", "min-max"),
+    rb.loss("ListNet"),
+    rb.loss("LambdaRank(metric=nDCG@3)"),
+    rb.loss("AP", "expectation") + 0.5 * rb.loss("RankNet"),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.text)
+@pytest.mark.parametrize("sizes", [SIZES, [3, 0, 5], [4, 4]], ids=str)
+def test_lists_of_any_lengths_are_those_of_each_query_by_itself(loss: rb.RankingLoss, sizes: list[int]) -> None:
+    output, judged = batch(sizes)
+    alone = one_by_one(loss, output, judged)
+    total = ListwiseLoss(loss, reduction="sum").compute_loss(output, judged)
+    torch.testing.assert_close(total, alone.sum(), rtol=1e-5, atol=1e-6)
+    informative = sum(bool(grades.any()) for grades in judged.targets.split(sizes))
+    mean = ListwiseLoss(loss).compute_loss(output, judged)
+    torch.testing.assert_close(mean, alone.sum() / informative, rtol=1e-5, atol=1e-6)
+    gradients = [torch.autograd.grad(each, output.scores)[0] for each in (total, alone.sum())]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+def test_rows_of_lightning_ir_that_mix_lists_change_nothing(targets: int) -> None:
+    """In training, it views scores and targets as matrices; in validation, scores alone."""
+    output, judged = batch(targets=targets)
+    expected = ListwiseLoss("nDCG", reduction="sum").compute_loss(output, judged)
+    torch.testing.assert_close(expected, one_by_one(rb.loss("nDCG"), output, judged).sum())
+    theirs = module(ListwiseLoss("nDCG", reduction="sum"))
+    assert theirs.validate_loss(output, judged) == {"validation-ListwiseLoss": expected}
+    (found,) = theirs._compute_losses(judged, output)
+    assert (output.scores.shape, judged.targets.shape) == ((4, 4), (4, 4, targets))
+    assert found == expected
+
+
+def test_their_losses_take_the_rows_for_lists() -> None:
+    """Theirs are of other lists without a message, or are never called."""
+    output, judged = batch([2, 4])
+    (found,) = module(KLDivergence())._compute_losses(judged, output)
+    first, second = output.scores.flatten().split([2, 4]), judged.targets.flatten().split([2, 4])
+    alone = [
+        KLDivergence().compute_loss(
+            LightningIROutput(scores=scores[None]), TrainBatch(["q"], [["d"]], targets=targets[None])
+        )
+        for scores, targets in zip(first, second, strict=True)
+    ]
+    assert found.item() != pytest.approx(torch.stack(alone).mean().item(), rel=0.01)
+    output, judged = batch([2, 5])
+    with pytest.raises(RuntimeError, match="is invalid for input of size 7"):
+        module(ListwiseLoss())._compute_losses(judged, output)
+
+
+def equal_lists() -> tuple[LightningIROutput, TrainBatch]:
+    """Return scores and targets as matrices, as `training_step` passes them; all queries have relevant documents."""
+    output, judged = batch([5, 5, 5])
+    output.scores = output.scores.detach().view(3, 5).requires_grad_()
+    judged.targets = judged.targets.float().view(3, 5, 1)
+    judged.targets[:, 0] = 2
+    return output, judged
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"), [("nDCG", ApproxNDCG(), 1.0), ("ListNet", KLDivergence(), None)]
+)
+def test_losses_of_equal_lists_are_theirs(ours: str, theirs: LossFunction, difference: float | None) -> None:
+    output, judged = equal_lists()
+    found, expected = (loss.compute_loss(output, judged) for loss in (ListwiseLoss(ours), theirs))
+    if difference is not None:
+        assert expected.item() == pytest.approx(found.item() + difference, abs=1e-5)
+    gradients = [torch.autograd.grad(loss, output.scores)[0] for loss in (found, expected)]
+    assert gradients[0].abs().max() > 0.01
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_texts_name_losses() -> None:
+    output, judged = batch()
+    text = ListwiseLoss("nDCG@5", "min-max", temperature=0.5)
+    expected = ListwiseLoss(rb.SmoothLoss("nDCG@5", "min-max", temperature=0.5))
+    assert text.compute_loss(output, judged) == expected.compute_loss(output, judged)
+    assert repr(text) == "ListwiseLoss(SmoothLoss(nDCG@5, bound=min-max, temperature=0.5), reduction=mean)"
+
+
+def test_half_precision_is_converted() -> None:
+    output, judged = batch()
+    output.scores = output.scores.to(torch.bfloat16)
+    value = ListwiseLoss().compute_loss(output, judged)
+    assert value.dtype == torch.float32
+    assert torch.isfinite(value)
+
+
+def test_a_configuration_names_the_loss() -> None:
+    """As the command `lightning-ir` reads it."""
+    parser = ArgumentParser()
+    parser.add_argument("--loss", type=list[LossFunction])
+    settings = {"loss": "nDCG@10", "bound": "min-max", "temperature": 0.5, "reduction": "sum"}
+    entry = {"class_path": "rankbound.interop.lightning_ir.ListwiseLoss", "init_args": settings}
+    (loss,) = parser.instantiate(parser.parse_object({"loss": [entry]})).loss
+    assert repr(loss) == "ListwiseLoss(SmoothLoss(nDCG@10, bound=min-max, temperature=0.5), reduction=sum)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loss": "ordinal(learn=true)"}, "found .*ordinal.*, which has parameters to learn"),
+        ({"loss": "ListNet", "bound": "min-max"}, "bound"),
+        ({"loss": "nothing"}, "nothing"),
+        ({"reduction": "none"}, "reduction: found none"),
+    ],
+)
+def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ListwiseLoss(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("scores", "changes", "message"),
+    [
+        (None, {}, "scores: found none"),
+        (torch.zeros(4, 5), {}, r"scores: found the shape \(4, 5\) for 16 documents of 4 queries, expected one per"),
+        (torch.full((16,), torch.nan), {}, "scores"),
+        (torch.zeros(16), {"targets": None}, "targets: found none, expected a data set with targets"),
+        (torch.zeros(16), {"targets": [1.0] * 16}, "targets: found list"),
+        (
+            torch.zeros(16),
+            {"targets": torch.ones(17)},
+            r"targets: found the shape \(17,\) for 16 documents of 4 queries",
+        ),
+        (torch.zeros(16), {"targets": torch.ones(8)}, r"targets: found the shape \(8,\)"),
+        (torch.zeros(16), {"targets": torch.ones(2, 16)}, r"targets: found the shape \(2, 16\)"),
+        (torch.zeros(16), {"targets": torch.full((16,), -2.0)}, "relevance"),
+        (torch.zeros(16), {"docs": None}, "batch: found no documents"),
+        (torch.zeros(16), {"docs": [["text"] * 16]}, "batch: found 1 lists of documents for 4 queries"),
+        (torch.zeros(0), {"docs": [[]] * 4}, "batch: found no document for any of 4 queries"),
+    ],
+)
+def test_batches_that_are_refused(scores: Tensor | None, changes: dict[str, Any], message: str) -> None:
+    _, judged = batch()
+    for name, value in changes.items():
+        setattr(judged, name, value)
+    with pytest.raises(ValueError, match=message):
+        ListwiseLoss().compute_loss(LightningIROutput(scores=scores), judged)
+
+
+def test_batches_without_a_field_for_targets_are_refused() -> None:
+    _, judged = batch()
+    with pytest.raises(ValueError, match="targets: found none"):
+        ListwiseLoss().compute_loss(
+            LightningIROutput(scores=torch.zeros(16)), lightning_ir.RankBatch(judged.queries, judged.docs)
+        )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small BERT of random weights, and a run in which the word ripe makes a text relevant."""
+    folder = tmp_path_factory.mktemp("lightning")
+    bert, vocabulary = folder / "bert", folder / "vocab.txt"
+    vocabulary.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS)), encoding="utf-8")
+    transformers.BertTokenizerFast(str(vocabulary), model_max_length=32).save_pretrained(bert)
+    config = transformers.BertConfig(
+        vocab_size=5 + len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=32,
+        initializer_range=0.2,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.BertModel(config).save_pretrained(bert)
+    generator, lines = np.random.default_rng(0), []
+    for query in range(24):
+        for rank in range(1, 4 + query % 5):
+            text = " ".join(generator.choice(WORDS, 5))
+            lines.append(
+                {
+                    "query_id": f"q{query}",
+                    "query": "ripe apple",
+                    "doc_id": f"d{query}-{rank}",
+                    "text": text,
+                    "rank": rank,
+                    "score": 1 / rank,
+                    "relevance": min(text.split().count("ripe"), 2),
+                }
+            )
+    (folder / "run.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return folder
+
+
+def samples(folder: Path, count: int) -> TrainBatch:
+    """Return the batch of the run's first queries."""
+    run = lightning_ir.RunDataset(folder / "run.jsonl", targets="relevance")
+    return lightning_ir.LightningIRDataModule()._collate_fn([run[place] for place in range(count)])
+
+
+@builds_a_module
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+@pytest.mark.parametrize(("kind", "config"), [(CrossEncoderModule, MonoConfig), (BiEncoderModule, DprConfig)])
+def test_models_score_lists_of_any_lengths(folder: Path, kind: type, config: type) -> None:
+    """The loss of a batch is the mean of those of its queries, each scored by itself."""
+    built = kind(str(folder / "bert"), config=config(), loss_functions=[ListwiseLoss("nDCG", "min-max")]).eval()
+    judged = samples(folder, 7)
+    assert len({len(texts) for texts in judged.docs}) > 2
+    alone, place = [], 0
+    for query, texts in zip(judged.queries, judged.docs, strict=True):
+        relevance = judged.targets[place : place + len(texts)].amax(-1)
+        place += len(texts)
+        if relevance.max() > 0:
+            scores = built.score(query, texts).scores
+            alone.append(rb.loss("nDCG", "min-max")(scores, relevance, torch.tensor([0, len(texts)])))
+    (loss,) = (function for function, _ in built.loss_functions)
+    found = loss.compute_loss(built(judged), judged)
+    assert len(alone) > 2
+    torch.testing.assert_close(found.detach(), torch.cat(alone).mean(), rtol=1e-4, atol=1e-5)
+
+
+def value(built: CrossEncoderModule, judged: TrainBatch) -> float:
+    """Return the loss of a batch, without dropout."""
+    (loss,) = (function for function, _ in built.loss_functions)
+    built.eval()
+    with torch.no_grad():
+        return float(loss.compute_loss(built(judged), judged))
+
+
+def with_warnings_of_training(test: Any) -> Any:
+    for message in WARNINGS_OF_TRAINING:
+        test = pytest.mark.filterwarnings(f"ignore:{message}")(test)
+    return test
+
+
+@builds_a_module
+@with_warnings_of_training
+def test_the_page_trains_on_lists_of_any_lengths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a small model instead of a download, and more and longer steps."""
+    monkeypatch.chdir(folder)
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Lightning IR\n")[2]
+    (program,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    program = re.sub(r'"microsoft/[^"]*"', '"bert"', program).replace("lr=2e-5", "lr=3e-3")
+    program = program.replace("max_epochs=3", 'max_epochs=10, accelerator="cpu", enable_progress_bar=False')
+    definitions, fit = program.partition("trainer.fit(")[::2]
+    torch.manual_seed(0)
+    names: dict[str, Any] = {}
+    exec(definitions, names)
+    judged = samples(folder, 24)
+    before = value(names["reranker"], judged)
+    exec("trainer.fit(" + fit, names)
+    after = value(names["reranker"], judged)
+    assert names["trainer"].global_step == 30
+    assert after < before - 0.2
+    assert float(names["trainer"].callback_metrics["loss"]) < before
+
+
+@builds_a_module
+@with_warnings_of_training
+def test_their_own_module_trains_on_lists_of_one_length(folder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    built = CrossEncoderModule(str(folder / "bert"), config=MonoConfig(), loss_functions=[ListwiseLoss("nDCG")])
+    run = lightning_ir.RunDataset(folder / "run.jsonl", depth=3, sample_size=3, targets="relevance")
+    data = lightning_ir.LightningIRDataModule(train_dataset=run, train_batch_size=8)
+    judged = data._collate_fn([run[place] for place in range(len(run))])
+    before = value(built, judged)
+    trainer = lightning_ir.LightningIRTrainer(
+        max_epochs=10, accelerator="cpu", enable_progress_bar=False, logger=False, default_root_dir=tmp_path
+    )
+    trainer.fit(built.set_optimizer(torch.optim.AdamW, lr=3e-3), data)
+    assert trainer.global_step == 30
+    assert value(built, judged) < before - 0.1
+    assert list(tmp_path.rglob("*.ckpt"))
+
+
+@builds_a_module
+@with_warnings_of_training
+def test_their_own_module_refuses_lists_of_other_lengths_before_the_loss(folder: Path) -> None:
+    built = CrossEncoderModule(str(folder / "bert"), config=MonoConfig(), loss_functions=[ListwiseLoss("nDCG")])
+    with pytest.raises(RuntimeError, match="is invalid for input of size 7"):
+        built.training_step(samples(folder, 2), 0)
