@@ -1,5 +1,6 @@
 """Generated lists: scores and relevance as flat tensors with offsets, or padded for libraries that need padding."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,11 @@ def movielens_lists(count: int, seed: int = 0) -> Batch:
     return _batch(movielens_sizes(count), seed)
 
 
+def lists_of(sizes: Sequence[tuple[int, int]], seed: int = 0) -> Batch:
+    """Return lists of these numbers of items and relevant items, with standard normal scores."""
+    return _batch(sizes, seed)
+
+
 def movielens_sizes(count: int) -> list[tuple[int, int]]:
     """Return the numbers of items and relevant items of `count` lists, by linear interpolation of the quantiles."""
     quantiles = (np.arange(count) + 0.5) / count
@@ -71,7 +77,7 @@ def movielens_sizes(count: int) -> list[tuple[int, int]]:
     return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
 
 
-def _batch(sizes: list[tuple[int, int]], seed: int) -> Batch:
+def _batch(sizes: Sequence[tuple[int, int]], seed: int) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
     relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])

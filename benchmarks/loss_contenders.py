@@ -80,7 +80,7 @@ def _ours(method: str) -> Callable[[Batch], Step]:
 
         loss = rb.SmoothLoss("nDCG", method=method)
         scores, offsets = batch.scores.clone().requires_grad_(), batch.offsets
-        return lambda: _with_gradient(loss(scores, batch.relevance, offsets).mean(), scores)
+        return lambda: with_gradient(loss(scores, batch.relevance, offsets).mean(), scores)
 
     return prepare
 
@@ -94,7 +94,7 @@ def _direct_torch(batch: Batch) -> Step:
         losses = [
             _list_loss(part, chosen) for part, chosen in zip(torch.split(scores, batch.sizes), relevant, strict=True)
         ]
-        return _with_gradient(torch.stack(losses).mean(), scores)
+        return with_gradient(torch.stack(losses).mean(), scores)
 
     return step
 
@@ -117,7 +117,7 @@ def _padded_torch(batch: Batch) -> Step:
         above = torch.sigmoid(scores[:, None, :] - scores[:, :, None]) * mask[:, None, :]
         ranks = 0.5 + above.sum(2)
         ideal = (gains.sort(1, descending=True).values * discounts).sum(1)
-        return _with_gradient(-((gains / torch.log2(ranks + 1)).sum(1) / ideal).mean(), scores)
+        return with_gradient(-((gains / torch.log2(ranks + 1)).sum(1) / ideal).mean(), scores)
 
     return step
 
@@ -146,10 +146,10 @@ def _pytorchltr(batch: Batch) -> Step:
 
     padded, relevance, _ = batch.padded()
     scores, sizes, loss = padded.requires_grad_(), torch.tensor(batch.sizes), LambdaNDCGLoss2()
-    return lambda: _with_gradient(loss(scores, relevance, sizes).mean(), scores)
+    return lambda: with_gradient(loss(scores, relevance, sizes).mean(), scores)
 
 
-def _with_gradient(loss: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+def with_gradient(loss: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
     (gradient,) = torch.autograd.grad(loss, scores)
     return loss.detach(), gradient
 
