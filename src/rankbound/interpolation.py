@@ -17,12 +17,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rankbound.fused.formulas import BAND, ORDER
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
-
-# Chebyshev polynomials per box, and the distance in boxes beyond which gaps exceed 18 and the sigmoid is 1 to 1.5e-8.
-ORDER = 10
-BAND = 9
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.
 DENSE_ROWS_PER_ITEM = 2
@@ -95,7 +92,7 @@ class Boxes:
 
     def at(self, targets: Points, kernel: Kernel, moments: Tensor) -> Tensor:
         """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
-        expansion = _banded_product(moments, _kernel_matrix(kernel, moments.shape[2], moments.device), self._occupied)
+        expansion = _banded_product(moments, kernel_matrix(kernel, moments.device, moments.shape[2]), self._occupied)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
         if kernel.linear:
             sums += self._gaps_far_above(targets, moments)
@@ -219,7 +216,7 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _kernel_matrix(kernel: Kernel, order: int, device: torch.device) -> Tensor:
+def kernel_matrix(kernel: Kernel, device: torch.device, order: int = ORDER) -> Tensor:
     r"""Return the matrix that maps the moments of a band of source boxes to a target box's expansion.
 
     Shape `((2 * BAND + 1) * order, order)`. Entry `(d, b; a)` is the coefficient of $T_b(v) T_a(u)$ in

@@ -49,7 +49,8 @@ def _preload() -> None:
     for name in _PRELOADED:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith("__main__"):
+            # No step uses the bridges to other libraries.
+            if not module.name.endswith("__main__") and ".interop" not in module.name:
                 importlib.import_module(module.name)
     for name in ("pyplot", "backends.backend_svg", "backends.backend_pdf"):
         importlib.import_module(f"matplotlib.{name}")

@@ -125,7 +125,7 @@ def test_the_last_rank_of_a_list_leaves_no_choice(scores: list[float]) -> None:
     relevance = [item % 3 for item in range(len(scores))]
     full = loss_of(f"ListNet@{len(scores)}", scores, relevance)
     assert loss_of(f"ListNet@{len(scores) - 1}", scores, relevance) == pytest.approx(full, rel=1e-12)
-    assert loss_of("ListNet@1", scores, relevance) <= full
+    assert loss_of("ListNet@1", scores, relevance) <= full * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7])
@@ -276,6 +276,7 @@ def test_lambdarank_is_alive_and_fair_where_all_scores_are_equal() -> None:
 @pytest.mark.parametrize("text", ["LambdaRank", "LambdaLoss", "LambdaLoss(scheme=ndcg-loss1)"])
 def test_many_pairs_are_warned_of(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gain_pairs, "PAIRS_TO_WARN_OF", 9)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")  # a kernel leaves as many pairs to the reference
     scores, offsets = torch.zeros(5, requires_grad=True), torch.tensor([0, 5])
     rb.loss(text)(scores, torch.tensor([1, 0, 0, 0, 0]), offsets)
     with pytest.warns(UserWarning, match=r"all of \d+ pairs of items are visited. With a cut-off"):

@@ -118,6 +118,7 @@ def test_a_loss_that_is_no_number_stops_the_run_by_name(monkeypatch: pytest.Monk
         return torch.where(lists.sizes == 7, math.nan, scores.sum())
 
     monkeypatch.setattr(SmoothLoss, "of_lists", broken)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
     with pytest.raises(TrainingError, match=r"the loss of topic topic-3 is not a finite number"):
         run(part_of(RELEVANCE))
 

@@ -112,7 +112,7 @@ class RankingObjective:
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         leaf = scores.detach().clone().requires_grad_()
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.loss.of_lists(leaf, relevance, lists).sum(), leaf)
+            (gradient,) = torch.autograd.grad(self.loss.of_batch(leaf, relevance, lists).sum(), leaf)
         rows = lists.spread(informative)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny

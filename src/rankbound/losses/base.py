@@ -1,17 +1,19 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
+from rankbound.fused import Kernel
 from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
+from rankbound.losses._by_kernel import Reduction, by_kernel
 from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
 
-Reduction = Literal["none", "mean", "sum"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
@@ -67,6 +69,10 @@ class RankingLoss(nn.Module, ABC):
                 f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "
                 "evaluate other arrays, call a metric"
             )
+        if weights is None and list_weights is None:
+            fused = self._fused(scores, relevance, offsets, reduction)
+            if fused is not None:
+                return fused
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
         require_grades(grades)
         if not scores.is_floating_point():
@@ -95,6 +101,37 @@ class RankingLoss(nn.Module, ABC):
         Returns:
             A tensor `(n_lists,)`.
         """
+
+    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists of the batch.
+
+        Returns:
+            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        """
+        fused = self._fused(scores, relevance, lists.offsets)
+        return self.of_lists(scores, relevance, lists) if fused is None else fused
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        """Return the compiled kernel for scores of a dtype; none by default."""
+        return None
+
+    def _fused(
+        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reduction: Reduction = "none"
+    ) -> Tensor | None:
+        """Return the losses, reduced, by a compiled kernel.
+
+        None without a kernel, on other devices than a CPU, or for invalid input.
+        """
+        if not may_use_kernel(self, scores):
+            return None
+        kernel = self._kernel(scores.dtype)
+        fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.of_lists, reduction)
+        return None if fused is None else fused[0]
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.
@@ -213,3 +250,19 @@ class RankingLoss(nn.Module, ABC):
         __call__ = forward
     else:
         __call__ = _call
+
+
+def may_use_kernel(loss: RankingLoss, scores: Tensor) -> bool:
+    """Return true for floating-point scores on a CPU and a loss whose kernel computes it."""
+    return scores.device.type == "cpu" and scores.is_floating_point() and _keeps_kernel(type(loss))
+
+
+@cache
+def _keeps_kernel(kind: type[RankingLoss]) -> bool:
+    """Return true unless a class below the one that defines `kernel` has methods, which may change the loss."""
+    for one in kind.__mro__:
+        if "_kernel" in vars(one):
+            return True
+        if any(callable(value) and not name.startswith("__") for name, value in vars(one).items()):
+            return False
+    return False

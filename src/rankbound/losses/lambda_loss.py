@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
+from rankbound.fused import Array, Kernel, usable
 from rankbound.gradients import with_gradient
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
+from rankbound.losses._smooth_kernel import smooth_formula_of
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.gain_pairs import Pairs, pairs_by_gain, pairs_with_all
 from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
@@ -119,6 +122,22 @@ class LambdaRankLoss(SwapLoss):
     def weighted_pairs(self, weights: SwapWeights, relevance: Tensor, lists: Lists) -> Weighted:
         for pairs in _pairs_with_a_discount(weights, lists):
             yield pairs, weights.lambdarank(pairs)
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        formula = smooth_formula_of(self._of)
+        if formula is None or not usable():
+            return None
+        from rankbound.fused.swaps import lambdarank
+
+        _, _, gain, discount, cutoff, normalised = formula.numbers
+        largest = largest_grade(torch.promote_types(dtype, torch.float32))
+        numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
+
+        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+            count: int = lambdarank(scores, relevance, offsets, *numbers, losses, slopes)
+            return count
+
+        return call
 
 
 class LambdaLoss(SwapLoss):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rankbound.interpolation import ORDER, Boxes
+from rankbound.fused.formulas import ORDER
+from rankbound.interpolation import Boxes
 from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
 from rankbound.kernels import Kernel
 from rankbound.lists import Lists

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from rankbound.fused import Array, Kernel, usable
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
@@ -46,6 +47,19 @@ class ListMLELoss(ItemSum):
             draws = _Draws(scores, relevance, lists, self.cutoff, self.informative(relevance, lists), weights)
             losses, slopes = draws.losses().to(scores), draws.slopes().to(scores)
         return with_gradient(scores, losses, slopes, lists, draws.hessian_product)
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        if not usable():
+            return None
+        from rankbound.fused.plackett_luce import list_mle
+
+        cutoff = self.cutoff or 0
+
+        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+            count: int = list_mle(scores, relevance, offsets, cutoff, losses, slopes)
+            return count
+
+        return call
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

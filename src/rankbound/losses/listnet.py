@@ -5,9 +5,10 @@ from math import log, log10, perm
 import torch
 from torch import Tensor
 
+from rankbound.fused import Kernel
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.listwise import CrossEntropyLoss
+from rankbound.losses.listwise import CrossEntropyLoss, cross_entropy_kernel
 from rankbound.losses.log_sums import log_softmax
 
 # About 100 MB in a training step.
@@ -80,6 +81,9 @@ class ListNetLoss(CrossEntropyLoss):
         if self.cutoff == 1:
             return super().curvature(scores, relevance, lists)
         return RankingLoss.curvature(self, scores, relevance, lists)
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        return cross_entropy_kernel("softmax") if self.cutoff == 1 else None
 
     def _require_few_permutations(self, lists: Lists) -> None:
         n = lists.sizes.to(torch.float64)

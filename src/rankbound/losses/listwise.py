@@ -1,13 +1,18 @@
 """Softmax losses: the cross-entropy of the scores' softmax against a target from the relevance."""
 
+import math
+
 import torch
 from torch import Tensor
 
+from rankbound.fused import Array, Kernel, usable
+from rankbound.fused.formulas import TARGETS
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.log_sums import log_softmax, precise_sum
 from rankbound.losses.pointwise import GAINS, gains_of
+from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound.texts import require_one_of
 
 
@@ -72,6 +77,9 @@ class SoftmaxLoss(CrossEntropyLoss):
         total = lists.sum(gains)
         return gains / lists.spread(torch.where(total > 0, total, 1.0))
 
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        return cross_entropy_kernel(self.gain)
+
 
 class MultinomialLoss(CrossEntropyLoss):
     r"""Multinomial logistic loss with one relevant item per list (Murphy 2012, eq. 9.125).
@@ -110,3 +118,21 @@ class MultinomialLoss(CrossEntropyLoss):
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item."""
         return lists.sum((relevance >= self.rel).to(torch.float64)) > 0
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        return cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
+
+
+def cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
+    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
+    if not usable():
+        return None
+    from rankbound.fused.softmax import cross_entropy
+
+    numbers = TARGETS.index(target), float(rel), float(largest_grade(torch.float64) if target == "exp2" else math.inf)
+
+    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+        count: int = cross_entropy(scores, relevance, offsets, *numbers, losses, slopes)
+        return count
+
+    return call

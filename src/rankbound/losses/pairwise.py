@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.fused import Array, Kernel, usable
 from rankbound.gradients import with_gradient
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
@@ -129,6 +130,20 @@ class PairwiseLogisticLoss(LinkLoss):
 
     name = "RankNet"
     link = Link(SOFTPLUS, SIGMOID, SIGMOID_SLOPE)
+
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        if not usable() or self.method == "interpolated":
+            return None
+        from rankbound.fused.preferences import logistic
+
+        mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
+
+        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+            numbers = float(self.temperature), mean, by_difference, always
+            count: int = logistic(scores, relevance, offsets, *numbers, losses, slopes)
+            return count
+
+        return call
 
 
 class DirectRankerLoss(LinkLoss):

@@ -1,5 +1,6 @@
 """The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
 
+import math
 from typing import Protocol
 
 import torch
@@ -8,11 +9,15 @@ from torch import Tensor
 from rankbound.bounds.distribution import Gain
 from rankbound.bounds.kinds import Bound, Facts
 from rankbound.bounds.kinds import bound as parse_bound
+from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
+from rankbound.fused import Kernel
 from rankbound.kernel_sums import require_method
-from rankbound.lists import Lists, Weights
-from rankbound.losses.base import RankingLoss
+from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
+from rankbound.losses._by_kernel import Reduction, by_kernel
+from rankbound.losses._smooth_kernel import smooth_kernel
+from rankbound.losses.base import RankingLoss, may_use_kernel
 from rankbound.losses.curvature import SmoothRankCurvature
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.run_metric import RunMetric
@@ -84,6 +89,27 @@ class SmoothLoss(RankingLoss):
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         return self._loss(self.smooth_value(scores, relevance, lists), self._facts(relevance, lists))
 
+    def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        """Return the kernel of the unbounded loss, if the metric has a formula."""
+        return smooth_kernel(self.metric, self.temperature, self.method, dtype, sign=self._sign)
+
+    def _fused(
+        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reduction: Reduction = "none"
+    ) -> Tensor | None:
+        if isinstance(self.bound, Unbounded):
+            return super()._fused(scores, relevance, offsets, reduction)
+        if not may_use_kernel(self, scores):
+            return None
+        kernel = smooth_kernel(self.metric, self.temperature, self.method, scores.dtype, undefined=math.nan)
+        fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
+        if fused is None:
+            return None
+        facts = self._facts(as_tensor(relevance, "relevance"), Lists(as_tensor(offsets, "offsets").to(torch.int64)))
+        losses = self._loss(fused[0], facts)
+        if reduction == "none":
+            return losses
+        return losses.sum() if reduction == "sum" else losses.sum() / self.bound.informative(facts).sum().clamp(min=1)
+
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)
 
@@ -146,8 +172,11 @@ class SmoothLoss(RankingLoss):
     def _loss(self, value: Tensor, facts: Facts) -> Tensor:
         """Return the bounded value, negated where higher is better; 0 for uninformative lists."""
         bounded = self.bound(value, facts)
-        loss = -bounded if self.metric.higher_is_better else bounded
-        return torch.where(self.bound.informative(facts), loss, 0.0)
+        return torch.where(self.bound.informative(facts), self._sign * bounded, 0.0)
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if self.metric.higher_is_better else 1.0
 
     def _facts(self, relevance: Tensor, lists: Lists) -> Facts:
         return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)

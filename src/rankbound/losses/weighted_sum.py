@@ -40,7 +40,7 @@ class WeightedSum(RankingLoss):
         return [(factor, part) for factor, part in zip(self.factors, self.losses, strict=True)]  # type: ignore[misc]
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return torch.stack([factor * part.of_lists(scores, relevance, lists) for factor, part in self.terms]).sum(0)
+        return torch.stack([factor * part.of_batch(scores, relevance, lists) for factor, part in self.terms]).sum(0)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         parts = [factor * part.of_weighted_lists(scores, relevance, lists, weights) for factor, part in self.terms]

@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.fused import formulas
+from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded, ratio
 from rankbound.metrics.harmonic import harmonic_difference, mean_worst_share
@@ -46,6 +48,9 @@ class AveragePrecision(Thresholded):
         relevant = self.relevant(relevance).to(ranks.position)
         terms = relevant * (1 + above) / ranks.position
         return ratio(lists.sum(terms * ranks.within(self.cutoff)), lists.sum(relevant))
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.AP, rel=self.rel, cutoff=self.cutoff)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))

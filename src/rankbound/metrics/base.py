@@ -1,13 +1,16 @@
 """The base class of metrics: a metric is a value with a text and one function of ranks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rankbound.fused import usable
+from rankbound.fused.formulas import Formula
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
 from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order
 from rankbound.texts import text_of
@@ -15,6 +18,11 @@ from rankbound.tie_orders import orders_of_ties
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
+
+# Loading a compiled kernel takes as long as the evaluation of this many items without it.
+WORTH_A_KERNEL = 1_000_000
+# Higher grades are evaluated without.
+HIGHEST_GRADE = 100.0
 
 # How a metric takes the unjudged items of a run, as of `Metric.unjudged`.
 Unjudged = Literal["not relevant", "left out", "marked"]
@@ -130,6 +138,13 @@ class Metric(ABC):
             mean = mean + torch.where(weight > 0, weight * values, 0.0)
         return mean
 
+    def formula(self) -> Formula | None:
+        """Return the formula by which compiled kernels know the metric, by default none.
+
+        It counts for the class that defines it alone: a subclass may change what it inherits.
+        """
+        return None
+
     @property
     def has_formula_for_ties(self) -> bool:
         """True if the metric has its own `of_blocks`."""
@@ -208,14 +223,55 @@ class Metric(ABC):
 
 
 def values_of(
-    metrics: Iterable[Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike
+    metrics: Iterable[Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, *, times: int = 1
 ) -> dict[str, Tensor]:
-    """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts."""
-    flat = as_tensor(scores, "scores").detach()
+    """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
+
+    `times` is the number of such evaluations that a program will make. The last digits may depend on it.
+    """
+    chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
     grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
+    known = [metric for metric in chosen if formula_of(metric) is not None] if _may_use_kernel(flat, times) else []
+    values = _by_kernel(known, flat, grades, lists) if known else {}
+    if others := [metric for metric in chosen if str(metric) not in values]:
+        values |= _by_sorting(others, flat, grades, lists)
+    return {str(metric): values[str(metric)] for metric in chosen}
+
+
+def formula_of(metric: Metric) -> Formula | None:
+    """Return the formula of a metric whose own class defines it."""
+    return metric.formula() if "formula" in vars(type(metric)) else None
+
+
+def _may_use_kernel(scores: Tensor, times: int) -> bool:
+    return len(scores) * times >= WORTH_A_KERNEL and scores.device.type == "cpu" and usable()
+
+
+def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
+    """Return the values of metrics with formulas, those of tied lists by their blocks; none for extreme grades."""
+    from rankbound.fused.evaluation import of_untied_lists
+
+    numbers = np.array([formula.numbers for metric in metrics if (formula := formula_of(metric))], dtype=np.float64)
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64)
+    tied = torch.empty(len(lists), dtype=torch.bool)
+    inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
+    x, y, offsets = (tensor.contiguous().numpy() for tensor in inputs)
+    n_tied = of_untied_lists(x, y, offsets, numbers, HIGHEST_GRADE, tied.numpy(), values.numpy())
+    if n_tied < 0:
+        return {}
+    if n_tied:
+        items = lists.spread(tied)
+        rest = Lists.of_sizes(lists.sizes[tied])
+        of_tied = _by_sorting(metrics, scores[items], grades[items], rest)
+        for place, metric in enumerate(metrics):
+            values[place, tied] = of_tied[str(metric)]
+    return {str(metric): row for metric, row in zip(metrics, values, strict=True)}
+
+
+def _by_sorting(metrics: Sequence[Metric], flat: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
     order = descending_order(flat, lists)
     starts = block_starts(flat.index_select(0, order), lists)
     if bool(starts.all()):

@@ -1,12 +1,14 @@
 """Cumulative gain and its discounted and normalised forms: CG, DCG and nDCG."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from rankbound.fused import formulas
+from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.base import require_cutoff
@@ -55,14 +57,19 @@ class GainMetric(AdditiveMetric):
 
 def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:
     """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
-    exponent = math.frexp(torch.finfo(dtype).max)[1]
     largest = float(relevance.max()) if len(relevance) else 0.0
-    limit = max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
+    limit = largest_grade(dtype, power)
     if largest > limit:
         raise ValueError(
             f"relevance: found grade {largest:g}, whose gain 2^y - 1 is too large for {dtype} scores; "
             f"expected grades up to {limit} for {what}, or gain=linear"
         )
+
+
+def largest_grade(dtype: torch.dtype, power: int = 1) -> int:
+    """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
+    exponent = math.frexp(torch.finfo(dtype).max)[1]
+    return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +97,9 @@ class CG(GainMetric):
 
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.DCG, gain=self.gain, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +140,9 @@ class DCG(GainMetric):
         if self.discount == "log2(r)":
             return 1 / torch.log2(position.clamp(min=2))
         return 1 / torch.log2(position + 1)
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.DCG, gain=self.gain, discount=self.discount, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,6 +189,9 @@ class NDCG(DCG):
     def binary_normaliser(self, p: Tensor) -> Tensor:
         counts = p.to(torch.int64)
         return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
+
+    def formula(self) -> Formula:
+        return replace(super().formula(), normalised=True)
 
 
 def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:

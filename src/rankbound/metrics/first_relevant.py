@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.fused import formulas
+from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded
 from rankbound.metrics.places import log_chance_of_none, mean_discount
@@ -48,6 +50,9 @@ class ReciprocalRank(Thresholded):
         )
         return value
 
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.RECIPROCAL_RANK, rel=self.rel, cutoff=self.cutoff)
+
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         last = (n - p + 1).to(torch.float64)
         lowest = 1 / last if self.cutoff is None else (last <= self.cutoff) / last
@@ -81,6 +86,9 @@ class Hit(Thresholded):
     name: ClassVar[str] = "Hit"
 
     cutoff: int
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.HIT, rel=self.rel, cutoff=self.cutoff)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.max(torch.where(self.relevant(relevance), ranks.within(self.cutoff), 0.0)).clamp(min=0)

@@ -11,6 +11,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.fused import formulas
+from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, Thresholded, ratio
 from rankbound.metrics.grade_pairs import is_binary, unequal_pairs
@@ -74,6 +76,9 @@ class RankSum(Thresholded, LinearMetric):
 
     def of_rank_sums(self, total: Tensor, n: Tensor, p: Tensor) -> Tensor:
         return torch.where(p == 0, torch.nan, total - p * (p + 1) / 2)
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.RANK_SUM, rel=self.rel)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from rankbound.fused import formulas
+from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.base import Thresholded
@@ -45,6 +47,9 @@ class Precision(BinaryAdditiveMetric):
 
     cutoff: int
 
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.PRECISION, rel=self.rel, cutoff=self.cutoff)
+
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)
 
@@ -74,6 +79,9 @@ class Recall(BinaryAdditiveMetric):
     name: ClassVar[str] = "Recall"
 
     cutoff: int
+
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.RECALL, rel=self.rel, cutoff=self.cutoff)
 
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)

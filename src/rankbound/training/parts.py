@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.lists import Lists
-from rankbound.metrics import Metric, evaluate
+from rankbound.metrics import Metric
+from rankbound.metrics.base import values_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class Part:
         """Return the lists of `index`, in that order, without names."""
         sizes = self.lists.sizes.index_select(0, index)
         lists = Lists.of_sizes(sizes)
-        picked = lists.position + lists.spread(self.lists.offsets.index_select(0, index))
+        moved = self.lists.offsets.index_select(0, index) - lists.offsets[:-1]
+        n_items = int(lists.offsets[-1])
+        picked = torch.repeat_interleave(moved, sizes, output_size=n_items)
+        picked += torch.arange(n_items, device=index.device)
         topics, items, relevance = (
             values.index_select(0, where)
             for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
@@ -59,10 +63,10 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Measuring(Generic[Name]):
-    """Computes the mean metrics of several parts, whose lists are scored and sorted together."""
+    """Computes the mean metrics of several parts, whose lists are scored and sorted together, some `times`."""
 
-    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric]) -> None:
-        self._metrics, self._names = metrics, list(parts)
+    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], times: int = 1) -> None:
+        self._metrics, self._names, self._times = metrics, list(parts), times
         self._sizes = [len(part.lists) for part in parts.values()]
         self._joined = joined(list(parts.values()))
 
@@ -73,7 +77,8 @@ class Measuring(Generic[Name]):
 
     def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
         """Return the mean metrics of each part, from the scores of `joined`."""
-        values = evaluate(self._metrics, scores, self._joined.relevance, self._joined.lists.offsets)
+        joined = self._joined
+        values = values_of(self._metrics, scores, joined.relevance, joined.lists.offsets, times=self._times)
         means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
         for metric, all_values in values.items():
             for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):

@@ -13,12 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import RankboundError
-from rankbound.lists import NotFiniteError, require_finite
+from rankbound.lists import Lists, NotFiniteError, require_finite
 from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric
 from rankbound.training.epochs import LAST, Epoch, Selected, Trained
 from rankbound.training.optimisers import OPTIMISERS
 from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, predict
+
+OfLists = Callable[[Tensor, Tensor, Lists], Tensor]
+"""The losses of lists, given scores and relevance."""
+
+# The number of items, counted again in every epoch, from which compiled kernels save more time than they take to load.
+WORTH_A_KERNEL = 200_000
 
 
 class TrainingError(RankboundError):
@@ -86,10 +92,12 @@ def train(
     measuring = Measuring(
         {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
         monitored,
+        times=settings.epochs,
     )
+    of_batch = _function(loss, courses, settings)
     for number in range(1, settings.epochs + 1):
         for step in zip_longest(*(course.batches() for course in courses)):
-            _take([batch for batch in step if batch is not None], loss, number)
+            _take([batch for batch in step if batch is not None], of_batch, number)
         means = measuring.means(torch.cat([course.scores() for course in courses]))
         for place, course in enumerate(courses):
             own = {name: means[place, name] for name in course.learner.parts}
@@ -121,6 +129,11 @@ class _Course:
                 self._optimiser.zero_gradients()
                 yield _Batch(self, self._part.batch(index.to(self._part.lists.device)), counted, index)
 
+    @property
+    def n_items(self) -> int:
+        """The number of items of this epoch's lists."""
+        return self._part.lists.n_items
+
     def topic(self, index: int) -> str:
         """Return the topic of one of this epoch's lists."""
         return self._part.names[index]
@@ -128,7 +141,7 @@ class _Course:
     def step(self, batch_sum: Tensor) -> None:
         """Update the model by the gradients of a batch."""
         self._losses.append(batch_sum)
-        self._norms.append(torch.stack([gradient.norm() for gradient in self._optimiser.gradients()]).norm())
+        self._norms.append(torch.stack(torch._foreach_norm(self._optimiser.gradients())).norm())
         self._optimiser.step()
 
     def progress(self) -> tuple[float, float]:
@@ -178,7 +191,13 @@ class _Batch:
         return learner.scorer(learner.model, self.part)
 
 
-def _take(batches: Sequence[_Batch], loss: RankingLoss, number: int) -> None:
+def _function(loss: RankingLoss, courses: Sequence[_Course], settings: Settings) -> OfLists:
+    """Return the function of the losses: compiled kernels for long trainings only, since they take time to load."""
+    most = max(course.n_items for course in courses) * settings.epochs if courses else 0
+    return loss.of_batch if most >= WORTH_A_KERNEL else loss.of_lists
+
+
+def _take(batches: Sequence[_Batch], loss: OfLists, number: int) -> None:
     """Take one step of every learner, each by the mean loss of its own batch."""
     together = joined([batch.part for batch in batches])
     try:
@@ -204,10 +223,10 @@ class _NotFiniteList(Exception):
         self.what, self.place = what, place
 
 
-def _losses(scores: Tensor, part: Part, loss: RankingLoss) -> Tensor:
+def _losses(scores: Tensor, part: Part, loss: OfLists) -> Tensor:
     try:
         require_finite(scores)
-        losses = loss.of_lists(scores, part.relevance, part.lists)
+        losses = loss(scores, part.relevance, part.lists)
     except NotFiniteError as error:
         raise _NotFiniteList("score", int(part.lists.segment[error.item])) from None
     if not math.isfinite(losses.detach().sum().item()):

@@ -1,0 +1,37 @@
+"""Compiled kernels: the value and the gradient of a loss of each list in one pass, on a CPU; needs the extra `fast`.
+
+The losses' formulas in PyTorch are the reference. They are used on other devices, for second derivatives, with weights
+of items, and where Numba is missing, its cache can't be written, or the environment has `RANKBOUND_FAST=0`.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy.typing as npt
+
+from rankbound.fused.compiler import cache_folder
+
+Array = npt.NDArray[Any]
+
+Kernel = Callable[[Array, Array, Array, Array, Array], int]
+"""A kernel `(scores, relevance, offsets, losses, slopes)`, all float64 but for the offsets, which are int64.
+
+It writes the loss of each list and its derivative by each score, 0 in uninformative lists, and returns the number of
+informative lists, or -1 for what it leaves to the reference: invalid input among other things.
+"""
+
+
+def usable() -> bool:
+    """Return true where kernels can be compiled and kept, and are not switched off."""
+    return os.environ.get("RANKBOUND_FAST", "1") != "0" and _is_installed()
+
+
+@cache
+def _is_installed() -> bool:
+    try:
+        return find_spec("numba") is not None and cache_folder() is not None
+    except ImportError:
+        return False

@@ -1,0 +1,96 @@
+"""Compilation by Numba; compiled code is kept in a folder of the user's, named by the sources that it was made of.
+
+The folder is `rankbound` in `$XDG_CACHE_HOME`, by default `~/.cache` (`~/Library/Caches` on macOS, `%LOCALAPPDATA%` on
+Windows), or `$RANKBOUND_CACHE`. It is only used if nobody else can write to it, since compiled code is run.
+"""
+
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# Sums may be reordered and zeros lose their signs, but NaN and infinities keep their meaning. A loop that both sums and
+# writes is only compiled to vector instructions for arrays that lie apart, so that its sum would depend on addresses:
+# sums and writes have loops of their own, here and in all kernels.
+_ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that compiles a function for argument types, or loads it from the cache.
+
+    Compiling takes up to ten seconds; it is announced on a terminal.
+    """
+
+    def compile_or_load(function: Callable[..., Any]) -> Callable[..., Any]:
+        numba: Any = import_module("numba")
+        folder = cache_folder()
+        assert folder is not None
+        if sys.stderr.isatty() and not any(folder.rglob(f"{function.__module__.rpartition('.')[2]}.*.nbi")):
+            print("rankbound: compiling a loss for this machine, once", file=sys.stderr)
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+        try:
+            options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": _ARITHMETIC}
+            made: Callable[..., Any] = numba.njit(signature, **options)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+        return made
+
+    return compile_or_load
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, into which it is compiled."""
+    return _part(function, _ARITHMETIC)
+
+
+def ordered_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, whose sums keep their order."""
+    return _part(function, {"contract", "nsz"})
+
+
+def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., Any]:
+    numba: Any = import_module("numba")
+    options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
+    made: Callable[..., Any] = numba.njit(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    return made
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder of the compiled kernels, which is made; None if it can't be written or isn't the user's own."""
+    try:
+        folder = _user_cache() / "rankbound" / f"kernels-{_digest_of_sources()}"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if hasattr(os, "getuid"):
+            found = folder.stat()
+            if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        tempfile.TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):
+        # RuntimeError: there is no home folder.
+        return None
+    return folder
+
+
+def _user_cache() -> Path:
+    if given := os.environ.get("RANKBOUND_CACHE"):
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir())
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
+def _digest_of_sources() -> str:
+    """Return a digest of this package's code; Numba itself doesn't notice changes of functions that another calls."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

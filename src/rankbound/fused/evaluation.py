@@ -1,0 +1,109 @@
+"""Several metrics of lists without ties, with one sort of each list."""
+
+import numpy as np
+
+from rankbound.fused.compiler import compiled, part
+from rankbound.fused.discounted import discount_of_rank, gain_of_grade
+from rankbound.fused.formulas import AP, DCG, DISCOUNTS, HIT, PRECISION, RANK_SUM, RECALL
+from rankbound.fused.input import is_valid, longest
+from rankbound.fused.sorting import sort
+
+N_DISCOUNTS = len(DISCOUNTS)
+
+
+@part
+def _discounted(grades, ranks, p, gain, table, cutoff):
+    """Return the sum of gain times discount of items at these ranks."""
+    total = 0.0
+    for i in range(p):
+        if cutoff == 0 or ranks[i] <= cutoff:
+            total += gain_of_grade(grades[i], gain) * table[ranks[i] - 1]
+    return total
+
+
+@part
+def _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, first_ranks):
+    value = _discounted(grades, ranks, p, gain, table, cutoff)
+    if not normalised:
+        return value
+    if p == 0:
+        return np.nan
+    for i in range(p):
+        ideal[i] = -grades[i]
+    sort(ideal, p, order)
+    for i in range(p):
+        ideal[i] = -ideal[i]
+    return value / _discounted(ideal, first_ranks, p, gain, table, cutoff)
+
+
+@part
+def _of_relevant(kind, grades, ranks, p, rel, cutoff):
+    """Return a metric of the ranks of the items of grade `rel` or more."""
+    relevant, reached, precisions, ranks_sum, first = 0, 0, 0.0, 0.0, 0
+    for i in range(p):
+        if grades[i] >= rel:
+            relevant += 1
+            ranks_sum += ranks[i]
+            if relevant == 1:
+                first = ranks[i]
+            if cutoff == 0 or ranks[i] <= cutoff:
+                reached += 1
+                precisions += relevant / ranks[i]
+    if kind == PRECISION:
+        return reached / cutoff
+    if kind == HIT:
+        return 1.0 if reached > 0 else 0.0
+    if relevant == 0:
+        return np.nan
+    if kind == AP:
+        return precisions / relevant
+    if kind == RANK_SUM:
+        return ranks_sum - relevant * (relevant + 1.0) / 2.0
+    if kind == RECALL:
+        return reached / relevant
+    return 1.0 / first if reached > 0 else 0.0
+
+
+@compiled("i8(f8[::1],f8[::1],i8[::1],f8[:,::1],f8,b1[::1],f8[:,::1])")
+def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values):
+    """Write the metrics of each list, `(n_metrics, n_lists)`, and which lists have tied scores and no values.
+
+    `formulas` has the numbers of each metric's `Formula`. Returns the number of lists with ties, or -1 for input that
+    the reference refuses.
+    """
+    if not is_valid(scores, relevance, offsets, largest):
+        return -1
+    size, n_tied = longest(offsets), 0
+    tables = np.empty((N_DISCOUNTS, size))
+    for discount in range(N_DISCOUNTS):
+        for place in range(size):
+            tables[discount, place] = discount_of_rank(place + 1.0, discount)[0]
+    negated, order, ranks = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
+    grades, ideal, first_ranks = np.empty(size), np.empty(size), np.arange(1, size + 1)
+    for t in range(len(offsets) - 1):
+        first, n = offsets[t], offsets[t + 1] - offsets[t]
+        for i in range(n):
+            negated[i] = -scores[first + i]
+        sort(negated, n, order)
+        tied[t] = False
+        p = 0
+        for k in range(n):
+            if k > 0 and negated[k] == negated[k - 1]:
+                tied[t] = True
+                break
+            y = relevance[first + order[k]]
+            if y > 0.0:
+                grades[p], ranks[p] = y, k + 1
+                p += 1
+        if tied[t]:
+            n_tied += 1
+            continue
+        for m in range(len(formulas)):
+            kind, rel = int(formulas[m, 0]), formulas[m, 1]
+            gain, discount, cutoff = int(formulas[m, 2]), int(formulas[m, 3]), int(formulas[m, 4])
+            if kind == DCG:
+                table, normalised = tables[discount], formulas[m, 5] > 0.0
+                values[m, t] = _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, first_ranks)
+            else:
+                values[m, t] = _of_relevant(kind, grades, ranks, p, rel, cutoff)
+    return n_tied

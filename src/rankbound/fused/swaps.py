@@ -1,0 +1,101 @@
+"""LambdaRank: the cross-entropy of pairs, weighted by the change in DCG when the two items swap ranks."""
+
+import numpy as np
+
+from rankbound.fused.compiler import compiled, part
+from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
+from rankbound.fused.exponentials import exponentials
+from rankbound.fused.formulas import DCG
+from rankbound.fused.input import is_valid, longest
+from rankbound.fused.logarithms import logarithms_of_next
+from rankbound.fused.preferences import WIDEST, add_weighted, pairs_of, sorted_list
+from rankbound.fused.sorting import ascending
+
+# Batches with more pairs are left to the reference, which warns of them.
+MOST_PAIRS = 50_000_000
+
+
+@part
+def _discounts(x, n, table, by_score, block, own, inside):
+    """Write each item's block of tied scores, its mean discount, and the mean gap of two discounts of the block."""
+    ascending(x, n, by_score)
+    has_ties = False
+    stop = n
+    while stop > 0:
+        start = stop - 1
+        while start > 0 and x[by_score[start - 1]] == x[by_score[stop - 1]]:
+            start -= 1
+        count = stop - start
+        has_ties |= count > 1
+        # The items at start .. stop - 1 in ascending order have the ranks n - stop + 1 .. n - start.
+        total, gaps = 0.0, 0.0
+        for place in range(count):
+            d = table[n - stop + place]
+            total += d
+            gaps += (count - 1 - 2 * place) * d
+        for k in range(start, stop):
+            item = by_score[k]
+            block[item], own[item] = start, total / count
+            inside[item] = 2.0 * abs(gaps) / (count * (count - 1.0)) if count > 1 else 0.0
+        stop = start
+    return has_ties
+
+
+@compiled("i8(f8[::1],f8[::1],i8[::1],i8,i8,i8,b1,f8,f8,f8[::1],f8[::1])")
+def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, largest, temperature, losses, slopes):
+    """See `rankbound.fused.Kernel`; `gain` to `normalised` are numbers of a `Formula`."""
+    if not is_valid(scores, relevance, offsets, largest):
+        return -1
+    size = longest(offsets)
+    order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
+    key, x, power, odds, logs = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    scratch, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    table = np.empty(size)
+    for place in range(size):
+        table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
+    informative, all_pairs = 0, 0
+    for t in range(len(offsets) - 1):
+        first, n = offsets[t], offsets[t + 1] - offsets[t]
+        losses[t] = 0.0
+        for i in range(n):
+            slopes[first + i] = 0.0
+        lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
+        all_pairs += pairs_of(key, n)
+        if lowest < -WIDEST or all_pairs > MOST_PAIRS:
+            return -1
+        if n == 0 or key[n - 1] <= 0.0:
+            continue
+        informative += key[n - 1] > key[0] and table[0] != table[n - 1]
+        # Relevant items come last; the normaliser takes their gains first.
+        p = 0
+        while p < n and key[n - 1 - p] > 0.0:
+            gains[p] = gain_of_grade(key[n - 1 - p], gain)
+            p += 1
+        divisor = normaliser(DCG, normalised, gains, p, discount, cutoff)
+        if divisor == 0.0:
+            return -1
+        for k in range(n):
+            gains[k] = gain_of_grade(key[k], gain) / divisor
+        has_ties = _discounts(x, n, table, by_score, block, own, inside)
+        exponentials(x, n, power, scratch)
+        for k in range(n):
+            slope[k] = 0.0
+        start, loss = 0, 0.0
+        for i in range(n):
+            if key[i] != key[start]:
+                start = i
+            inverse = 1.0 / power[i]
+            for j in range(start):
+                odds[j] = power[j] * inverse
+            logarithms_of_next(odds, start, logs, scratch)
+            for j in range(start):
+                scratch[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
+            if has_ties:
+                for j in range(start):
+                    if block[j] == block[i]:
+                        scratch[j] = (gains[i] - gains[j]) * inside[i]
+            loss += add_weighted(i, start, scratch, odds, logs, slope)
+        losses[t] = loss
+        for k in range(n):
+            slopes[first + order[k]] = slope[k] / temperature
+    return informative

@@ -1,0 +1,56 @@
+"""The compiled kernel of a metric at smooth ranks."""
+
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from rankbound.fused import Array, Kernel, usable
+from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
+from rankbound.interpolation import kernel_matrix
+from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
+from rankbound.metrics import Metric
+from rankbound.metrics.base import formula_of
+from rankbound.metrics.cumulative_gain import largest_grade
+
+
+def smooth_kernel(
+    of: Metric, temperature: float, method: str, dtype: torch.dtype, *, sign: float = 1.0, undefined: float = 0.0
+) -> Kernel | None:
+    """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
+    formula = smooth_formula_of(of)
+    if formula is None or not usable():
+        return None
+    return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
+
+
+def smooth_formula_of(of: Metric) -> Formula | None:
+    """Return the formula of a metric, if kernels of smooth ranks know it."""
+    formula = formula_of(of)
+    return formula if formula is not None and formula.kind <= RANK_SUM else None
+
+
+@lru_cache(maxsize=256)
+def _with_parameters(
+    formula: Formula,
+    temperature: float,
+    method: int,
+    dtype: torch.dtype,
+    sign: float,
+    undefined: float,
+) -> Kernel:
+    from rankbound.fused.smooth import smooth_metric
+
+    largest = largest_grade(torch.promote_types(dtype, torch.float32)) if formula.gain == "exp2" else LARGEST
+    cpu = torch.device("cpu")
+    sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers: tuple[Any, ...] = (*formula.numbers, float(largest), float(temperature), method, sigmoid, bell)
+
+    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+        count: int = smooth_metric(scores, relevance, offsets, *numbers, sign, undefined, losses, slopes)
+        return count
+
+    return call
+
+
+LARGEST = torch.finfo(torch.float64).max

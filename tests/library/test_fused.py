@@ -1,0 +1,282 @@
+"""Compiled kernels against their references: values, gradients, second derivatives; where they aren't used."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.fused import usable
+from rankbound.fused.compiler import cache_folder
+from rankbound.losses import SmoothLoss
+
+pytest.importorskip("numba")
+Batch = tuple[Tensor, Tensor, Tensor]
+
+LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {
+    **{
+        text: (lambda text=text: rb.loss(text))  # type: ignore[misc]
+        for text in (
+            *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),
+            *("nRBP(rel=2)", "softmax", "softmax(gain=exp2)", "ListNet", "RankNet", "RankNet(reduction=sum)"),
+            *("RankNet(weight=difference)", "ListMLE", "ListMLE@3", "LambdaRank", "LambdaRank(metric=nDCG@3)"),
+            "LambdaRank(metric=DCG(gain=linear))",
+        )
+    },
+    **{f"nDCG {bound}": (lambda bound=bound: rb.loss("nDCG", bound)) for bound in ("min-max", "expectation-max")},  # type: ignore[misc]
+    "AP expectation": lambda: rb.loss("AP", "expectation"),
+    "nRBP distribution": lambda: rb.loss("nRBP", "distribution"),
+    "a low temperature": lambda: rb.SmoothLoss("nDCG@5", temperature=0.2),
+    "pairs of items": lambda: rb.SmoothLoss("AP", method="direct"),
+    "interpolation": lambda: rb.SmoothLoss("AP", method="interpolated"),
+    "a sum": lambda: rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet"),
+}
+
+
+def ragged(sizes: list[int], spread: float, highest: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Batch:
+    """Lists with a relevant item in two of three, scores of this spread with ties, and grades up to `highest`."""
+    random = np.random.default_rng(seed)
+    n = sum(sizes)
+    scores = np.where(random.random(n) < 0.2, 0.25, random.normal(size=n)) * spread
+    relevance = random.integers(0, highest + 1, n) * (random.random(n) < 0.4)
+    offsets = np.cumsum([0, *sizes])
+    relevance[offsets[0] : offsets[1]] = 0
+    return torch.tensor(scores, dtype=dtype), torch.tensor(relevance), torch.tensor(offsets)
+
+
+BATCHES = {
+    "short lists": ragged([4, 7, 0, 1, 12, 2, 30], 1.0, 1),
+    "grades": ragged([4, 7, 0, 1, 12, 2, 30], 2.0, 4, seed=1),
+    "far apart": ragged([6, 40, 3, 1], 60.0, 2, seed=2),
+    "close together": ragged([6, 40, 3], 1e-3, 2, seed=3),
+    "all tied": (
+        torch.zeros(9, dtype=torch.float64),
+        torch.tensor([0, 0, 1, 0, 2, 0, 1, 1, 0]),
+        torch.tensor([0, 4, 9]),
+    ),
+    "a long list": ragged([3, 700], 3.0, 2, seed=4),
+    "boxes far apart": ragged([2, 400], 2_000.0, 1, seed=5),
+    "no lists": (torch.zeros(0, dtype=torch.float64), torch.zeros(0, dtype=torch.int64), torch.tensor([0])),
+}
+
+
+def results(loss: rb.RankingLoss, batch: Batch, reduction: str = "none") -> tuple[Tensor, Tensor]:
+    scores = batch[0].clone().requires_grad_()
+    value = loss(scores, *batch[1:], reduction=reduction)  # type: ignore[arg-type]
+    weights = torch.arange(1.0, 1 + value.numel(), dtype=value.dtype).reshape(value.shape)
+    return value.detach(), torch.autograd.grad((value * weights).sum(), scores)[0]
+
+
+@pytest.fixture
+def by_reference(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Tensor, Tensor]]:
+    def computed(loss: rb.RankingLoss, batch: Batch, reduction: str = "none") -> tuple[Tensor, Tensor]:
+        with monkeypatch.context() as patch:
+            patch.setenv("RANKBOUND_FAST", "0")
+            assert not usable()
+            return results(loss, batch, reduction)
+
+    return computed
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("text", LOSSES)
+def test_the_reference_has_the_same_values_and_gradients(
+    text: str, name: str, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    loss, batch = LOSSES[text](), BATCHES[name]
+    for reduction in ("none", "mean", "sum"):
+        value, gradient = results(loss, batch, reduction)
+        expected, slopes = by_reference(loss, batch, reduction)
+        size = max(float(slopes.abs().max()), 1e-6) if len(slopes) else 1.0
+        torch.testing.assert_close(value, expected, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(gradient / size, slopes / size, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("text", [text for text in LOSSES if text != "a sum"])
+def test_a_kernel_computes_the_loss(text: str) -> None:
+    loss, batch = LOSSES[text](), BATCHES["grades"]
+    value = loss._fused(*batch)
+    assert value is not None
+    torch.testing.assert_close(value, loss(*batch), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("text", ["nDCG", "AP", "softmax", "RankNet", "ListMLE", "LambdaRank"])
+def test_lower_precision(text: str, dtype: torch.dtype, by_reference: Callable[..., tuple[Tensor, Tensor]]) -> None:
+    batch = ragged([5, 20, 3], 1.0, 2, dtype=dtype)
+    value, gradient = results(rb.loss(text), batch)
+    expected, slopes = by_reference(rb.loss(text), batch)
+    assert (value.dtype, gradient.dtype) == (torch.float32, dtype)
+    torch.testing.assert_close(value, expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(gradient, slopes)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@2", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE"])
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_first_and_second_derivatives_are_those_of_the_values(text: str, reduction: str) -> None:
+    scores, relevance, offsets = ragged([3, 5], 1.0, 2, seed=6)
+    relevance[0] = 1
+    loss = rb.loss(text)
+
+    def of(x: Tensor) -> Tensor:
+        return loss(x, relevance, offsets, reduction=reduction)  # type: ignore[arg-type]
+
+    x = (scores + torch.arange(8) * 0.37).requires_grad_()
+    assert torch.autograd.gradcheck(of, x)
+    assert torch.autograd.gradgradcheck(of, x)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP@1", "softmax", "RankNet", "ListMLE", "LambdaRank"])
+def test_a_list_does_not_depend_on_the_others(text: str) -> None:
+    text = text.replace("@1", "")
+    scores, relevance, offsets = ragged([40, 7, 300, 2], 4.0, 2, seed=7)
+    together, gradient = results(rb.loss(text), (scores, relevance, offsets))
+    for place, (start, stop) in enumerate(pairwise(offsets)):
+        alone = scores[start:stop], relevance[start:stop], torch.tensor([0, int(stop - start)])
+        value, slopes = results(rb.loss(text), alone)
+        assert value == together[place]
+        torch.testing.assert_close(slopes * (place + 1), gradient[start:stop], rtol=1e-15, atol=0)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "AP", "nRBP", "softmax", "ListNet", "RankNet", "ListMLE", "LambdaRank"])
+@pytest.mark.parametrize("method", ["direct", "interpolated"])
+def test_results_do_not_depend_on_addresses(text: str, method: str) -> None:
+    loss = rb.loss(text) if text not in ("nDCG", "AP", "nRBP") else rb.SmoothLoss(text, method=method)
+    batch, kept = ragged([40, 7, 300, 2], 4.0, 2, seed=7), []
+    first = results(loss, batch)
+    for size in range(200):
+        kept.append(torch.empty(size * 7 + 1))
+        again = results(loss, batch)
+        assert torch.equal(first[0], again[0])
+        assert torch.equal(first[1], again[1])
+
+
+def test_threads_share_kernels() -> None:
+    batch, found = ragged([30] * 50, 1.0, 2, seed=8), {}
+
+    def work(index: int) -> None:
+        found[index] = results(rb.loss("nDCG"), batch)
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for value, gradient in found.values():
+        assert torch.equal(value, found[0][0])
+        assert torch.equal(gradient, found[0][1])
+
+
+def test_a_subclass_that_changes_the_loss_is_not_passed_over() -> None:
+    class Twice(SmoothLoss):
+        def smooth_value(self, scores: Tensor, relevance: Tensor, lists: rb.Lists) -> Tensor:
+            return 2 * super().smooth_value(scores, relevance, lists)
+
+    batch = BATCHES["grades"]
+    torch.testing.assert_close(Twice("nDCG")(*batch), 2 * rb.loss("nDCG")(*batch))
+
+
+def test_a_subclass_of_a_metric_is_not_taken_for_it() -> None:
+    class Halved(type(rb.metric("nDCG"))):  # type: ignore[misc]
+        def gains(self, relevance: Tensor) -> Tensor:
+            return super().gains(relevance.clamp(max=1))
+
+    batch = BATCHES["grades"]
+    clamped = batch[0], batch[1].clamp(max=1), batch[2]
+    # The ideal order counts grades, so that only lists of equal grades tell the gains.
+    assert rb.SmoothLoss(Halved())._fused(*clamped) is None
+    torch.testing.assert_close(rb.SmoothLoss(Halved())(*clamped), rb.loss("nDCG")(*clamped))
+
+
+PROGRAM = """
+import sys, torch, rankbound as rb
+from rankbound.fused import usable
+from rankbound.fused.compiler import cache_folder
+scores = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
+rb.loss("softmax")(scores, torch.tensor([0, 1, 0]), torch.tensor([0, 3])).sum().backward()
+print(usable(), cache_folder(), "numba" in sys.modules, [round(x, 4) for x in scores.grad.tolist()])
+"""
+
+
+def run(**environment: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_compiled_code_is_kept_in_the_folder_of_the_user(tmp_path: Path) -> None:
+    out = run(RANKBOUND_CACHE=str(tmp_path))
+    (folder,) = (tmp_path / "rankbound").iterdir()
+    assert out == f"True {folder} True [0.09, -0.7553, 0.6652]\n"
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".nbi", ".nbc"}
+    assert not list(Path(rb.__file__).parent.rglob("*.nb[ci]"))
+
+
+@pytest.mark.parametrize("kind", ["a file", "writable by others", "switched off"])
+def test_without_a_folder_of_ones_own_the_reference_is_used(tmp_path: Path, kind: str) -> None:
+    folder = cache_folder()
+    assert folder is not None
+    environment = {"RANKBOUND_CACHE": str(tmp_path)}
+    if kind == "a file":
+        (tmp_path / "rankbound").write_text("")
+    elif kind == "writable by others":
+        (tmp_path / "rankbound" / folder.name).mkdir(parents=True)
+        (tmp_path / "rankbound" / folder.name).chmod(0o777)
+    else:
+        environment["RANKBOUND_FAST"] = "0"
+    found = run(**environment)
+    assert found.startswith("False ")
+    assert found.endswith("False [0.09, -0.7553, 0.6652]\n")
+    assert not list(tmp_path.rglob("*.nb[ci]"))
+
+
+def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
+    from rankbound.fused.exponentials import exponentials
+    from rankbound.fused.logarithms import logarithms_of_next
+
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def both(x, powers, logs, scratch):  # type: ignore[no-untyped-def]
+        exponentials(x, len(x), powers, scratch)
+        logarithms_of_next(powers, len(x), logs, scratch)
+
+    x = np.concatenate([np.linspace(-707, 690, 100_001), [0.0, -0.0, -1e-300, 1e-17]])
+    powers, logs, scratch = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+    both(x, powers, logs, scratch)
+    np.testing.assert_allclose(powers, np.exp(x), rtol=1e-15)
+    np.testing.assert_allclose(logs, np.log1p(powers), rtol=1e-15)
+
+
+EVALUATED = (
+    *("nDCG@10", "nDCG", "nDCG(gain=linear,discount=log2(r))@5", "DCG@3", "CG@7", "AP", "AP(rel=2)@20", "RR", "RR@3"),
+    *("P@10", "P(rel=2)@400", "Recall@5", "Hit@2", "nRBP", "ERR(max=4)@10", "Kendall"),
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_many_lists_have_the_same_metrics(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists with and without ties, without items, and without relevant items, of metrics with a kernel or not."""
+    random = np.random.default_rng(3)
+    sizes = random.integers(0, 300, 250)
+    scores = torch.tensor(random.normal(size=sizes.sum()), dtype=dtype)
+    tied = np.repeat(random.random(250) < 0.3, sizes)
+    scores[torch.tensor(tied)] = scores[torch.tensor(tied)].round(decimals=1)
+    relevance = torch.tensor(random.integers(0, 5, sizes.sum()) * (random.random(sizes.sum()) < 0.1))
+    offsets = torch.tensor(np.cumsum([0, *sizes]))
+    assert len(scores) > 20_000
+    found = rb.evaluate(EVALUATED, scores, relevance, offsets)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    expected = rb.evaluate(EVALUATED, scores, relevance, offsets)
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        torch.testing.assert_close(found[name], values, rtol=1e-12, atol=1e-12, equal_nan=True)
+        assert values.isnan().any() or name.startswith(("P", "CG", "DCG", "Hit", "ERR", "Kendall"))
