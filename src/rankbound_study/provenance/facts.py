@@ -21,6 +21,7 @@ WORKFLOW = (":/Snakefile", ":/workflow")
 COMPUTING = {
     "torch": "torch",
     "numpy": "numpy",
+    "numba": "numba",
     "scipy": "scipy",
     "polars": "polars",
     "pyarrow": "pyarrow",
@@ -39,10 +40,13 @@ SWITCHES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "MKL_CBWR",
     "MKL_NUM_THREADS",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_CPU_NAME",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "POLARS_MAX_THREADS",
     "PYTHONHASHSEED",
+    "RANKBOUND_FAST",
 )
 """Environment variables that choose instructions, threads or algorithms."""
 
