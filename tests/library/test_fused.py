@@ -18,7 +18,7 @@ from rankbound.fused import usable
 from rankbound.fused.compiler import cache_folder
 from rankbound.losses import SmoothLoss
 
-pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 Batch = tuple[Tensor, Tensor, Tensor]
 
 LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {

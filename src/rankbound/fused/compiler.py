@@ -80,7 +80,7 @@ def cache_folder() -> Path | None:
 
 def _user_cache() -> Path:
     if given := os.environ.get("RANKBOUND_CACHE"):
-        return Path(given).expanduser()
+        return Path(given).expanduser().absolute()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or tempfile.gettempdir())
     if sys.platform == "darwin":
