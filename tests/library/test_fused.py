@@ -220,8 +220,8 @@ def test_compiled_code_is_kept_in_the_folder_of_the_user(tmp_path: Path) -> None
     assert not list(Path(rb.__file__).parent.rglob("*.nb[ci]"))
 
 
-@pytest.mark.parametrize("kind", ["a file", "writable by others", "switched off"])
-def test_without_a_folder_of_ones_own_the_reference_is_used(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["a file", "writable by others", "switched off", "numba refuses"])
+def test_without_numba_or_a_folder_of_ones_own_the_reference_is_used(tmp_path: Path, kind: str) -> None:
     folder = cache_folder()
     assert folder is not None
     environment = {"RANKBOUND_CACHE": str(tmp_path)}
@@ -230,6 +230,9 @@ def test_without_a_folder_of_ones_own_the_reference_is_used(tmp_path: Path, kind
     elif kind == "writable by others":
         (tmp_path / "rankbound" / folder.name).mkdir(parents=True)
         (tmp_path / "rankbound" / folder.name).chmod(0o777)
+    elif kind == "numba refuses":
+        (tmp_path / "numba.py").write_text("raise ImportError('Numba needs another NumPy')")
+        environment["PYTHONPATH"] = str(tmp_path)
     else:
         environment["RANKBOUND_FAST"] = "0"
     found = run(**environment)

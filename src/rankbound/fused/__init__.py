@@ -7,7 +7,7 @@ of items, and where Numba is missing, its cache can't be written, or the environ
 import os
 from collections.abc import Callable
 from functools import cache
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any
 
 import numpy.typing as npt
@@ -31,7 +31,11 @@ def usable() -> bool:
 
 @cache
 def _is_installed() -> bool:
+    if cache_folder() is None:
+        return False
     try:
-        return find_spec("numba") is not None and cache_folder() is not None
+        # It may be there and refuse the version of NumPy.
+        import_module("numba")
     except ImportError:
         return False
+    return True
