@@ -223,18 +223,25 @@ class Metric(ABC):
 
 
 def values_of(
-    metrics: Iterable[Metric], scores: ArrayLike, relevance: ArrayLike, offsets: ArrayLike, *, times: int = 1
+    metrics: Iterable[Metric],
+    scores: ArrayLike,
+    relevance: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
     """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
 
-    `times` is the number of such evaluations that a program will make. The last digits may depend on it.
+    `by_kernel` says whether a compiled kernel may be used, by default for many items; the last digits depend on it.
     """
     chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
     grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
-    known = [metric for metric in chosen if formula_of(metric) is not None] if _may_use_kernel(flat, times) else []
+    worth = len(flat) >= WORTH_A_KERNEL if by_kernel is None else by_kernel
+    may = worth and flat.device.type == "cpu" and usable()
+    known = [metric for metric in chosen if may and formula_of(metric) is not None]
     values = _by_kernel(known, flat, grades, lists) if known else {}
     if others := [metric for metric in chosen if str(metric) not in values]:
         values |= _by_sorting(others, flat, grades, lists)
@@ -244,10 +251,6 @@ def values_of(
 def formula_of(metric: Metric) -> Formula | None:
     """Return the formula of a metric whose own class defines it."""
     return metric.formula() if "formula" in vars(type(metric)) else None
-
-
-def _may_use_kernel(scores: Tensor, times: int) -> bool:
-    return len(scores) * times >= WORTH_A_KERNEL and scores.device.type == "cpu" and usable()
 
 
 def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:

@@ -63,10 +63,13 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Measuring(Generic[Name]):
-    """Computes the mean metrics of several parts, whose lists are scored and sorted together, some `times`."""
+    """Computes the mean metrics of several parts, whose lists are scored and sorted together.
 
-    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], times: int = 1) -> None:
-        self._metrics, self._names, self._times = metrics, list(parts), times
+    `by_kernel` is as in `rankbound.metrics.base.values_of`.
+    """
+
+    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], by_kernel: bool | None = None) -> None:
+        self._metrics, self._names, self._by_kernel = metrics, list(parts), by_kernel
         self._sizes = [len(part.lists) for part in parts.values()]
         self._joined = joined(list(parts.values()))
 
@@ -78,7 +81,8 @@ class Measuring(Generic[Name]):
     def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
         """Return the mean metrics of each part, from the scores of `joined`."""
         joined = self._joined
-        values = values_of(self._metrics, scores, joined.relevance, joined.lists.offsets, times=self._times)
+        arguments = scores, joined.relevance, joined.lists.offsets
+        values = values_of(self._metrics, *arguments, by_kernel=self._by_kernel)
         means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
         for metric, all_values in values.items():
             for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):

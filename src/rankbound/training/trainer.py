@@ -89,15 +89,17 @@ def train(
         TrainingError: a loss or a score is NaN or infinite; the message names the epoch and the topic.
     """
     courses = [_Course(learner, loss, settings) for learner in learners]
+    # Loading kernels takes time. Folds are of one size, so that this doesn't depend on which are trained together.
+    by_kernel = settings.epochs * max((course.n_items for course in courses), default=0) >= WORTH_A_KERNEL
+    of_lists = loss.of_batch if by_kernel else loss.of_lists
     measuring = Measuring(
         {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
         monitored,
-        times=settings.epochs,
+        by_kernel,
     )
-    of_batch = _function(loss, courses, settings)
     for number in range(1, settings.epochs + 1):
         for step in zip_longest(*(course.batches() for course in courses)):
-            _take([batch for batch in step if batch is not None], of_batch, number)
+            _take([batch for batch in step if batch is not None], of_lists, number)
         means = measuring.means(torch.cat([course.scores() for course in courses]))
         for place, course in enumerate(courses):
             own = {name: means[place, name] for name in course.learner.parts}
@@ -189,12 +191,6 @@ class _Batch:
     def scores(self) -> Tensor:
         learner = self.course.learner
         return learner.scorer(learner.model, self.part)
-
-
-def _function(loss: RankingLoss, courses: Sequence[_Course], settings: Settings) -> OfLists:
-    """Return the function of the losses: compiled kernels for long trainings only, since they take time to load."""
-    most = max(course.n_items for course in courses) * settings.epochs if courses else 0
-    return loss.of_batch if most >= WORTH_A_KERNEL else loss.of_lists
 
 
 def _take(batches: Sequence[_Batch], loss: OfLists, number: int) -> None:
