@@ -22,6 +22,9 @@ from rankbound.printable import printable_message
 
 USAGE_ERROR = 2
 
+_MOMENT = 0.02
+"""Seconds until a dropped signal is sent again."""
+
 KILLED = 128
 """The exit status of a program that a signal ended is this plus the signal's number."""
 
@@ -151,7 +154,17 @@ def _ended_by_signals() -> Iterator[None]:
         received.append(number)
         raise _Signal(number)
 
+    def send_again(ignored: "sys.UnraisableHookArgs") -> None:
+        # Python drops what is raised in a destructor or a callback, such as those of a lock at the end of an import.
+        if isinstance(ignored.exc_value, _Signal):
+            again = threading.Timer(_MOMENT, _send_to_main_thread, [ignored.exc_value.number])
+            again.daemon = True
+            again.start()
+        else:
+            unraisable(ignored)
+
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    unraisable, sys.unraisablehook = sys.unraisablehook, send_again
     try:
         yield
     except BaseException as error:
@@ -161,8 +174,16 @@ def _ended_by_signals() -> Iterator[None]:
             raise _Signal(received[0]) from error
         raise
     finally:
+        sys.unraisablehook = unraisable
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _send_to_main_thread(number: int) -> None:
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 def _print_error(text: str) -> None:
