@@ -173,10 +173,12 @@ def _rax(text: str, batch: Batch) -> Step:
         "RankNet": rax.pairwise_logistic_loss,
         "LambdaRank": partial(rax.pairwise_logistic_loss, lambdaweight_fn=rax.dcg_lambdaweight),
     }
-    scores, relevance, mask = (jax.numpy.asarray(values.numpy()) for values in batch.padded())
-    relevance, where = relevance.astype("float32"), mask if not bool(mask.all()) else None
+    padded, grades, mask = batch.padded()
+    targets = grades.float()
     if text == "ListNet":
-        relevance = jax.nn.softmax(relevance, where=where, initial=0.0)
+        targets = torch.softmax(targets.masked_fill(~mask, -torch.inf), 1)
+    scores, relevance = (jax.numpy.asarray(values.numpy()) for values in (padded, targets))
+    where = None if bool(mask.all()) else jax.numpy.asarray(mask.numpy())
     of = jax.value_and_grad(lambda s, y, w: losses[text](s, y, where=w))
     step = jax.jit(of).lower(scores, relevance, where).compile()
     return lambda: jax.block_until_ready(step(scores, relevance, where))
