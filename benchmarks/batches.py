@@ -56,17 +56,20 @@ class Batch:
 
 def one_list(n: int, seed: int = 0) -> Batch:
     """Return a list of `n` items with standard normal scores, a tenth of them relevant."""
-    return _batch([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
+    return lists_of([(n, max(1, round(RELEVANT_SHARE * n)))], seed)
 
 
 def movielens_lists(count: int, seed: int = 0) -> Batch:
     """Return `count` lists at equally spaced quantiles of MovieLens' sizes; the negative sampling ratios alternate."""
-    return _batch(movielens_sizes(count), seed)
+    return lists_of(movielens_sizes(count), seed)
 
 
 def lists_of(sizes: Sequence[tuple[int, int]], seed: int = 0) -> Batch:
     """Return lists of these numbers of items and relevant items, with standard normal scores."""
-    return _batch(sizes, seed)
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
+    relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])
+    return Batch(scores, relevance, [n for n, _ in sizes])
 
 
 def movielens_sizes(count: int) -> list[tuple[int, int]]:
@@ -75,10 +78,3 @@ def movielens_sizes(count: int) -> list[tuple[int, int]]:
     relevant = np.interp(quantiles, list(MOVIELENS_RELEVANT), list(MOVIELENS_RELEVANT.values())).round().astype(int)
     ratios = np.resize(NEGATIVES_PER_RELEVANT, count)
     return [(int(p * (1 + ratio)), int(p)) for p, ratio in zip(relevant, ratios, strict=True)]
-
-
-def _batch(sizes: Sequence[tuple[int, int]], seed: int) -> Batch:
-    generator = torch.Generator().manual_seed(seed)
-    scores = torch.randn(sum(n for n, _ in sizes), generator=generator)
-    relevance = torch.cat([(torch.randperm(n, generator=generator) < p).to(torch.int64) for n, p in sizes])
-    return Batch(scores, relevance, [n for n, _ in sizes])

@@ -1,4 +1,4 @@
-"""Question 5: how long does it take to tabulate the distribution of a metric over random orders?"""
+"""Question 6: how long does it take to tabulate the distribution of a metric over random orders?"""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Question 4: how long does it take to evaluate a run?"""
+"""Question 5: how long does it take to evaluate a run?"""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Question 6: how long does it take to convert LETOR text to parquet?"""
+"""Question 7: how long does it take to convert LETOR text to parquet?"""
 
 import tempfile
 import zipfile

@@ -1,4 +1,4 @@
-"""Question 3: how much memory does one step of the loss need on one list of N items?
+"""Question 4: how much memory does one step of the loss need on one list of N items?
 
 `python -m benchmarks.memory CONTENDER N` is the probe, a separate process, as a process may keep memory that it used.
 """

@@ -1,5 +1,6 @@
 """Question 3: how long does a step take on batches of short lists, on which padding costs little?"""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
@@ -63,8 +64,6 @@ def _race(loss: str, size: str, place: int, batch: Batch, run: Run) -> list[Row]
 
 
 def _ours(text: str, batch: Batch, fast: str) -> Step:
-    import os
-
     import rankbound as rb
 
     loss, offsets, scores = rb.loss(text), batch.offsets, batch.scores.clone().requires_grad_()

@@ -244,16 +244,16 @@ def join(run: Run, qrels: Qrels, topics: Sequence[str], *, complete: bool) -> Jo
         every["relevance"].to_numpy(),
         every["retrieved"].to_numpy(),
         np.concatenate(([0], sizes.cumsum())).astype(np.int64),
-        None if qrels.intents is None else _joined_intents(qrels.intents, every["row"], every["item"]),
+        None if qrels.intents is None else _joined_intents(qrels, qrels.intents, every["row"], every["item"]),
     )
 
 
-def _joined_intents(intents: Intents, row: "pl.Series", names: "pl.Series") -> JudgedIntents:
+def _joined_intents(qrels: Qrels, intents: Intents, row: "pl.Series", names: "pl.Series") -> JudgedIntents:
     """Return the judgements by intent of the joined items, of which `row` has the place in the qrels, if any."""
     import polars as pl
 
     known = row.is_not_null().to_numpy()
-    place = np.full(int(intents.item.max(initial=-1)) + 1, -1, dtype=np.int64)
+    place = np.full(len(qrels.items), -1, dtype=np.int64)
     place[row.drop_nulls().to_numpy()] = np.flatnonzero(known)
     item = place[intents.item]
     precedence = names.rank("ordinal", descending=True).cast(pl.Int64).to_numpy()

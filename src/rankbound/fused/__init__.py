@@ -24,6 +24,15 @@ informative lists, or -1 for what it leaves to the reference: invalid input amon
 """
 
 
+def with_numbers(run: Callable[..., int], *numbers: Any) -> Kernel:
+    """Return the kernel `run` for these parameters, which it takes between its inputs and its outputs."""
+
+    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
+        return run(scores, relevance, offsets, *numbers, losses, slopes)
+
+    return call
+
+
 def usable() -> bool:
     """Return true where kernels can be compiled and kept, and are not switched off."""
     return os.environ.get("RANKBOUND_FAST", "1") != "0" and _is_installed()

@@ -44,6 +44,15 @@ def pairs_of(key, n):
 
 
 @part
+def compare(i, start, power, odds, logs, scratch):
+    """Write the odds against item i in its pairs with the first ones, and the pairs' losses."""
+    inverse = 1.0 / power[i]
+    for j in range(start):
+        odds[j] = power[j] * inverse
+    logarithms_of_next(odds, start, logs, scratch)
+
+
+@part
 def add_weighted(i, start, weights, odds, logs, slope):
     """Return the loss of the pairs of item i with the first ones, and add its derivatives by all scores to `slope`."""
     loss, pushed = 0.0, 0.0
@@ -92,10 +101,7 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
         for i in range(n):
             if key[i] != key[start]:
                 start = i
-            inverse = 1.0 / power[i]
-            for j in range(start):
-                odds[j] = power[j] * inverse
-            logarithms_of_next(odds, start, logs, scratch)
+            compare(i, start, power, odds, logs, scratch)
             for j in range(start):
                 scratch[j] = key[i] - key[j] if by_difference else 1.0
             loss += add_weighted(i, start, scratch, odds, logs, slope)

@@ -85,7 +85,7 @@ def _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, power, inver
 
 
 @part
-def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, inverse, slope):
+def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope):
     """Return what `_by_powers` returns, for gaps of any width."""
     for j in range(n):
         slope[j] = 0.0
@@ -226,7 +226,7 @@ def smooth_metric(
         elif lowest > -WIDEST:
             value = _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, power, inverse, slope)
         else:
-            value = _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, inverse, slope)
+            value = _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope)
         losses[t] = sign * value / divisor
         scale = sign / (divisor * temperature)
         for k in range(n):

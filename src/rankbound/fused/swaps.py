@@ -7,8 +7,7 @@ from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normalis
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG
 from rankbound.fused.input import is_valid, longest
-from rankbound.fused.logarithms import logarithms_of_next
-from rankbound.fused.preferences import WIDEST, add_weighted, pairs_of, sorted_list
+from rankbound.fused.preferences import WIDEST, add_weighted, compare, pairs_of, sorted_list
 from rankbound.fused.sorting import ascending
 
 # Batches with more pairs are left to the reference, which warns of them.
@@ -84,10 +83,7 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
         for i in range(n):
             if key[i] != key[start]:
                 start = i
-            inverse = 1.0 / power[i]
-            for j in range(start):
-                odds[j] = power[j] * inverse
-            logarithms_of_next(odds, start, logs, scratch)
+            compare(i, start, power, odds, logs, scratch)
             for j in range(start):
                 scratch[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
             if has_ties:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import kernel_matrix
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
@@ -45,12 +45,7 @@ def _with_parameters(
     cpu = torch.device("cpu")
     sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
     numbers: tuple[Any, ...] = (*formula.numbers, float(largest), float(temperature), method, sigmoid, bell)
-
-    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-        count: int = smooth_metric(scores, relevance, offsets, *numbers, sign, undefined, losses, slopes)
-        return count
-
-    return call
+    return with_numbers(smooth_metric, *numbers, sign, undefined)
 
 
 LARGEST = torch.finfo(torch.float64).max

@@ -259,7 +259,7 @@ def may_use_kernel(loss: RankingLoss, scores: Tensor) -> bool:
 
 @cache
 def _keeps_kernel(kind: type[RankingLoss]) -> bool:
-    """Return true unless a class below the one that defines `kernel` has methods, which may change the loss."""
+    """Return true unless a class below the one that defines `_kernel` has methods, which may change the loss."""
     for one in kind.__mro__:
         if "_kernel" in vars(one):
             return True

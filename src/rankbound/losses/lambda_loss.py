@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
@@ -132,12 +132,7 @@ class LambdaRankLoss(SwapLoss):
         _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
         numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-
-        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-            count: int = lambdarank(scores, relevance, offsets, *numbers, losses, slopes)
-            return count
-
-        return call
+        return with_numbers(lambdarank, *numbers)
 
 
 class LambdaLoss(SwapLoss):

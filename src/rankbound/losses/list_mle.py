@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
@@ -53,13 +53,7 @@ class ListMLELoss(ItemSum):
             return None
         from rankbound.fused.plackett_luce import list_mle
 
-        cutoff = self.cutoff or 0
-
-        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-            count: int = list_mle(scores, relevance, offsets, cutoff, losses, slopes)
-            return count
-
-        return call
+        return with_numbers(list_mle, self.cutoff or 0)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import TARGETS
 from rankbound.gradients import with_gradient
 from rankbound.lists import Lists
@@ -131,8 +131,4 @@ def cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
 
     numbers = TARGETS.index(target), float(rel), float(largest_grade(torch.float64) if target == "exp2" else math.inf)
 
-    def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-        count: int = cross_entropy(scores, relevance, offsets, *numbers, losses, slopes)
-        return count
-
-    return call
+    return with_numbers(cross_entropy, *numbers)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
@@ -137,13 +137,7 @@ class PairwiseLogisticLoss(LinkLoss):
         from rankbound.fused.preferences import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
-
-        def call(scores: Array, relevance: Array, offsets: Array, losses: Array, slopes: Array) -> int:
-            numbers = float(self.temperature), mean, by_difference, always
-            count: int = logistic(scores, relevance, offsets, *numbers, losses, slopes)
-            return count
-
-        return call
+        return with_numbers(logistic, float(self.temperature), mean, by_difference, always)
 
 
 class DirectRankerLoss(LinkLoss):
