@@ -106,9 +106,9 @@ def wait_until(condition: Callable[[], bool], seconds: float, explain: Callable[
 
 
 def results(project: Project) -> dict[str, bytes]:
-    """The files that must not depend on where they were made; costs, records and the page that tells them do."""
+    """The files that must not depend on where they were made; records and the page that tells them do."""
     folder = project.path("results")
-    left_out = ("benchmarks", "provenance", "provenance.json", "paper")
+    left_out = ("provenance", "provenance.json", "paper")
     paths = [path for path in folder.rglob("*") if path.is_file() and path.relative_to(folder).parts[0] not in left_out]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 

@@ -25,7 +25,7 @@ RECORDS = "results/provenance"
 """Where steps leave records of their making, with times: no two are equal."""
 
 MANIFEST = "results/provenance.json"
-WHEN = ("started", "seconds", "peak_mib", "attempts")
+WHEN = ("started", "seconds", "cpu_seconds", "peak_mib", "attempts")
 """What a record says of a step's time: another one whenever it runs."""
 
 

@@ -13,7 +13,7 @@ from rankbound_study.cli import main
 
 CONFIG: dict[str, Any] = {
     "study": "tiny",
-    "pathvars": {"data": "data", "results": "results", "logs": "logs", "benchmarks": "results/benchmarks"},
+    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
     "seeds": [3],
     "training": {"epochs": 2},
 }

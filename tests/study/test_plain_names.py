@@ -105,7 +105,7 @@ def test_two_data_sets_of_one_archive_are_refused() -> None:
 
 def test_the_check_says_where_the_study_writes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-config", str(DEMO)]) == 0
-    assert "writes below data/demo, results/demo, logs/demo, results/demo/benchmarks\n" in capsys.readouterr().out
+    assert "writes below data/demo, results/demo, logs/demo\n" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -202,14 +202,13 @@ def test_the_last_of_several_steps_made_a_file(study: Path) -> None:
 
 
 def test_only_results_are_results(tmp_path: Path) -> None:
-    """Costs, hidden files, what killed steps left, and other studies inside are not."""
+    """Benchmarks, hidden files, what killed steps left, and other studies inside are not."""
     for name in (
         "runs.parquet",
         "tables/a.csv",
         "provenance.json",
         "provenance/tables/a.csv.json",
         "benchmarks/a.tsv",
-        "costs/a.tsv",
         "tables/.a.csv.x1y2z3a4",
         "runs/none.parquet.shards/0/fold-1.parquet",
         "demo/provenance.json",
@@ -219,8 +218,7 @@ def test_only_results_are_results(tmp_path: Path) -> None:
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert set(result_files(tmp_path)) == {"costs/a.tsv", "runs.parquet", "tables/a.csv"}
-    assert set(result_files(tmp_path, "costs")) == {"benchmarks/a.tsv", "runs.parquet", "tables/a.csv"}
+    assert set(result_files(tmp_path)) == {"runs.parquet", "tables/a.csv"}
 
 
 def test_what_was_recorded_after_the_manifest_counts(study: Path) -> None:

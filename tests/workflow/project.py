@@ -21,7 +21,7 @@ COPIED = ("Snakefile", "workflow", "profiles", "src", "dvc.yaml", ".dvcignore", 
 
 GENERATED: dict[str, Any] = {
     "study": "tiny",
-    "pathvars": {"data": "data", "results": "results", "logs": "logs", "benchmarks": "results/benchmarks"},
+    "pathvars": {"data": "data", "results": "results", "logs": "logs"},
     "protocols": ["published"],
     "datasets": ["synthetic-movielens", "synthetic-mq2008"],
     "losses": ["nDCG", "nRBP"],

@@ -21,7 +21,7 @@ from rankbound_study.report.tables import table_names
 
 DRAWS = int(os.environ.get("RANKBOUND_DRAWS", "1"))
 DEMO = merged([ROOT / "profiles/demo/study.yaml"])
-PLACES = {"data": "data", "results": "results", "logs": "logs", "benchmarks": "results/benchmarks"}
+PLACES = {"data": "data", "results": "results", "logs": "logs"}
 BOUNDINGS = ["none", "min-max", "expectation", "expectation-max", "distribution", "distribution(tilt=2)"]
 
 

@@ -109,13 +109,13 @@ def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> 
 
 
 def _everything_made_is_an_output(project: Project) -> None:
-    """No file under data/ or results/ that DVC would leave behind, but for what a run costs and left as records."""
+    """No file under data/ or results/ that DVC would leave behind, but for its records."""
     known = [path for stage in stages(project.folder)["stages"].values() for path in outputs(stage)]
     made = [path.relative_to(project.folder) for top in ("data", "results") for path in project.path(top).rglob("*")]
     left = [
         path for path in made if not any(path.is_relative_to(one) or Path(one).is_relative_to(path) for one in known)
     ]
-    assert {path.parts[1] for path in left} <= {"benchmarks", "provenance"}, left
+    assert {path.parts[1] for path in left} <= {"provenance"}, left
 
 
 def _recorded(finished: Project, folder: Path) -> Project:

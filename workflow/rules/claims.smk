@@ -25,8 +25,6 @@ rule claims:
         tex="<results>/tables/table_claims.tex",
     log:
         "<logs>/table/claims.log",
-    benchmark:
-        "<benchmarks>/table/claims.tsv"
     localrule: True
     threads: 1
     resources:

@@ -24,8 +24,6 @@ rule download:
         "<data>/raw/{archive}",
     log:
         "<logs>/download/{archive}.log",
-    benchmark:
-        "<benchmarks>/download/{archive}.tsv"
     wildcard_constraints:
         archive=one_of(study.archives),
     priority: 2
@@ -48,8 +46,6 @@ rule convert:
         "<data>/{kind}/{source}.parquet",
     log:
         "<logs>/convert/{kind}-{source}.log",
-    benchmark:
-        "<benchmarks>/convert/{kind}-{source}.tsv"
     wildcard_constraints:
         kind="interactions|lists|images",
         source=one_of(study.fetched),
@@ -69,8 +65,6 @@ rule generate:
         "<data>/{kind}/{source}.parquet",
     log:
         "<logs>/generate/{kind}-{source}.log",
-    benchmark:
-        "<benchmarks>/generate/{kind}-{source}.tsv"
     wildcard_constraints:
         kind="interactions|lists|images",
         source=one_of(study.generated),
@@ -93,8 +87,6 @@ rule split:
         "<data>/folds/{source}.parquet",
     log:
         "<logs>/split/{source}.log",
-    benchmark:
-        "<benchmarks>/split/{source}.tsv"
     priority: 2
     localrule: True
     threads: 1
@@ -116,8 +108,6 @@ rule sample:
         "<data>/instances/{instances}.parquet",
     log:
         "<logs>/sample/{instances}.log",
-    benchmark:
-        "<benchmarks>/sample/{instances}.tsv"
     priority: 2
     localrule: True
     threads: 1
@@ -140,8 +130,6 @@ rule weights:
         "<data>/weights/vgg16.safetensors",
     log:
         "<logs>/weights/vgg16.log",
-    benchmark:
-        "<benchmarks>/weights/vgg16.tsv"
     threads: 1
     resources:
         mem_mb=growing(3000),
@@ -157,8 +145,6 @@ rule generate_weights:
         "<data>/weights/synthetic-vgg16.safetensors",
     log:
         "<logs>/weights/synthetic-vgg16.log",
-    benchmark:
-        "<benchmarks>/weights/synthetic-vgg16.tsv"
     localrule: True
     threads: 1
     resources:
@@ -178,8 +164,6 @@ rule features:
         "<data>/features/{source}-vgg16.parquet",
     log:
         "<logs>/features/{source}.log",
-    benchmark:
-        "<benchmarks>/features/{source}.tsv"
     threads: 1
     resources:
         mem_mb=growing(4000),

@@ -17,8 +17,6 @@ rule document:
         html="<results>/paper/index.html",
     log:
         "<logs>/document.log",
-    benchmark:
-        "<benchmarks>/document.tsv"
     localrule: True
     threads: 1
     resources:

@@ -12,8 +12,6 @@ rule provenance:
         "<results>/provenance.json",
     log:
         "<logs>/provenance.log",
-    benchmark:
-        "<benchmarks>/provenance.tsv"
     # Nodes of a cluster may have no git, and no checkout with a commit.
     localrule: True
     threads: 1

@@ -94,8 +94,6 @@ for table in [name for name in config["tables"] if name in TABLES]:
             metrics=["<results>/metrics.json"] * TABLES[table].metrics,
         log:
             f"<logs>/table/{table}.log",
-        benchmark:
-            f"<benchmarks>/table/{table}.tsv"
         localrule: True
         threads: 1
         resources:
@@ -125,8 +123,6 @@ rule figure_of_formulas:
         pdf="<results>/figures/{figure}.pdf",
     log:
         "<logs>/figure/{figure}.log",
-    benchmark:
-        "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if not FIGURES[name].needs_runs and not FIGURES[name].needs),
     localrule: True
@@ -154,8 +150,6 @@ rule figure_of_runs:
         pdf="<results>/figures/{figure}.pdf",
     log:
         "<logs>/figure/{figure}.log",
-    benchmark:
-        "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if FIGURES[name].needs_runs),
     localrule: True
@@ -185,8 +179,6 @@ rule figure_of_comparisons:
         pdf="<results>/figures/{figure}.pdf",
     log:
         "<logs>/figure/{figure}.log",
-    benchmark:
-        "<benchmarks>/figure/{figure}.tsv"
     wildcard_constraints:
         figure=one_of(name for name in config["figures"] if FIGURES[name].needs and not FIGURES[name].shows_pictures),
     localrule: True

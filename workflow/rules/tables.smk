@@ -8,8 +8,6 @@ rule distributions:
         "<results>/distributions/{loss}.parquet",
     log:
         "<logs>/distributions/{loss}.log",
-    benchmark:
-        "<benchmarks>/distributions/{loss}.tsv"
     threads: 1
     resources:
         mem_mb=growing(3000),
@@ -30,8 +28,6 @@ use rule distributions as tilted_distributions with:
         "<results>/distributions/{loss}-tilt{tilt}.parquet",
     log:
         "<logs>/distributions/{loss}-tilt{tilt}.log",
-    benchmark:
-        "<benchmarks>/distributions/{loss}-tilt{tilt}.tsv"
     wildcard_constraints:
         tilt=r"[0-9]+(\.[0-9]+)?",
     params:

@@ -13,8 +13,6 @@ rule train:
         weights="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.weights.safetensors",
     log:
         "<logs>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.log",
-    benchmark:
-        "<benchmarks>/train/{protocol}/{instances}/{model}/{loss}/{bounding}.tsv"
     wildcard_constraints:
         model=one_of(study.models),
     threads: 1
@@ -64,8 +62,6 @@ rule controls:
         "<results>/runs/{protocol}/{instances}/controls.parquet",
     log:
         "<logs>/controls/{protocol}/{instances}.log",
-    benchmark:
-        "<benchmarks>/controls/{protocol}/{instances}.tsv"
     localrule: True
     threads: 1
     resources:
@@ -84,8 +80,6 @@ use rule controls as compared_controls with:
         "<results>/runs/{protocol}/{instances}/compared/controls.parquet",
     log:
         "<logs>/controls/{protocol}/{instances}-compared.log",
-    benchmark:
-        "<benchmarks>/controls/{protocol}/{instances}-compared.tsv"
     params:
         code=codes.of_step("controls"),
         options=steps.compared_control_options,
@@ -100,8 +94,6 @@ rule collect:
         epochs="<results>/epochs.parquet",
     log:
         "<logs>/collect.log",
-    benchmark:
-        "<benchmarks>/collect.tsv"
     localrule: True
     threads: 1
     resources:
@@ -123,7 +115,5 @@ use rule collect as collect_experiments with:
         epochs="<results>/experiment_epochs.parquet",
     log:
         "<logs>/collect_experiments.log",
-    benchmark:
-        "<benchmarks>/collect_experiments.tsv"
     params:
         code=codes.of_step("collect"),

@@ -22,6 +22,9 @@ SHARDS = ".shards"
 OF_GIT = (".gitignore", ".gitkeep")
 """Hidden files that git and DVC need."""
 
+BENCHMARKS = "benchmarks"
+"""Folder of what benchmarks measured; older versions kept times of steps there, too."""
+
 OWN_FOLDERS = ("distributions", "figures", "licensed", "paper", "runs", "tables")
 """Folders of a study's own results."""
 
@@ -53,17 +56,17 @@ def open_regular(path: Path) -> BufferedReader | BytesIO:
     return path.open("rb") if path.stat().st_size else BytesIO()
 
 
-def result_files(results: Path, ignored: str = "benchmarks") -> Iterator[str]:
+def result_files(results: Path) -> Iterator[str]:
     """Yield the files of a results folder, in a fixed order, relative to it, with slashes.
 
-    Omitted are files that are not results: provenance and its signature, costs (the folder `ignored`), hidden files,
+    Omitted are files that are not results: provenance and its signature, benchmarks, hidden files,
     leftovers of killed steps, and nested folders that are results folders themselves. A link to a folder is one file:
     it is not followed.
     """
     for folder, names, files in os.walk(results):
         here = Path(folder)
         files += [name for name in names if (here / name).is_symlink()]
-        names[:] = sorted(name for name in names if not _is_apart(here / name, results, ignored))
+        names[:] = sorted(name for name in names if not _is_apart(here / name, results))
         for name in sorted(files):
             path = (here / name).relative_to(results).as_posix()
             if not name.startswith(".") and path not in (MANIFEST, SIGNATURE):
@@ -85,9 +88,9 @@ def hidden_files(results: Path) -> Iterator[str]:
         )
 
 
-def _is_apart(folder: Path, results: Path, ignored: str) -> bool:
+def _is_apart(folder: Path, results: Path) -> bool:
     relative = folder.relative_to(results).as_posix()
-    return relative in (RECORDS, ignored) or _is_out_of_sight(folder.name) or _is_other_study(folder, results)
+    return relative in (RECORDS, BENCHMARKS) or _is_out_of_sight(folder.name) or _is_other_study(folder, results)
 
 
 def _is_out_of_sight(name: str) -> bool:

@@ -67,7 +67,7 @@ def make_manifest(results: Path, config: Mapping[str, Any]) -> Manifest:
     check_recorded(places, recorded)
     steps = [step for step in records if all(map(places.file, step.outputs))]
     known = {path for step in steps for path in step.outputs}
-    others = [path for path in result_files(results, costs_folder(config)) if path not in known]
+    others = [path for path in result_files(results) if path not in known]
     unrecorded = {path: Checksum.of(results / path) for path in others if not path.startswith(PAPER)}
     return replace(recorded, steps=tuple(steps), unrecorded=unrecorded)
 
@@ -177,13 +177,6 @@ def restore_records(results: Path) -> int:
                 temporary.write_text(text, "utf-8")
             count += 1
     return count
-
-
-def costs_folder(config: Mapping[str, Any]) -> str:
-    """Return the folder of the steps' costs, relative to the results folder."""
-    folders = config.get("pathvars") or {}
-    costs, results = folders.get("benchmarks", "results/benchmarks"), folders.get("results", "results")
-    return str(costs).removeprefix(f"{results}/")
 
 
 def seeds_of(steps: Sequence[Record]) -> list[int]:

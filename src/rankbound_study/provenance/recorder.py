@@ -62,6 +62,7 @@ def recorded(arguments: argparse.Namespace, folder: Path) -> Iterator[None]:
         machine=facts.machine(),
         started=attempt.started,
         seconds=round(time.monotonic() - began, 6),
+        cpu_seconds=round(time.process_time(), 6),
         peak_mib=facts.peak_memory(),
         attempts=earlier,
     )

@@ -44,6 +44,7 @@ class Record:
         machine: where it ran.
         started: time in UTC, ISO 8601.
         seconds: duration.
+        cpu_seconds: processor time of its process, from the start of Python on; 0 in records of older versions.
         peak_mib: peak memory, if the system reports it.
         attempts: earlier attempts that were killed or failed.
     """
@@ -62,6 +63,7 @@ class Record:
     started: str
     seconds: float
     peak_mib: float | None
+    cpu_seconds: float = 0.0
     attempts: tuple[Attempt, ...] = ()
 
     def __post_init__(self) -> None:

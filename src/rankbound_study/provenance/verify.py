@@ -7,7 +7,7 @@ from typing import Any
 
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, hidden_files, result_files
 from rankbound_study.provenance.facts import code
-from rankbound_study.provenance.manifest import Manifest, contradicting_records, costs_folder, known_of
+from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
 from rankbound_study.provenance.places import Places
 from rankbound_study.provenance.requested import contradictions, other_inputs
 
@@ -94,7 +94,7 @@ def _files(places: Places, manifest: Manifest, inside: Mapping[str, Checksum]) -
             yield Deviation("missing", path, f"{maker}; {places.why_absent(path)}")
         elif not checksum.fits(file):
             yield Deviation("changed", path, f"{maker}; its content has changed")
-    for path in result_files(places.results, costs_folder(manifest.config)):
+    for path in result_files(places.results):
         if path not in inside and path.startswith(PAPER):
             yield Deviation("unchecked", path, f"made after {MANIFEST}, and its record is missing")
         elif path not in inside:

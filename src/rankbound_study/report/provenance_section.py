@@ -118,12 +118,13 @@ def _costs(manifest: Manifest) -> TableBlock:
             name,
             str(len(ran)),
             _duration(ran),
+            _clock(sum(step.cpu_seconds for step in ran)),
             f"{max(step.seconds for step in ran):.1f} s",
             f"{max(step.peak_mib or 0 for step in ran):.0f} MiB",
         )
         for name, ran in _grouped(manifest.steps, lambda step: step.subcommand)
     ]
-    header = ("step", "jobs", "time", "longest", "peak memory")
+    header = ("step", "jobs", "time", "processor time", "longest", "peak memory")
     return _block("Costs", "Time and memory of the steps, as recorded by them.", header, rows, labels=1)
 
 
@@ -161,7 +162,11 @@ def _last(steps: Sequence[Record]) -> str:
 
 
 def _duration(steps: Sequence[Record]) -> str:
-    seconds = round(sum(step.seconds for step in steps))
+    return _clock(sum(step.seconds for step in steps))
+
+
+def _clock(duration: float) -> str:
+    seconds = round(duration)
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 

@@ -44,7 +44,6 @@ class PathvarKeys(Keys):
     data: Folder = Field(description="Raw archives and data derived from them")
     results: Folder = Field(description="Distributions, runs, tables, figures, paper")
     logs: Folder = Field(description="Output of every step")
-    benchmarks: Folder = Field(description="Time and memory of every step")
 
 
 class DistributionKeys(Keys):
