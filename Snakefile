@@ -17,6 +17,7 @@ from rankbound_study.config.steps import Steps, one_of
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.report.tables import table_names, table_specs
+from rankbound_study.warm import server
 
 min_version("9.14")  # path variables
 
@@ -60,6 +61,9 @@ onstart:
     workflow.scheduler._lock = threading.RLock()
     for reason in study.left_out.values():
         print(reason, file=sys.stderr)
+    # On a cluster, steps start elsewhere, or under limits of their own.
+    if workflow.local_exec:
+        workflow.warm_server = server.start()
 
 
 # The steps run with snakemake's Python, one thread each (lists are small: two parallel jobs beat two threads), and

@@ -2,6 +2,11 @@
 
 import sys
 
-from rankbound_study.cli import main
+from rankbound_study.warm.client import run_warm
 
-sys.exit(main())
+status = run_warm(sys.argv[1:])
+if status is None:
+    from rankbound_study.cli import main
+
+    status = main()
+sys.exit(status)

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from rankbound_study.warm import OFF, VARIABLE
+
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 3600
 """Seconds until what hangs is given up; a busy machine may take its time."""
@@ -128,19 +130,19 @@ class Project:
         assert result.returncode == status, output[-6000:]
         return output
 
-    def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "") -> Path:
+    def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "", warm: str = OFF) -> Path:
         """Run a module while every Python in it reports to the folder `watcher`; returns the list of renamed files.
 
         Each interpreter notes the renames that it is about to do in `renames`, and prints the modules of the package
         that it has loaded at its end. If `kill_at` is given, everything is killed (-9) before a file of that name
-        appears.
+        appears. Warm starts are off by default: a fork reports nothing, and does not belong to what is killed.
         """
         watcher.mkdir(exist_ok=True)
         (watcher / "sitecustomize.py").write_text(_WATCHER, encoding="utf-8")
         renames = watcher / "renames"
         renames.write_text("", encoding="utf-8")
         path = os.pathsep.join([str(watcher), str(self.folder / "src")])
-        process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at)
+        process = self.command(*arguments, PYTHONPATH=path, RENAMES=str(renames), KILL_AT=kill_at, **{VARIABLE: warm})
         result = subprocess.run(
             **process, capture_output=True, text=True, check=False, start_new_session=True, timeout=LONGEST
         )
@@ -173,7 +175,7 @@ def watch(event, arguments):
             file.write(name + "\\n")
 
 def report():
-    names = [name for name in sys.modules if name.split(".")[0] == "rankbound"]
+    names = [name for name in sys.modules if name.split(".")[0] in ("rankbound", "rankbound_study")]
     print("loaded modules:", *names, file=sys.stderr)
 
 sys.addaudithook(watch)

@@ -12,7 +12,7 @@ from project import GENERATED, Project
 
 from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
-from rankbound_study.config.code_digests import IGNORED, CodeDigests
+from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
 from rankbound_study.jobs.fit import PENALISED, TREES
 from rankbound_study.jobs.scorers import CONVOLUTIONAL
@@ -20,15 +20,16 @@ from rankbound_study.provenance.records import read_record
 from rankbound_study.report.tables import table_specs
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
-DATA = {"generate": 2, "split": 2, "sample": 2}
+ALL_DATA = {"generate": 2, "split": 2, "sample": 2}
 # Logs lie under the subcommand's name, except where the step has a better one.
 SUBCOMMANDS = {"train": "job"}
 PAPER = {"provenance": 1, "document": 1}
-# By the command line and the recorder of steps, which have no say in outputs.
+# By the command line, warm starts and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.flags", "rankbound.printable"),
     "rankbound.metrics.ir_measures_names",
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.commands"),
+    *("rankbound_study.warm", "rankbound_study.warm.client"),
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
 }
 AFTER_RUNS = {"collect": 1, "table_5_1": 1, "figure_of_runs": 1, **PAPER}
@@ -84,11 +85,23 @@ def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -
         # The command line imports every subcommand's module, and runs one.
         loaded = {name for name in report.split() if ".commands." not in name}
         modules = codes.modules_of(subcommand, every_name, described.get(subcommand, []))
-        claimed = {*modules, *IGNORED, *ALWAYS_LOADED}
+        claimed = {*modules, *DATA, *IGNORED, *ALWAYS_LOADED}
         assert loaded <= claimed, (log, loaded - claimed)
         checked.add(subcommand)
     steps = {"generate", "split", "sample", "distributions", "job", "controls", "collect", "table", "figure"}
     assert checked == steps | {"provenance", "document"}
+
+
+def test_trainings_are_forks_of_one_process_with_the_same_results(finished: Project, tmp_path: Path) -> None:
+    """The step's own process has loaded next to nothing."""
+    run = finished.path(f"{RUNS}/none.parquet")
+    log = Path(str(run).replace("results/runs", "logs/train")).with_suffix(".log")
+    before = _digest(run)
+    run.unlink()
+    finished.run_watched("snakemake", "--cores", "1", f"{RUNS}/none.parquet", watcher=tmp_path, warm="")
+    (report,) = re.findall("^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
+    assert report.split() == ["rankbound_study", "rankbound_study.warm", "rankbound_study.warm.client"]
+    assert _digest(run) == before
 
 
 def test_touching_every_file_reruns_nothing(finished: Project) -> None:
@@ -111,7 +124,10 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
         ("rankbound_study/report/tables/flattery.py", {"document": 1}),
         ("rankbound_study/provenance/manifest.py", PAPER),
         ("rankbound_study/provenance/records.py", PAPER),
-        ("rankbound_study/commands/generate.py", {**DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS}),
+        (
+            "rankbound_study/commands/generate.py",
+            {**ALL_DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS},
+        ),
         ("rankbound/losses/hinge.py", {}),
         ("rankbound/io/trec.py", {}),
         ("rankbound/cli.py", {}),

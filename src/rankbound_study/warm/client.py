@@ -1,0 +1,47 @@
+"""A step's own process, where another one runs the step: it waits, and passes requests to end on."""
+
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from rankbound_study.warm import OFF, STARTED, VARIABLE
+
+KILLED = 128 + 9
+"""The exit status of a step that ended without one, as a shell reports it of a process that was killed."""
+
+
+def run_warm(words: Sequence[str]) -> int | None:
+    """Run a training in a fork of the server; return its exit status, or None if the caller has to run the step."""
+    name = os.environ.get(VARIABLE, OFF)
+    if name == OFF or not hasattr(socket, "send_fds") or words[:1] != ["job"]:
+        return None
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(f"\0{name}")
+            request = {"words": list(words), "folder": str(Path.cwd()), "environment": dict(os.environ)}
+            socket.send_fds(connection, [json.dumps(request).encode() + b"\n"], [0, 1, 2])
+            started = connection.recv(1) == STARTED
+        except OSError:
+            return None
+        return _status(connection) if started else None
+
+
+def _status(connection: socket.socket) -> int:
+    """Wait for the exit status; SIGINT and SIGTERM end the step, which ends its fork of the server."""
+
+    def end(_: int, __: FrameType | None) -> None:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    if status := connection.recv(1):
+        return status[0]
+    print("the step was killed, perhaps because memory ran out", file=sys.stderr)
+    return KILLED
