@@ -25,13 +25,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words and words[0] in GONE:
         print(f"python -m rankbound_study {words[0]}: {GONE[words[0]]}", file=sys.stderr)
         return USAGE_ERROR
-    names = sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
     parser = build_parser(
         "python -m rankbound_study",
         "The steps of the study, from raw archives to the document. Snakemake runs them all: `snakemake --cores 2`.",
-        {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in names},
+        step_modules(),
     )
     return run(parser, words, _recorded)
+
+
+def step_modules() -> dict[str, str]:
+    """Return the module of every step, by its name on the command line."""
+    names = sorted(module.name for module in iter_modules(commands.__path__) if not module.name.startswith("_"))
+    return {name.replace("_", "-"): f"{commands.__name__}.{name}" for name in names}
 
 
 def _recorded(arguments: argparse.Namespace) -> AbstractContextManager[None]:

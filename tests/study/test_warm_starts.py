@@ -1,4 +1,4 @@
-"""Trainings forked from a process that has loaded torch: the same results, and the same ends, as by themselves."""
+"""Steps forked from a process that has loaded their libraries: the same results and the same ends."""
 
 import os
 import signal
@@ -95,7 +95,7 @@ def test_results_and_records_are_those_of_a_cold_start(study: Path, warm: subpro
     for name, variables in (("warm", {}), ("cold", {VARIABLE: OFF})):
         assert run(study, *job(), **variables)[:2] == (0, name == "warm")
         record = read(study / RECORD)
-        made[name] = {key: record[key] for key in ("arguments", "inputs", "outputs", "code", "versions", "switches")}
+        made[name] = {key: record[key] for key in ("arguments", "inputs", "outputs", "code", "switches")}
         assert 0 < record["cpu_seconds"] < 10 * record["seconds"] + 10
     assert made["warm"] == made["cold"]
 

@@ -92,7 +92,7 @@ def test_steps_load_only_the_code_that_their_digests_are_of(finished: Project) -
     assert checked == steps | {"provenance", "document"}
 
 
-def test_trainings_are_forks_of_one_process_with_the_same_results(finished: Project, tmp_path: Path) -> None:
+def test_steps_are_forks_of_one_process_with_the_same_results(finished: Project, tmp_path: Path) -> None:
     """The step's own process has loaded next to nothing."""
     run = finished.path(f"{RUNS}/none.parquet")
     log = Path(str(run).replace("results/runs", "logs/train")).with_suffix(".log")

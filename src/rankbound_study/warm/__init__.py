@@ -1,4 +1,4 @@
-"""Warm starts: trainings forked from one process that has loaded torch, which takes longer than a small training.
+"""Warm starts: steps forked from one process that has loaded torch, matplotlib and polars, which most steps use.
 
 Snakemake starts a `server` beside itself. A step's process, the `client`, hands its arguments, folder, environment and
 standard streams over, the server forks, and the fork runs the step as the client would have. The client waits for the

@@ -17,9 +17,9 @@ KILLED = 128 + 9
 
 
 def run_warm(words: Sequence[str]) -> int | None:
-    """Run a training in a fork of the server; return its exit status, or None if the caller has to run the step."""
+    """Run a step in a fork of the server; return its exit status, or None if the caller has to run it."""
     name = os.environ.get(VARIABLE, OFF)
-    if name == OFF or not hasattr(socket, "send_fds") or words[:1] != ["job"]:
+    if name == OFF or not hasattr(socket, "send_fds"):
         return None
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -41,7 +41,8 @@ def _status(connection: socket.socket) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    if status := connection.recv(1):
-        return status[0]
+    with suppress(ConnectionResetError):
+        if status := connection.recv(1):
+            return status[0]
     print("the step was killed, perhaps because memory ran out", file=sys.stderr)
     return KILLED

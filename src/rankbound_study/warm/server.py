@@ -1,4 +1,4 @@
-"""The process that has loaded torch, and forks for every step: `python -m rankbound_study.warm.server SOCKET`."""
+"""The process that has loaded the libraries, and forks for every step."""
 
 import fcntl
 import gc
@@ -21,13 +21,14 @@ from typing import Any, NoReturn
 from rankbound_study.warm import OFF, STARTED, VARIABLE
 
 LOADED = (
-    *("rankbound_study.cli", "rankbound_study.commands.job", "rankbound_study.provenance.recorder"),
-    *("rankbound_study.jobs.determinism", "rankbound_study.jobs.train_job"),
+    *("rankbound_study.provenance.recorder", "rankbound_study.jobs.determinism", "rankbound_study.jobs.train_job"),
+    *("rankbound_study.figures.style", "matplotlib.backends.backend_pdf", "matplotlib.backends.backend_svg"),
+    *("polars", "scipy.stats"),
 )
-"""What every training loads. Nothing here may start a thread, which a fork would lack."""
+"""What most steps load. Nothing here may start a thread that a step needs: a fork has the thread that forked alone."""
 
-RESTARTED = {"jemalloc_bg_thd"}
-"""Threads of loaded libraries that forks can do without."""
+DISPENSABLE = {"jemalloc_bg_thd", "polars-ooc-clea"}
+"""Threads of loaded libraries, by the names that Linux keeps of them, that return unused memory and disk space."""
 
 INDIFFERENT = {VARIABLE, "_", "SHLVL", "PWD", "OLDPWD", "TMPDIR", "TMP", "TEMP", "TEMPDIR"}
 """Environment variables that nothing reads while it is loaded."""
@@ -64,7 +65,8 @@ def start() -> subprocess.Popen[bytes] | None:
 
 def serve(listener: socket.socket) -> None:
     """Fork for every client until standard input is closed; what steps load is loaded for the first one."""
-    loaded = False
+    # What is loaded may change it.
+    environment, loaded = dict(os.environ), False
     # The kernel reaps the forks.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:
@@ -75,15 +77,17 @@ def serve(listener: socket.socket) -> None:
                 loaded = True
             if _is_own_user(connection) and os.fork() == 0:
                 listener.close()
-                _run(connection)
+                _run(connection, environment)
 
 
 def _load() -> None:
-    for module in LOADED:
+    from rankbound_study.cli import step_modules
+
+    for module in (*LOADED, *step_modules().values()):
         import_module(module)
     threads = Path("/proc/self/task").glob("*/comm")
     names = {path.read_text("utf-8").strip() for path in threads if path.parent.name != str(os.getpid())}
-    if started := sorted(names - RESTARTED):
+    if started := sorted(names - DISPENSABLE):
         sys.exit(f"warm starts: a library has started the threads {', '.join(started)}: every step loads torch itself")
     # Python 3.12 warns of forks beside any thread.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
@@ -98,12 +102,12 @@ def _is_own_user(connection: socket.socket) -> bool:
     return bool(user == os.geteuid())
 
 
-def _run(connection: socket.socket) -> NoReturn:
+def _run(connection: socket.socket, environment: Mapping[str, str]) -> NoReturn:
     """Run the client's step in this fork, and send its exit status; nothing if the environment is another one."""
     status = 1
     try:
         request, streams = _received(connection)
-        if _differing(request["environment"]) <= INDIFFERENT:
+        if _differing(environment, request["environment"]) <= INDIFFERENT:
             _become(request, streams)
             _end_with(connection)
             connection.sendall(STARTED)
@@ -123,9 +127,9 @@ def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return json.loads(text), streams
 
 
-def _differing(environment: Mapping[str, str]) -> set[str]:
-    """Return the variables whose values differ from those with which this process started."""
-    return {name for name in {*os.environ, *environment} if os.environ.get(name) != environment.get(name)}
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> set[str]:
+    """Return the variables whose values differ between two environments."""
+    return {name for name in {*one, *other} if one.get(name) != other.get(name)}
 
 
 def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
