@@ -54,38 +54,44 @@ def changed(path: Path, edit: Callable[[str], str]) -> Iterator[None]:
 
 
 DIGESTS = f"""
-import json
+import json, sys
 from rankbound_study.config.code_digests import CodeDigests
 
-codes = CodeDigests()
-found = {{step: codes.of_step(step) for step in {STEPS}}}
-found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
-found["convert of mq2008"] = codes.of_step("convert", "mq2008")
-found["job of trees"] = codes.of_step("job", {TREES!r})
-found["job of a new loss"] = codes.of_step("job", "new")
-found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
-for name in ("table_5_1", "flattery", "worked"):
-    found["table " + name] = codes.of_step("table", modules=["rankbound_study.report.tables." + name])
-print(json.dumps(found))
+for _ in sys.stdin:
+    codes = CodeDigests()
+    found = {{step: codes.of_step(step) for step in {STEPS}}}
+    found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
+    found["convert of mq2008"] = codes.of_step("convert", "mq2008")
+    found["job of trees"] = codes.of_step("job", {TREES!r})
+    found["job of a new loss"] = codes.of_step("job", "new")
+    found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
+    for name in ("table_5_1", "flattery", "worked"):
+        found["table " + name] = codes.of_step("table", modules=["rankbound_study.report.tables." + name])
+    print(json.dumps(found), flush=True)
 """
 
 
-def digests(sources: Path) -> dict[str, str]:
-    """Those that an interpreter computes that finds the packages there."""
+@pytest.fixture(scope="module")
+def digests(sources: Path) -> Iterator[Callable[[], dict[str, str]]]:
+    """Compute those of the copy as it is, in one interpreter that finds the packages there."""
     environment = {**os.environ, "PYTHONPATH": str(sources)}
-    result = subprocess.run(
-        [sys.executable, "-c", DIGESTS], env=environment, capture_output=True, text=True, check=True
-    )
-    found: dict[str, str] = json.loads(result.stdout)
-    return found
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", DIGESTS], env=environment, **pipes) as process:
+
+        def compute() -> dict[str, str]:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            found: dict[str, str] = json.loads(process.stdout.readline())
+            return found
+
+        yield compute
 
 
-def differing(sources: Path, file: str, edit: Callable[[str], str]) -> set[str]:
-    """The steps whose digest an edit changes."""
-    before = digests(sources)
-    with changed(sources / file, edit):
-        after = digests(sources)
-    return {name for name in before if before[name] != after[name]}
+@pytest.fixture(scope="module")
+def differing(digests: Callable[[], dict[str, str]]) -> Callable[[], set[str]]:
+    """The steps whose digests differ from those of the unchanged copy."""
+    before = digests()
+    return lambda: {name for name, digest in digests().items() if digest != before[name]}
 
 
 def line(text: str) -> str:
@@ -118,8 +124,11 @@ def line(text: str) -> str:
         ("rankbound_study/provenance/recorder.py", set()),
     ],
 )
-def test_a_line_changes_the_steps_that_run_it(sources: Path, file: str, expected: set[str]) -> None:
-    assert differing(sources, file, line) == expected
+def test_a_line_changes_the_steps_that_run_it(
+    sources: Path, differing: Callable[[], set[str]], file: str, expected: set[str]
+) -> None:
+    with changed(sources / file, line):
+        assert differing() == expected
 
 
 @pytest.mark.parametrize(
@@ -130,18 +139,21 @@ def test_a_line_changes_the_steps_that_run_it(sources: Path, file: str, expected
         lambda text: text.replace("\n\n\n", "\n\n\n\n"),
     ],
 )
-def test_text_that_is_no_code_changes_nothing(sources: Path, edit: Callable[[str], str]) -> None:
-    assert differing(sources, "rankbound/metrics/average_precision.py", edit) == set()
+def test_text_that_is_no_code_changes_nothing(
+    sources: Path, differing: Callable[[], set[str]], edit: Callable[[str], str]
+) -> None:
+    with changed(sources / "rankbound/metrics/average_precision.py", edit):
+        assert differing() == set()
 
 
 @pytest.mark.parametrize("package", ["metrics", "losses", "bounds/kinds"])
-def test_a_new_metric_loss_or_bound_changes_nothing(sources: Path, package: str) -> None:
-    before = digests(sources)
+def test_a_new_metric_loss_or_bound_changes_nothing(
+    sources: Path, differing: Callable[[], set[str]], package: str
+) -> None:
     new = sources / LIBRARY / package / "new.py"
     new.write_text('class New:\n    name = "new"\n', "utf-8")
     try:
-        after = digests(sources)
-        assert {name for name in before if before[name] != after[name]} == {"job of a new loss"}
+        assert differing() == {"job of a new loss"}
     finally:
         new.unlink()
 
@@ -149,20 +161,20 @@ def test_a_new_metric_loss_or_bound_changes_nothing(sources: Path, package: str)
 @pytest.mark.parametrize(
     ("package", "expected"), [("figures", {"document"}), ("report/tables", {"document"}), ("claims", {"claims"})]
 )
-def test_a_new_figure_table_or_claim_changes_what_shows_it(sources: Path, package: str, expected: set[str]) -> None:
-    before = digests(sources)
+def test_a_new_figure_table_or_claim_changes_what_shows_it(
+    sources: Path, differing: Callable[[], set[str]], package: str, expected: set[str]
+) -> None:
     new = sources / STUDY / package / "new.py"
     new.write_text("SPECS = {}\n", "utf-8")
     try:
-        after = digests(sources)
-        assert {name for name in before if before[name] != after[name]} == expected
+        assert differing() == expected
     finally:
         new.unlink()
 
 
-def test_printed_values_count_where_they_are_named(sources: Path) -> None:
-    changes = differing(sources, "rankbound_study/reference/thesis_table_5_1.csv", lambda text: text + "\n")
-    assert changes == {"table table_5_1", "document"}
+def test_printed_values_count_where_they_are_named(sources: Path, differing: Callable[[], set[str]]) -> None:
+    with changed(sources / "rankbound_study/reference/thesis_table_5_1.csv", lambda text: text + "\n"):
+        assert differing() == {"table table_5_1", "document"}
 
 
 def test_imports_for_certain_options_are_in_functions_and_know_all_their_names() -> None:

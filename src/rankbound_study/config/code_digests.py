@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import grimp
 
@@ -156,16 +157,13 @@ class CodeDigests:
 
     @cache  # noqa: B019 (one object a process)
     def _module(self, name: str) -> "_Module":
-        tree = _without_docstrings(self._tree(name))
-        values = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-        texts = {value for value in values if isinstance(value, str)}
+        path = self._path(name)
+        digest, texts, attributes = _facts(path.read_bytes(), str(path))
         return _Module(
-            digest=hashlib.sha256(ast.dump(tree).encode()).hexdigest(),
+            digest=digest,
             names=frozenset(word for text in texts if _NAMING.fullmatch(text) for word in _WORD.findall(text)),
             data=sorted(texts & self._data.keys()),
-            public=sorted(
-                {self._public[attribute] for attribute in _library_attributes(tree) if attribute in self._public}
-            ),
+            public=sorted({self._public[attribute] for attribute in attributes & self._public.keys()}),
         )
 
     def _tree(self, name: str) -> ast.Module:
@@ -183,16 +181,45 @@ def defined_names(package: str) -> list[str]:
     return [name for file in files for name in _names_given(ast.parse(file.read_bytes(), filename=str(file)))]
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """Remove docstrings, including those of attributes, from the tree."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            node.body = [statement for statement in node.body if not _is_text(statement)]
-    return tree
+@cache
+def _facts(source: bytes, path: str) -> tuple[str, frozenset[str], frozenset[str]]:
+    """Return the digest of a module's code, its texts, and the names that it uses from the library's top level.
+
+    Docstrings are no code and no texts; names are used as in `rb.metric` or `from rankbound import metric`. One pass
+    finds all three, because every start of Snakemake reads hundreds of modules.
+    """
+    code, texts, imported = list[str](), set[str](), set[str]()
+    aliases, attributes = set[str](), list[tuple[str, str]]()
+    waiting: list[Any] = [ast.parse(source, filename=path)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, ast.AST):
+            kind = type(value)
+            code.append(kind.__name__)
+            waiting += [getattr(value, field, None) for field in kind._fields]
+            match value:
+                case ast.Constant(value=str(text)):
+                    texts.add(text)
+                case ast.ImportFrom(module=str(module)) if module == LIBRARY:
+                    imported |= {one.name for one in value.names}
+                case ast.Import():
+                    aliases |= {one.asname or LIBRARY for one in value.names if one.name == LIBRARY}
+                case ast.Attribute(value=ast.Name(id=owner)):
+                    attributes.append((owner, value.attr))
+        elif isinstance(value, list):
+            # With their number, so that no other tree has the same code.
+            kept = [member for member in value if not _is_text(member)]
+            code.append(str(len(kept)))
+            waiting += kept
+        else:
+            code.append(repr(value))
+    used = {name for owner, name in attributes if owner in aliases}
+    return hashlib.sha256("\n".join(code).encode()).hexdigest(), frozenset(texts), frozenset(imported | used)
 
 
-def _is_text(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Expr) else None
+def _is_text(node: object) -> bool:
+    """Return whether a node is a statement of a text alone, such as a docstring."""
+    value = node.value if isinstance(node, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
@@ -203,17 +230,3 @@ def _names_given(tree: ast.Module) -> Iterator[str]:
         value = getattr(statement, "value", None)
         if [getattr(target, "id", "") for target in targets] == ["name"] and isinstance(value, ast.Constant):
             yield str(value.value)
-
-
-def _library_attributes(tree: ast.Module) -> frozenset[str]:
-    """Return the names of the library's top level that a module uses (`rb.metric`, `from rankbound import metric`)."""
-    names, aliases, attributes = set[str](), set[str](), list[tuple[str, str]]()
-    for node in ast.walk(tree):
-        match node:
-            case ast.ImportFrom(module=str(module)) if module == LIBRARY:
-                names |= {one.name for one in node.names}
-            case ast.Import():
-                aliases |= {one.asname or LIBRARY for one in node.names if one.name == LIBRARY}
-            case ast.Attribute(value=ast.Name(id=owner)):
-                attributes.append((owner, node.attr))
-    return frozenset(names | {name for owner, name in attributes if owner in aliases})
