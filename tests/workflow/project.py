@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from rankbound_study.warm import OFF, VARIABLE
+from tests.workflow import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 3600
@@ -122,12 +123,17 @@ class Project:
         return {"args": [sys.executable, "-m", *arguments], "cwd": self.folder, "env": environment | variables}
 
     def run(self, *arguments: str, status: int = 0, **variables: str) -> str:
-        """Run a module (`snakemake`, `dvc`, `rankbound_study`); what it printed, if it ended as expected."""
-        result = subprocess.run(
-            **self.command(*arguments, **variables), capture_output=True, text=True, check=False, timeout=LONGEST
-        )
-        output = result.stdout + result.stderr
-        assert result.returncode == status, output[-6000:]
+        """Run a module (`snakemake`, `dvc`, `rankbound_study`); what it printed, if it ended as expected.
+
+        Snakemake runs in a fork of an interpreter that has imported it; `run_watched` gives it one of its own.
+        """
+        command = self.command(*arguments, **variables)
+        if arguments[0] == "snakemake":
+            found, output = forks.run(command, LONGEST)
+        else:
+            result = subprocess.run(**command, capture_output=True, text=True, check=False, timeout=LONGEST)
+            found, output = result.returncode, result.stdout + result.stderr
+        assert found == status, output[-6000:]
         return output
 
     def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "", warm: str = OFF) -> Path:
