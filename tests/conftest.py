@@ -3,6 +3,8 @@
 A few examples come from the constants of the modules that are loaded by then, which depends on the tests before.
 """
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,3 +17,9 @@ settings.load_profile("rankbound")
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Name a parameter of bytes after its argument: bytes may hold a time, and workers refuse unequal names."""
     return argname if isinstance(val, bytes) else None
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from looking at all modules and tests, at each message of the command line."""
+    gc.collect()
+    gc.freeze()
