@@ -49,11 +49,11 @@ SCRIPT = """
 import json
 from rankbound_study import figures
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.registry import decide
+from rankbound_study.claims.registry import claims, verdict_on
 from rankbound_study.report import tables
 from rankbound_study.results.specs import StudyFiles
 
-verdicts = [(claim.id, verdict.reason) for claim, verdict in decide(Evidence("thesis")) if claim.id == "X01"]
+verdicts = [(one.id, verdict_on(one.id, Evidence("thesis")).reason) for one in claims() if one.id == "X01"]
 names = list(figures.figure_specs())
 size = figures.draw("figure_4_2").get_size_inches().tolist()
 made = tables.make("table_4_2", StudyFiles(), {}).table.rows()
