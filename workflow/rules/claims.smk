@@ -31,7 +31,7 @@ rule claims:
         mem_mb=4000,
         runtime=30,
     params:
-        code=codes.of_step("claims"),
+        code=steps.code("claims"),
         folder=subpath(output.csv, parent=True),
         files=file_flags,
         options=steps.result_options("study"),

@@ -74,7 +74,7 @@ rule generate:
         mem_mb=2000,
         runtime=10,
     params:
-        code=codes.of_step("generate"),
+        code=steps.code("generate"),
         flags=steps.generate_flags,
     shell:
         "python -m rankbound_study generate {wildcards.source:q} {params.flags} --out {output:q} > {log:q} 2>&1"
@@ -94,7 +94,7 @@ rule split:
         mem_mb=2000,
         runtime=10,
     params:
-        code=codes.of_step("split"),
+        code=steps.code("split"),
         options=steps.split_options,
     shell:
         "python -m rankbound_study split {wildcards.source:q} --in {input.data:q} --out {output:q}"
@@ -115,7 +115,7 @@ rule sample:
         mem_mb=2000,
         runtime=10,
     params:
-        code=codes.of_step("sample"),
+        code=steps.code("sample"),
         source=steps.source_of_instances,
         options=steps.sample_options,
     shell:
@@ -135,7 +135,7 @@ rule weights:
         mem_mb=growing(3000),
         runtime=growing(20),
     params:
-        code=codes.of_step("weights"),
+        code=steps.code("weights"),
     shell:
         "python -m rankbound_study weights vgg16 --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
 
@@ -151,7 +151,7 @@ rule generate_weights:
         mem_mb=1000,
         runtime=10,
     params:
-        code=codes.of_step("weights"),
+        code=steps.code("weights"),
     shell:
         "python -m rankbound_study weights synthetic-vgg16 --out {output:q} > {log:q} 2>&1"
 
@@ -171,7 +171,7 @@ rule features:
         device="cpu",
         gpu=0,
     params:
-        code=codes.of_step("features"),
+        code=steps.code("features"),
         side=steps.features_side,
     shell:
         "python -m rankbound_study features --images {input.images:q} --weights {input.weights:q} --out {output:q}"

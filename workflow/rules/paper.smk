@@ -23,7 +23,7 @@ rule document:
         mem_mb=2000,
         runtime=10,
     params:
-        code=codes.of_step("document"),
+        code=steps.code("document"),
         results=subpath(input.runs, parent=True),
     shell:
         "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"

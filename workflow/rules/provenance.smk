@@ -19,7 +19,7 @@ rule provenance:
         mem_mb=1000,
         runtime=20,
     params:
-        code=codes.of_step("provenance"),
+        code=steps.code("provenance"),
         results=subpath(input.runs, parent=True),
         options=steps.study_options,
     shell:

@@ -100,7 +100,7 @@ for table in [name for name in config["tables"] if name in TABLES]:
             mem_mb=4000,
             runtime=20,
         params:
-            code=codes.of_step("table", modules=[f"rankbound_study.report.tables.{TABLES[table].module}"]),
+            code=steps.code("table", f"rankbound_study.report.tables.{TABLES[table].module}"),
             table=table,
             caption=TABLES[table].caption,
             folder=subpath(output.csv, parent=True),

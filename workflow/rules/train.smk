@@ -68,7 +68,7 @@ rule controls:
         mem_mb=2000,
         runtime=20,
     params:
-        code=codes.of_step("controls"),
+        code=steps.code("controls"),
         options=steps.control_options,
     shell:
         "python -m rankbound_study controls --instances {input.instances:q} --out {output:q}"
@@ -81,7 +81,7 @@ use rule controls as compared_controls with:
     log:
         "<logs>/controls/{protocol}/{instances}-compared.log",
     params:
-        code=codes.of_step("controls"),
+        code=steps.code("controls"),
         options=steps.compared_control_options,
 
 
@@ -100,7 +100,7 @@ rule collect:
         mem_mb=4000,
         runtime=20,
     params:
-        code=codes.of_step("collect"),
+        code=steps.code("collect"),
     shell:
         "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}"
         " > {log:q} 2>&1"
@@ -116,4 +116,4 @@ use rule collect as collect_experiments with:
     log:
         "<logs>/collect_experiments.log",
     params:
-        code=codes.of_step("collect"),
+        code=steps.code("collect"),

@@ -6,7 +6,7 @@ depends on, so a change elsewhere never reruns the step.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 from typing import Any
 
@@ -27,6 +27,10 @@ class Steps:
     def __init__(self, study: Study, codes: CodeDigests) -> None:
         self.study, self.codes = study, codes
         self.config = study.config
+
+    def code(self, step: str, *modules: str) -> Callable[[Any], str]:
+        """Return a parameter function: the digest of a step's code, read only if the step is in the plan."""
+        return lambda wildcards: self.codes.of_step(step, modules=modules)
 
     # Data
 
