@@ -60,7 +60,7 @@ test: lint check
 test-faults: $(READY)
 	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[faults]"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc -n 2 --dist loadfile --no-loadscope-reorder
 
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600
 SLURM := slurmctld slurmd slurm-client munge slurmdbd mariadb-server

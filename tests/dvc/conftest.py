@@ -1,15 +1,18 @@
 """One project that `dvc repro` made from nothing and pushed, for all tests that clone it."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from tests.workflow.project import GENERATED, Project
 
@@ -102,25 +105,51 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def origin(tmp_path_factory: pytest.TempPathFactory, environment: None) -> Project:
+def studies(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of all test processes, for what the first of them makes."""
+    shared = tmp_path_factory.getbasetemp()
+    folder = (shared if worker_id == "master" else shared.parent) / "study"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def origin(studies: Path, environment: None) -> Project:
     """A git repository in which `dvc repro` has made everything, committed and pushed to folders beside it."""
-    project = Project.create(tmp_path_factory.mktemp("study") / "origin", STUDY)
-    project.version_what_is_made()
-    git(project.folder, "init", "-q")
-    repro(project)
-    git(project.folder, "add", "-A")
-    git(project.folder, "commit", "-q", "-m", "recorded")
-    project.run("dvc", "push", "-q")
-    return project
+    with made_once(studies / "origin") as missing:
+        if missing:
+            project = Project.create(studies / "origin", STUDY)
+            project.version_what_is_made()
+            git(project.folder, "init", "-q")
+            repro(project)
+            git(project.folder, "add", "-A")
+            git(project.folder, "commit", "-q", "-m", "recorded")
+            project.run("dvc", "push", "-q")
+    return Project(studies / "origin")
 
 
 @pytest.fixture(scope="session")
 def pulled(origin: Project) -> Project:
     """A clone beside the origin with everything pulled, and settled; tests take copies of it."""
-    clone = clone_of(origin, "pulled")
-    clone.run("dvc", "pull", "-q")
-    clone.run("rankbound_study", "settle")
+    clone = Project(origin.folder.with_name("pulled"))
+    with made_once(clone.folder) as missing:
+        if missing:
+            clone_of(origin, "pulled")
+            clone.run("dvc", "pull", "-q")
+            clone.run("rankbound_study", "settle")
     return clone
+
+
+@contextmanager
+def made_once(folder: Path) -> Iterator[bool]:
+    """Yield whether a folder is missing, while other test processes wait; what an error left of it is removed."""
+    made = folder.with_suffix(".made")
+    with FileLock(folder.with_suffix(".lock")):
+        missing = not made.exists()
+        if missing:
+            shutil.rmtree(folder, ignore_errors=True)
+        yield missing
+        made.touch()
 
 
 def clone_of(origin: Project, name: str) -> Project:

@@ -121,15 +121,16 @@ def test_it_refuses(pulled: Project, tmp_path: Path, change: Callable[[Project],
 
 def test_a_package_from_elsewhere_must_have_the_same_bytes(pulled: Project, tmp_path: Path) -> None:
     """DVC looks at the checkout's package; what an installation elsewhere would run is what counts."""
+    clone = pulled.copy(tmp_path / "clone")
     installed = tmp_path / "installed"
-    shutil.copytree(pulled.path("src"), installed)
-    pulled.run("rankbound_study", "settle", PYTHONPATH=str(installed))
+    shutil.copytree(clone.path("src"), installed)
+    clone.run("rankbound_study", "settle", PYTHONPATH=str(installed))
     _append(installed / "rankbound/training/mlp.py")
-    message = pulled.run("rankbound_study", "settle", status=2, PYTHONPATH=str(installed))
+    message = clone.run("rankbound_study", "settle", status=2, PYTHONPATH=str(installed))
     assert "installed/rankbound/training/mlp.py is not" in message
     assert "nothing was touched" in message
-    pulled.run("rankbound_study", "settle")
-    assert pulled.waiting() == {}
+    clone.run("rankbound_study", "settle")
+    assert clone.waiting() == {}
 
 
 def test_outside_a_workflow_it_says_where_it_is(tmp_path: Path) -> None:
