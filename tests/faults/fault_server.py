@@ -4,6 +4,7 @@ A fork is a process like any other: a leader of its own group, killed, starved a
 differs from `sh -c` is only that nothing is imported anew. Requests and answers are lines of JSON.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -39,6 +40,9 @@ def serve() -> None:
     working = {task.joinpath("comm").read_text().strip() for task in Path("/proc/self/task").iterdir()} - _IDLE
     if working != {Path(f"/proc/{os.getpid()}/comm").read_text().strip()}:
         raise SystemExit(f"loading has started threads, which forks of this process would lack: {working}")
+    # A fork that collects garbage would copy all that is loaded.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
         answer = _wait(request["wait"]) if "wait" in request else _start(request)
@@ -47,11 +51,7 @@ def serve() -> None:
 
 def _preload() -> None:
     for name in _PRELOADED:
-        package = importlib.import_module(name)
-        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            # No step uses the bridges to other libraries.
-            if not module.name.endswith("__main__") and ".interop" not in module.name:
-                importlib.import_module(module.name)
+        _load(name)
     for name in ("pyplot", "backends.backend_svg", "backends.backend_pdf"):
         importlib.import_module(f"matplotlib.{name}")
     # Most of these are loaded on first use: another user may not be allowed to where Python itself is installed.
@@ -68,6 +68,14 @@ def _preload() -> None:
         importlib.import_module(name)
     # What polars loads on its first scan: a signal in the middle of that makes it print a traceback of its own.
     pl.scan_parquet("nowhere.parquet", glob=False)
+
+
+def _load(name: str) -> None:
+    module = importlib.import_module(name)
+    for part in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{name}."):
+        # No step uses the bridges to other libraries, which take half a minute.
+        if not part.name.endswith((".__main__", ".interop")):
+            _load(part.name)
 
 
 def _start(request: dict[str, Any]) -> int:
