@@ -15,25 +15,11 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
-import numpy.typing as npt
 import torch
-from scipy import stats
 from tqdm import tqdm
 
 import rankbound as rb
-from rankbound_study.data.contracts import read_table
-from rankbound_study.data.fetch import fetch
-from rankbound_study.data.folds import fold_lists
-from rankbound_study.data.instances import SPLITS
-from rankbound_study.data.letor_sets import convert
-from rankbound_study.data.publishers import PUBLISHERS
-from rankbound_study.data.reader import read_features
-from rankbound_study.data.sampling import split_of_part
-from rankbound_study.data.sources import SOURCES, RawFile
-
-Array = npt.NDArray[Any]
-Part = tuple[Array, Array, Array]
-"""Features, relevance labels, and the sizes of the lists."""
+from benchmarks.mq2008 import Array, Part, difference, folds_of
 
 BASELINE = "lambdarank"
 CHOSEN_BY = "nDCG@10"
@@ -101,7 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = _parser().parse_args(arguments)
     torch.set_num_threads(1)
     chosen.out.mkdir(parents=True, exist_ok=True)
-    folds = list(_folds(chosen.data))
+    folds = list(folds_of(chosen.data))
     # All methods in turn, so that a busy machine slows none of them more than the others.
     turns = [
         [{method: _run(options, parts, seed) for method, options in METHODS.items()} for parts in folds]
@@ -121,26 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"), help="folder of the tables")
     parser.add_argument("--seeds", type=int, default=3, help="number of seeds, which sample the features of each tree")
     return parser
-
-
-def _folds(folder: Path) -> list[dict[str, Part]]:
-    """Return the splits of the five folds; the archive is read from the mirror, or downloaded."""
-    lists, folds = folder / "lists.parquet", folder / "folds.parquet"
-    if not folds.exists():
-        raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
-        convert(RawFile(SOURCES["mq2008"], raw), lists)
-        fold_lists(lists, folds)
-    features = read_features(lists).astype(np.float64)
-    labels = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
-    offsets = np.concatenate([[0], np.cumsum([len(list_labels) for list_labels in labels])])
-    part = read_table(folds, "list-folds").column("fold").to_numpy()
-
-    def select(topics: Array) -> Part:
-        rows = np.concatenate([np.arange(offsets[topic], offsets[topic + 1]) for topic in topics])
-        return features[rows], np.concatenate([labels[topic] for topic in topics]), np.diff(offsets)[topics]
-
-    splits = [split_of_part(fold, part) for fold in range(1, 6)]
-    return [{name: select(np.flatnonzero(split == name)) for name in SPLITS} for split in splits]
 
 
 def _run(options: Mapping[str, Any], parts: Mapping[str, Part], seed: int) -> Fitted:
@@ -186,7 +152,7 @@ def _row(method: str, results: Mapping[str, Result]) -> str:
         own, other = results[method].of_topics(name), results[BASELINE].of_topics(name)
         means = np.nanmean(results[method].values[name], axis=1)
         cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
-        cells += ["", ""] if method == BASELINE else _difference((own - other)[~np.isnan(own)])
+        cells += ["", ""] if method == BASELINE else difference((own - other)[~np.isnan(own)])
     return f"| {' | '.join(cells)} |"
 
 
@@ -200,18 +166,9 @@ def _hessians(results: Mapping[str, Result]) -> list[str]:
         cells = [method]
         for name in METRICS:
             gains = results[method].of_topics(name) - results[method + CONSTANT].of_topics(name)
-            cells += _difference(gains[~np.isnan(gains)])
+            cells += difference(gains[~np.isnan(gains)])
         lines.append(f"| {' | '.join(cells)} |")
     return lines
-
-
-def _difference(paired: Array) -> list[str]:
-    """Return the mean with its interval, and the p-value of a sign-flip test."""
-    test = stats.permutation_test(
-        (paired,), np.mean, permutation_type="samples", n_resamples=9_999, vectorized=True, rng=0
-    )
-    interval = stats.bootstrap((paired,), np.mean, n_resamples=9_999, method="percentile", rng=0).confidence_interval
-    return [f"{paired.mean():+.4f} ({interval.low:+.4f} to {interval.high:+.4f})", f"{test.pvalue:.2f}"]
 
 
 def _write_topics(path: Path, results: Mapping[str, Result]) -> None:

@@ -1,14 +1,14 @@
-"""Sums of a smooth kernel of score differences over each list, pair by pair or in linear time."""
+"""Sums of a kernel of score differences over each list, pair by pair or in near-linear time."""
 
 import torch
 from torch import Tensor
 
 from rankbound.interpolation import Boxes
-from rankbound.kernels import Kernel
+from rankbound.kernels import SIGMOID, STEPS, Kernel
 from rankbound.lists import Lists, Weights
 from rankbound.pairs import pair_sums
-
-METHODS = ("auto", "direct", "interpolated")
+from rankbound.scans import ScannedSums
+from rankbound.texts import require_one_of
 
 # Numbers of (target, item) pairs above which interpolation is faster, measured on batches of 32 lists and on one list,
 # whose pairs fill a matrix.
@@ -38,31 +38,36 @@ def kernel_sums(
         weights: $w$, one or more vectors `(n_items,)`; `None` stands for ones.
         targets: indices of the items `i`; all if `None`.
         temperature: $\tau > 0$, in units of the scores.
-        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$.
+        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$;
+            scanned ones are exact.
 
     Returns:
         `(n_targets, len(weights))` in the scores' dtype, without a gradient.
 
     Raises:
-        ValueError: for an unknown method or a temperature that isn't above 0.
+        ValueError: for a method that doesn't fit the kernel, or a temperature that isn't above 0.
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
-    method = chosen_method(method, temperature, lists, targets)
+    method = chosen_method(method, temperature, lists, targets, kernel)
     # Autocast would halve the precision of the scores' differences.
     with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
         if method == "direct":
             return pair_sums(scores, lists, targets, temperature).sums(kernel, weights)
+        if method == "scanned":
+            return ScannedSums(scores, lists, targets, temperature).sums(kernel, weights).to(scores.dtype)
         boxes = Boxes(scores, lists, temperature, PRECISE_ORDER)
         moments = boxes.moments(weights, boxes.points())
         return boxes.at(boxes.points(targets), kernel, moments).to(scores.dtype)
 
 
-def chosen_method(method: str, temperature: float, lists: Lists, targets: Tensor) -> str:
-    """Return `direct` or `interpolated`; `auto` selects the faster one. Raises as `require_method`."""
-    require_method(method, temperature)
+def chosen_method(method: str, temperature: float, lists: Lists, targets: Tensor, kernel: Kernel = SIGMOID) -> str:
+    """Return `direct`, `interpolated` or `scanned`; `auto` selects the fastest one. Raises as `require_method`."""
+    _require_method(method, temperature, kernel)
     if method != "auto":
         return method
+    if kernel.exponentials is not None:
+        return "scanned"
     if len(lists) == 1:
         n_pairs, limit = lists.n_items * len(targets), PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION
     else:
@@ -71,9 +76,15 @@ def chosen_method(method: str, temperature: float, lists: Lists, targets: Tensor
     return "interpolated" if n_pairs > limit else "direct"
 
 
-def require_method(method: str, temperature: float) -> None:
-    """Raise `ValueError` for an unknown method or a temperature that isn't above 0."""
-    if method not in METHODS:
-        raise ValueError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
+def require_method(method: str, temperature: float, kernel: str = "sigmoid") -> None:
+    """Raise `ValueError` for an unknown kernel, a method that doesn't fit it, or a temperature that isn't above 0."""
+    require_one_of("kernel", kernel, tuple(STEPS))
+    _require_method(method, temperature, STEPS[kernel].value)
+
+
+def _require_method(method: str, temperature: float, kernel: Kernel) -> None:
+    methods = ("auto", "direct", "interpolated" if kernel.exponentials is None else "scanned")
+    if method not in methods:
+        raise ValueError(f"method: found {method!r}, expected one of {', '.join(methods)}")
     if not temperature > 0:
         raise ValueError(f"temperature: found {temperature}, expected a number above 0")

@@ -56,7 +56,8 @@ class TieBlocks:
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum of `values` (n_items,), given in the items' original order, over each block (n_blocks,)."""
-        return self._items.sum(as_floating(values)[self.order])
+        ranked = as_floating(values)[self.order]
+        return self._items.sum(ranked) if self.has_ties else ranked
 
     def before(self, totals: Tensor) -> Tensor:
         """Return the sum of `totals` (n_blocks,) over the blocks above each block of its list."""

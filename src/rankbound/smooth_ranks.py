@@ -1,6 +1,7 @@
-r"""Smooth ranks (thesis eq. 2.9): sums of sigmoids of score differences, which have gradients.
+r"""Smooth ranks (thesis eq. 2.9): sums of smooth steps of score differences, which have gradients.
 
-Both methods, sums over pairs and interpolation, share one backward pass. With $x = s/\tau$ and upstream gradients
+The step $\sigma$ is the sigmoid or the distribution function of the Laplace distribution. All methods, sums over pairs,
+interpolation and scans, share one backward pass. With $x = s/\tau$ and upstream gradients
 $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ is even,
 
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
@@ -14,20 +15,21 @@ from torch import Tensor
 
 from rankbound.gradients import last_derivative
 from rankbound.interpolation import InterpolatedSums
-from rankbound.kernel_sums import chosen_method, kernel_sums
-from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, Kernel
+from rankbound.kernel_sums import chosen_method, kernel_sums, require_method
+from rankbound.kernels import STEPS, Kernel, Step
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, require_finite
 from rankbound.pairs import pair_sums
+from rankbound.scans import ScannedSums
 
 
 class Sums(Protocol):
-    """A method to sum the sigmoid of score differences over the items of each list, for given target items.
+    """A method to sum a smooth step of score differences over the items of each list, for given target items.
 
     There is one vector of weights, `(n_items,)`, per kind of rank.
     """
 
     def ranks(self, weights: Weights) -> Tensor:
-        """Return the sums of `weights[j] * sigmoid(x[j] - x[i])` over `j`, a column per kind: `(n_targets, c)`."""
+        """Return the sums of `weights[j] * step(x[j] - x[i])` over `j`, a column per kind: `(n_targets, c)`."""
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         """Return the gradient by `x = scores / temperature`, `(n_items,)`, given `upstream` `(n_targets, c)`."""
@@ -40,10 +42,19 @@ def smooth_rank(
     weights: ArrayLike | None = None,
     temperature: float = 1.0,
     method: str = "auto",
+    kernel: str = "sigmoid",
 ) -> Tensor:
-    r"""Return differentiable ranks of all items of ragged lists, in linear time (thesis eq. 2.9).
+    r"""Return differentiable ranks of all items of ragged lists, in near-linear time (thesis eq. 2.9).
 
     $$\tilde R_i = 1 + \sum_{j \ne i} w_j\, \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
+
+    $\sigma$ is the logistic function or, with `kernel="laplace"`, the distribution function of the Laplace distribution
+    with scale $\tau$, which has tails of the same rate:
+
+    $$F(x) = \tfrac12 e^x \;\text{ for } x < 0, \qquad F(x) = 1 - \tfrac12 e^{-x} \;\text{ for } x \ge 0.$$
+
+    Its sums are exact in one sort and two scans over the sorted scores, as in LapSum (Struski et al. 2025). Sums of
+    smooth steps in linear time by an approximation are due to Raykar et al. (2008).
 
     Args:
         scores: `(n_items,)`, finite; higher is better.
@@ -51,24 +62,30 @@ def smooth_rank(
         weights: `(n_items,)`, $w$; 1 if omitted. With relevance as the weights, the ranks are those among the relevant
             items. Weights are constants: they receive no gradient.
         temperature: $\tau > 0$, in units of the scores.
-        method: `"direct"` sums over all pairs of a list; `"interpolated"` needs time and memory linear in the
-            number of items, with relative errors below 1e-6; `"auto"` selects the faster one.
+        method: `"direct"` sums over all pairs of a list; `"interpolated"` (sigmoid) needs time and memory linear in the
+            number of items, with relative errors below 1e-6; `"scanned"` (Laplace) sorts them, with no error but
+            rounding; `"auto"` selects the faster one of the two that the kernel has, or `"scanned"`.
+        kernel: `"sigmoid"` or `"laplace"`.
 
     Returns:
-        `(n_items,)`, the ranks, differentiable twice with respect to `scores`.
+        `(n_items,)`, the ranks, differentiable twice with respect to `scores`. The second derivative of the Laplace
+        step jumps at ties, where it counts as 0, the mean of both sides.
 
     Raises:
-        ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown method,
-            or a temperature that isn't above 0.
+        ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown kernel, a
+            method that it doesn't have, or a temperature that isn't above 0.
 
     >>> rb.smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
     tensor([1.1666, 2.1497, 2.6836])
+    >>> rb.smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]), kernel="laplace")
+    tensor([1.0926, 2.1163, 2.7912])
     """
     flat = as_floating(as_tensor(scores, "scores"))
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(flat)
     weight = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
-    return smooth_ranks_of(flat, lists, (weight,), temperature=temperature, method=method).squeeze(1)
+    ranks = smooth_ranks_of(flat, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
+    return ranks.squeeze(1)
 
 
 def smooth_ranks_of(
@@ -79,6 +96,7 @@ def smooth_ranks_of(
     targets: Tensor | None = None,
     temperature: float = 1.0,
     method: str = "auto",
+    kernel: str = "sigmoid",
 ) -> Tensor:
     """Return the smooth ranks of the items `targets` (ascending indices; all if `None`), a column per weight vector.
 
@@ -86,10 +104,13 @@ def smooth_ranks_of(
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
-    method = chosen_method(method, temperature, lists, targets)
+    require_method(method, temperature, kernel)
+    step = STEPS[kernel]
+    method = chosen_method(method, temperature, lists, targets, step.value)
     # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
-        ranks: Tensor = _SmoothRanks.apply(scores, lists, weights, targets, temperature, method)  # type: ignore[no-untyped-call]
+        problem = _Problem(lists, weights, targets, temperature, method, step)
+        ranks: Tensor = _SmoothRanks.apply(scores, problem)  # type: ignore[no-untyped-call]
     return ranks
 
 
@@ -102,6 +123,14 @@ class _Problem:
     targets: Tensor
     temperature: float
     method: str
+    step: Step
+
+    def sums(self, scores: Tensor) -> Sums:
+        """Return the sums of the step by the chosen method."""
+        if self.method == "direct":
+            return pair_sums(scores, self.lists, self.targets, self.temperature, self.step)
+        build = InterpolatedSums if self.method == "interpolated" else ScannedSums
+        return build(scores, self.lists, self.targets, self.temperature)
 
     def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
@@ -117,12 +146,12 @@ class _Problem:
         g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
         wv, gv = [weight * v for weight in w], [push * v for push in g]
 
-        slopes = self._sums(x, SIGMOID_SLOPE, (*w, *wv), self.targets)
+        slopes = self._sums(x, self.step.slope, (*w, *wv), self.targets)
         by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
-        bends = self._sums(x, SIGMOID_CURVATURE, (*w, *wv, *g, *gv), None).unbind(1)
+        bends = self._sums(x, self.step.curvature, (*w, *wv, *g, *gv), None).unbind(1)
         by_scores = torch.zeros_like(x)
         for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *_parts(bends, len(w)), strict=True):
-            # The curvature of the sigmoid is odd.
+            # The curvature of the step is odd.
             by_scores += one * (of_gv - v * of_g) - push * (of_wv - v * of_w)
         by_scores.masked_fill_(self.lists.spread(self.lists.sizes == 1), 0.0)
         by_scores, by_upstream = by_scores / self.temperature**2, by_upstream / self.temperature
@@ -136,23 +165,20 @@ class _Problem:
 
 class _SmoothRanks(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor, temperature: float, method: str
-    ) -> Tensor:
-        build = pair_sums if method == "direct" else InterpolatedSums
-        sums: Sums = build(scores, lists, targets, temperature)
-        ranks = sums.ranks(weights)
+    def forward(ctx: Any, scores: Tensor, problem: _Problem) -> Tensor:
+        sums = problem.sums(scores)
+        ranks = sums.ranks(problem.weights)
         # The sums include the item itself, which adds half its weight.
-        for column, weight in zip(ranks.unbind(1), weights, strict=True):
-            column += 0.5 if weight is None else 1 - weight.index_select(0, targets) / 2
+        for column, weight in zip(ranks.unbind(1), problem.weights, strict=True):
+            column += 0.5 if weight is None else 1 - weight.index_select(0, problem.targets) / 2
         ctx.save_for_backward(scores)
-        ctx.sums, ctx.problem = sums, _Problem(lists, weights, targets, temperature, method)
+        ctx.sums, ctx.problem = sums, problem
         return ranks.to(scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         (scores,) = ctx.saved_tensors
-        return _RankGradient.apply(scores, upstream, ctx.sums, ctx.problem), None, None, None, None, None  # type: ignore[no-untyped-call]
+        return _RankGradient.apply(scores, upstream, ctx.sums, ctx.problem), None  # type: ignore[no-untyped-call]
 
 
 class _RankGradient(torch.autograd.Function):

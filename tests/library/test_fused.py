@@ -37,6 +37,8 @@ LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {
     "a low temperature": lambda: rb.SmoothLoss("nDCG@5", temperature=0.2),
     "pairs of items": lambda: rb.SmoothLoss("AP", method="direct"),
     "interpolation": lambda: rb.SmoothLoss("AP", method="interpolated"),
+    **{f"{text} laplace": (lambda text=text: rb.loss(text, kernel="laplace")) for text in ("nDCG@5", "AP@4", "nRBP")},  # type: ignore[misc]
+    "AP laplace bounded": lambda: rb.SmoothLoss("AP", "min-max", kernel="laplace", temperature=0.3),
     "a sum": lambda: rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet"),
 }
 
@@ -257,6 +259,27 @@ def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
     both(x, powers, logs, scratch)
     np.testing.assert_allclose(powers, np.exp(x), rtol=1e-15)
     np.testing.assert_allclose(logs, np.log1p(powers), rtol=1e-15)
+
+
+@pytest.mark.parametrize("n", [1_000, 5_000])
+def test_sorted_values_ascend(n: int) -> None:
+    """By Shell's sort and by digits: ties, zeros of both signs, denormal and huge numbers."""
+    from rankbound.fused.sorting import ascending
+
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def sort(values, order):  # type: ignore[no-untyped-def]
+        ascending(values, len(values), order)
+
+    random = np.random.default_rng(9)
+    edges = [0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 1.0, 1.0]
+    for values in (random.normal(size=n), random.normal(size=n).round(1), 1e300 * random.normal(size=n), np.ones(n)):
+        values[: len(edges)] = edges
+        order = np.empty(n, np.int64)
+        sort(values, order)
+        np.testing.assert_array_equal(values[order], np.sort(values))
+        np.testing.assert_array_equal(np.sort(order), np.arange(n))
 
 
 EVALUATED = (

@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the model to write (.safetensors)")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
+    parser.add_argument("--kernel", help="smooth step of the ranks: sigmoid (default) or laplace")
     parser.add_argument("--model", help="linear (default) or mlp")
     parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
     parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")

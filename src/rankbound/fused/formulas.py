@@ -6,7 +6,7 @@ from dataclasses import dataclass
 DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL = range(7)
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)", "constant")
-METHODS = ("direct", "interpolated", "auto")
+METHODS = ("direct", "interpolated", "auto", "scanned")
 TARGETS = ("linear", "exp2", "one", "softmax")
 
 # Chebyshev polynomials per box, and the distance in boxes beyond which gaps exceed 18 and the sigmoid is 1 to 1.5e-8.

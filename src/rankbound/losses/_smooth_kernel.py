@@ -15,12 +15,23 @@ from rankbound.metrics.cumulative_gain import largest_grade
 
 
 def smooth_kernel(
-    of: Metric, temperature: float, method: str, dtype: torch.dtype, *, sign: float = 1.0, undefined: float = 0.0
+    of: Metric,
+    temperature: float,
+    method: str,
+    dtype: torch.dtype,
+    *,
+    step: str = "sigmoid",
+    sign: float = 1.0,
+    undefined: float = 0.0,
 ) -> Kernel | None:
     """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
     formula = smooth_formula_of(of)
     if formula is None or not usable():
         return None
+    if step == "laplace":
+        if method == "direct":
+            return None
+        method = "scanned"
     return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
 
 

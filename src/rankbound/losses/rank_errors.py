@@ -23,9 +23,10 @@ class ADRMSELoss(ItemSum):
     Args:
         temperature: $\tau$ of the smooth ranks, in units of the scores.
         method: as in `rankbound.smooth_rank`.
+        kernel: the smooth step of the ranks, as there.
 
     Raises:
-        ValueError: for a temperature that isn't above 0, or an unknown method.
+        ValueError: for a temperature that isn't above 0, an unknown kernel, or a method that it doesn't have.
 
     >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
     tensor([3.3174e-06])
@@ -33,15 +34,17 @@ class ADRMSELoss(ItemSum):
 
     name = "ADR-MSE"
 
-    def __init__(self, *, temperature: float = 1.0, method: str = "auto") -> None:
+    def __init__(self, *, temperature: float = 1.0, method: str = "auto", kernel: str = "sigmoid") -> None:
         super().__init__()
-        require_method(method, temperature)
-        self.temperature, self.method = temperature, method
+        require_method(method, temperature, kernel)
+        self.temperature, self.method, self.kernel = temperature, method, kernel
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         expected = _mean_ranks(relevance, lists).to(scores)
-        ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method).squeeze(1)
-        errors = (ranks - expected).square() / torch.log2(expected + 1)
+        ranks = smooth_ranks_of(
+            scores, lists, (None,), temperature=self.temperature, method=self.method, kernel=self.kernel
+        )
+        errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
         mean = precise_sum(times(errors, weights), lists) / lists.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
 

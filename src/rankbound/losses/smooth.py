@@ -14,6 +14,7 @@ from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
 from rankbound.fused import Kernel
 from rankbound.kernel_sums import require_method
+from rankbound.kernels import STEPS
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
 from rankbound.losses._by_kernel import Reduction, by_kernel
 from rankbound.losses._smooth_kernel import smooth_kernel
@@ -43,7 +44,8 @@ class SmoothLoss(RankingLoss):
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
       \tilde R_i = 1 + \sum_{j \ne i} \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    with a minus sign where higher values of the metric are better. Weights of items multiply the gains of nDCG, DCG and
+    with a minus sign where higher values of the metric are better; $\sigma$ is the logistic function, or another smooth
+    step (`smooth_rank`). Weights of items multiply the gains of nDCG, DCG and
     CG, also in the ideal order and the bounds (`Metric.weighted`).
 
     Args:
@@ -52,12 +54,13 @@ class SmoothLoss(RankingLoss):
             `distribution(tilt=4)`.
         temperature: $\tau$, in units of the scores.
         method: the summation of smooth ranks, as in `smooth_rank`.
+        kernel: the smooth step of the ranks, `sigmoid` or `laplace`, as in `smooth_rank`. Cut-offs keep the sigmoid.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
             and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown method,
-            tables of another metric or tilt, or a metric that needs a run.
+        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown kernel, a
+            method that it doesn't have, tables of another metric or tilt, or a metric that needs a run.
 
     >>> loss = rb.SmoothLoss("nDCG@10", bound="min-max", temperature=0.1)
     >>> loss(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
@@ -71,14 +74,15 @@ class SmoothLoss(RankingLoss):
         *,
         temperature: float = 1.0,
         method: str = "auto",
+        kernel: str = "sigmoid",
         tables: SmoothTables | None = None,
     ) -> None:
         super().__init__()
-        require_method(method, temperature)
+        require_method(method, temperature, kernel)
         self.metric, self.bound = metric(of), parse_bound(bound)
         if isinstance(self.metric, RunMetric):
             raise self.metric.refusal()
-        self.temperature, self.method = temperature, method
+        self.temperature, self.method, self.kernel = temperature, method, kernel
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
         tilt = tilt_of(self.bound)
@@ -91,7 +95,10 @@ class SmoothLoss(RankingLoss):
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the kernel of the unbounded loss, if the metric has a formula."""
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, sign=self._sign)
+        return self._value_kernel(dtype, sign=self._sign)
+
+    def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
+        return smooth_kernel(self.metric, self.temperature, self.method, dtype, step=self.kernel, **signs)
 
     def _fused(
         self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reduction: Reduction = "none"
@@ -100,7 +107,7 @@ class SmoothLoss(RankingLoss):
             return super()._fused(scores, relevance, offsets, reduction)
         if not may_use_kernel(self, scores):
             return None
-        kernel = smooth_kernel(self.metric, self.temperature, self.method, scores.dtype, undefined=math.nan)
+        kernel = self._value_kernel(scores.dtype, undefined=math.nan)
         fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
         if fused is None:
             return None
@@ -119,7 +126,8 @@ class SmoothLoss(RankingLoss):
         targets, above = self._targets(relevance), self._rank_weights(relevance, exact)
         weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
         facts = self._facts(relevance, lists)
-        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method).of(
+        step = STEPS[self.kernel]
+        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method, step).of(
             lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
             lambda value: self._loss(value, facts),
             self._columns(exact, lists, (None, *above), targets),
@@ -159,8 +167,9 @@ class SmoothLoss(RankingLoss):
         return tuple(weight.to(scores.dtype) for weight in self.metric.rank_weights(relevance))
 
     def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
+        temperature, method, kernel = self.temperature, self.method, self.kernel
         return smooth_ranks_of(
-            scores, lists, weights, targets=targets, temperature=self.temperature, method=self.method
+            scores, lists, weights, targets=targets, temperature=temperature, method=method, kernel=kernel
         )
 
     def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
@@ -189,4 +198,5 @@ class SmoothLoss(RankingLoss):
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
-        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"
+        kernel = "" if self.kernel == "sigmoid" else f", kernel={self.kernel}"
+        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}{kernel}"

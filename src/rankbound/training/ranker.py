@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.seals import UNSEALED, check_seal
+from rankbound.kernels import STEPS
 from rankbound.lists import ArrayLike, Lists
 from rankbound.training.feature_scaling import SCALES, Scaling
 from rankbound.training.mlp import ACTIVATIONS, MLP
@@ -42,6 +43,7 @@ class Recipe:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
+        kernel: the smooth step of these ranks, `sigmoid` or `laplace`, as in `rankbound.smooth_rank`.
         model: `linear`, a weight per feature, or `mlp`, a network.
         hidden: the widths of the layers of an `mlp`.
         activation: of the layers of an `mlp`.
@@ -65,6 +67,7 @@ class Recipe:
     loss: str = "nDCG"
     bound: str = "none"
     temperature: float = 1.0
+    kernel: str = "sigmoid"
     model: str = "linear"
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
@@ -82,7 +85,7 @@ class Recipe:
                 f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
                 "bound= and temperature= beside it; other losses train your own model in a loop of your own"
             )
-        choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS}
+        choices = {"model": MODELS, "scale": SCALES, "activation": ACTIVATIONS, "kernel": tuple(STEPS)}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")

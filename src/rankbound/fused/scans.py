@@ -1,0 +1,29 @@
+"""Sums of exponentials of score differences over a sorted list: `rankbound.scans`, one list at a time."""
+
+import numpy as np
+
+from rankbound.fused.compiler import ordered_part, part
+from rankbound.fused.exponentials import exponentials
+
+
+@part
+def decays(x, order, n, decay):
+    """Write the exponential of minus the gap from each item, in ascending order of score, to the one before."""
+    gap, scratch = np.zeros(n), np.empty(n)
+    for k in range(1, n):
+        gap[k] = x[order[k - 1]] - x[order[k]]
+    exponentials(gap, n, decay, scratch)
+
+
+@ordered_part
+def discounted(weight, decay, n, lower, higher):
+    """Write the weight of the items before and behind each, discounted by their gaps to it."""
+    total = 0.0
+    for k in range(n):
+        lower[k] = total
+        if k + 1 < n:
+            total = decay[k + 1] * (total + weight[k])
+    total = 0.0
+    for k in range(n - 1, -1, -1):
+        higher[k] = total
+        total = decay[k] * (total + weight[k])
