@@ -4,7 +4,7 @@ All but pytorchltr's compute the same quantity, the negated smooth nDCG with tem
 Padding and compilation precede the step and are not timed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -61,9 +61,14 @@ class LossContender:
 
 def check_agreement(steps: Sequence[Step], contenders: Sequence[LossContender]) -> None:
     """Raise ArithmeticError if a contender of the same loss has another value or another norm of the gradient."""
-    results = {c.name: _value_and_length(step()) for c, step in zip(contenders, steps, strict=True) if c.same}
-    expected = results[contenders[0].name]
-    for name, values in results.items():
+    check_same({c.name: step() for c, step in zip(contenders, steps, strict=True) if c.same})
+
+
+def check_same(results: Mapping[str, tuple[Any, Any]]) -> None:
+    """Raise ArithmeticError if a value, or the norm of its gradient, differs from the first."""
+    lengths = {name: _value_and_length(result) for name, result in results.items()}
+    expected = next(iter(lengths.values()))
+    for name, values in lengths.items():
         for value, ours, what in zip(values, expected, ("loss", "length of the gradient"), strict=True):
             if not abs(value - ours) <= _AGREEMENT * abs(ours):
                 raise ArithmeticError(f"{name}: found {value} as the {what}, expected {ours}")

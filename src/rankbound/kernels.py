@@ -16,12 +16,15 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Exponentials:
-    r"""The multiples of $e^{-r|x|}$, $r$ the `rate`, in a kernel: below a gap of 0, at 0, and above it."""
+    r"""The multiples of $e^{-r|x|}$, $r$ the `rate`, in a kernel: below a gap of 0, and above it.
+
+    The kernel is continuous at 0, or `odd`: it jumps there, and is 0 itself.
+    """
 
     lower: float
-    tied: float
     higher: float
     rate: float = 1.0
+    odd: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,10 @@ SIGMOID = Kernel(torch.sigmoid, above=1.0)
 SIGMOID_SLOPE = Kernel(sigmoid_slope)
 SIGMOID_SLOPE_SQUARED = Kernel(lambda gap: sigmoid_slope(gap).square())
 SIGMOID_CURVATURE = Kernel(sigmoid_curvature)
-LAPLACE = Kernel(laplace, above=1.0, exponentials=Exponentials(0.5, 0.5, -0.5))
-LAPLACE_SLOPE = Kernel(laplace_slope, exponentials=Exponentials(0.5, 0.5, 0.5))
-LAPLACE_SLOPE_SQUARED = Kernel(
-    lambda gap: laplace_slope(gap).square(), exponentials=Exponentials(0.25, 0.25, 0.25, rate=2.0)
-)
-LAPLACE_CURVATURE = Kernel(laplace_curvature, exponentials=Exponentials(0.5, 0.0, -0.5))
+LAPLACE = Kernel(laplace, above=1.0, exponentials=Exponentials(0.5, -0.5))
+LAPLACE_SLOPE = Kernel(laplace_slope, exponentials=Exponentials(0.5, 0.5))
+LAPLACE_SLOPE_SQUARED = Kernel(lambda gap: laplace_slope(gap).square(), exponentials=Exponentials(0.25, 0.25, rate=2.0))
+LAPLACE_CURVATURE = Kernel(laplace_curvature, exponentials=Exponentials(0.5, -0.5, odd=True))
 SOFTPLUS = Kernel(softplus, linear=True)
 
 # DirectRanker's link tanh(gap) as a function of x = 2 gap, whose nearest singularities lie at 2.5i instead of 1.3i.

@@ -56,8 +56,7 @@ class TieBlocks:
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum of `values` (n_items,), given in the items' original order, over each block (n_blocks,)."""
-        ranked = as_floating(values)[self.order]
-        return self._items.sum(ranked) if self.has_ties else ranked
+        return self._items.sum(as_floating(values)[self.order])
 
     def before(self, totals: Tensor) -> Tensor:
         """Return the sum of `totals` (n_blocks,) over the blocks above each block of its list."""

@@ -1,90 +1,107 @@
 r"""Sums of exponential kernels over each list, exact in one sort and two scans of the sorted scores.
 
-Items of equal scores form blocks $x_1 > x_2 > \dots$ with total weights $W_b$. The weights of the higher blocks,
-discounted by their gaps, follow from those of the block before, and those of the lower blocks likewise from below:
+In descending order $x_1 \ge x_2 \ge \dots$ with weights $w_k$, the weights of the items before, which decay with their
+gaps, follow from those of the neighbour; those of the items behind do so from the other end:
 
-$$A_b = \sum_{a < b} W_a e^{-(x_a - x_b)} = e^{-(x_{b-1} - x_b)} (A_{b-1} + W_{b-1}).$$
+$$A_k = \sum_{j < k} w_j e^{-(x_j - x_k)} = e^{-(x_{k-1} - x_k)} (A_{k-1} + w_{k-1}).$$
 
-Exponents are gaps between neighbours, never above 0, so that nothing overflows whatever the spread of the scores. All
-lists are scanned at once: a factor of 0 at its first block separates a list from the one before. Everything is computed
-in float64.
+Exponents are gaps between neighbours, never above 0, so that nothing overflows whatever the spread of the scores. The
+order of tied items does not matter where a kernel is continuous. All lists are scanned at once: a factor of 0 at its
+first item separates a list from the one before. Everything is computed in float64.
 """
 
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from rankbound.fused import usable
 from rankbound.kernels import LAPLACE, LAPLACE_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
-from rankbound.ranks import tie_blocks
+from rankbound.ranks import block_starts, descending_order
 
 
 class _Weight(NamedTuple):
-    """The weight at each block of tied items, `(c, n_blocks)`, and those of the higher and lower ones, discounted."""
+    """The weight of each item, `(c, n_items)` in descending order of score, and those before and behind, decayed."""
 
-    tied: Tensor
-    higher: Tensor
-    lower: Tensor
+    own: Tensor
+    before: Tensor
+    behind: Tensor
 
 
 class ScannedSums:
     """Sums of Laplace steps of the items `targets` over their lists, by scans; implements `smooth_ranks.Sums`."""
 
     def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
-        self._targets, self._blocks = targets, tie_blocks(scores, lists)
-        self._block = torch.empty_like(self._blocks.block).index_copy_(0, self._blocks.order, self._blocks.block)
-        self._decay = self._decays(scores, temperature)
+        self._lists, self._targets = lists, targets
+        self._order = descending_order(scores, lists)
+        place = torch.arange(len(scores), device=scores.device)
+        self._place = torch.empty_like(place).index_copy_(0, self._order, place)
+        self._ranked = scores.index_select(0, self._order).to(torch.float64)
+        gaps = torch.diff(self._ranked, prepend=self._ranked[:1]) / temperature
+        self._decay = torch.exp(gaps).masked_fill(lists.position == 0, 0.0)
         self._weight: _Weight | None = None
 
     def ranks(self, weights: Weights) -> Tensor:
-        self._weight = self._discounted(weights)
+        self._weight = self._decayed(weights)
         return self._at(self._targets, LAPLACE, self._weight)
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         upstream = upstream.to(torch.float64)
-        pushes = [upstream.new_zeros(len(self._block)).index_copy_(0, self._targets, g) for g in upstream.unbind(1)]
-        pushed = self._at(None, LAPLACE_SLOPE, self._discounted(tuple(pushes))).unbind(1)
+        pushes = [upstream.new_zeros(len(self._order)).index_copy_(0, self._targets, g) for g in upstream.unbind(1)]
+        pushed = self._at(None, LAPLACE_SLOPE, self._decayed(tuple(pushes))).unbind(1)
         terms = [push if weight is None else weight * push for weight, push in zip(weights, pushed, strict=True)]
-        weight = self._discounted(weights) if self._weight is None else self._weight
-        own = (upstream * self._at(self._targets, LAPLACE_SLOPE, weight)).sum(1)
+        assert self._weight is not None, "ranks come first"
+        own = (upstream * self._at(self._targets, LAPLACE_SLOPE, self._weight)).sum(1)
         return sum(terms[1:], start=terms[0]).index_add(0, self._targets, own, alpha=-1)
 
     def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
         """Return the sums of a kernel with `exponentials` for each target, `(n_targets, c)`."""
         assert kernel.exponentials is not None
-        return self._at(self._targets, kernel, self._discounted(weights, kernel.exponentials.rate))
+        return self._at(self._targets, kernel, self._decayed(weights, kernel.exponentials.rate))
 
-    def _discounted(self, weights: Weights, rate: float = 1.0) -> _Weight:
-        size = self._blocks.size.to(torch.float64)
-        tied = torch.stack([size if w is None else self._blocks.sum(w.to(torch.float64)) for w in weights])
-        return _Weight(tied, *_discounted(self._decay if rate == 1 else self._decay**rate, tied))
+    def _decayed(self, weights: Weights, rate: float = 1.0) -> _Weight:
+        ones = torch.ones_like(self._ranked)
+        own = torch.stack([ones if w is None else w.to(torch.float64).index_select(0, self._order) for w in weights])
+        return _Weight(own, *decayed_sums(self._decay if rate == 1 else self._decay**rate, own))
 
     def _at(self, items: Tensor | None, kernel: Kernel, weight: _Weight) -> Tensor:
         """Return the kernel sums of the items (`None`: all), `(n, c)`."""
         assert kernel.exponentials is not None
-        by_gap = kernel.exponentials
-        sums = by_gap.higher * weight.higher + by_gap.tied * weight.tied + by_gap.lower * weight.lower
+        by_gap, (own, before, behind) = kernel.exponentials, weight
+        if by_gap.odd:
+            # Tied items count 0, on either side.
+            first, last = self._ends_of_ties
+            before, behind, own = before.index_select(1, first), behind.index_select(1, last), torch.zeros_like(own)
+        sums = by_gap.higher * before + by_gap.lower * (own + behind)
         if kernel.above:
-            sums += kernel.above * torch.stack([self._blocks.before(total) for total in weight.tied])
-        return sums.index_select(1, self._block if items is None else self._block.index_select(0, items)).T
+            sums += kernel.above * torch.stack([self._lists.running_sum(one) - one for one in weight.own])
+        return sums.index_select(1, self._place if items is None else self._place.index_select(0, items)).T
 
-    def _decays(self, scores: Tensor, temperature: float) -> Tensor:
-        """Return the exponential of minus the gap to the block before, `(n_blocks,)`; 0 at the first of a list."""
-        blocks = self._blocks
-        first_item = blocks.order.index_select(0, blocks.size.cumsum(0) - blocks.size)
-        height = scores.index_select(0, first_item).to(torch.float64)
-        gaps = torch.diff(height, prepend=height[:1]) / temperature
-        return torch.exp(gaps).masked_fill(blocks.lists.position == 0, 0.0)
+    @cached_property
+    def _ends_of_ties(self) -> tuple[Tensor, Tensor]:
+        """The places of the first and the last item that ties with each, `(n_items,)`."""
+        starts = block_starts(self._ranked, self._lists)
+        n, place = len(starts), torch.arange(len(starts), device=starts.device)
+        first = torch.where(starts, place, 0).cummax(0).values
+        last = torch.where(starts.roll(-1), place, n).flip(0).cummin(0).values.flip(0)
+        return first, last
 
 
-def _discounted(decay: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the discounted sums of the weights `(c, n)` before and behind each entry, with `decay` `(n,)` between."""
-    before = decay * weights.roll(1, 1)
+def decayed_sums(decay: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of the weights `(c, n)` before and behind each place, which decay by `decay` `(n,)` per step."""
+    if weights.device.type == "cpu" and usable():
+        from rankbound.fused.decayed_sums import decayed_sums as run
+
+        before, behind = torch.empty_like(weights), torch.empty_like(weights)
+        run(weights.numpy(), decay.numpy(), before.numpy(), behind.numpy())
+        return before, behind
     towards = decay.roll(-1)
-    behind = towards * weights.roll(-1, 1)
+    enters = decay * weights.roll(1, 1), towards * weights.roll(-1, 1)
     # Both directions are one scan, whose steps cost the same.
-    scanned = _recurrence(torch.stack([decay, towards.flip(0)])[:, None], torch.stack([before, behind.flip(1)]))
+    both = torch.stack([decay, towards.flip(0)])[:, None]
+    scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
     return scanned[0], scanned[1].flip(1)
 
 

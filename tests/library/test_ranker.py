@@ -64,7 +64,14 @@ def test_what_is_planted_is_learned(model: str, scale: str, least: float) -> Non
 
 
 @pytest.mark.parametrize(
-    "recipe", [{}, {"model": "mlp", "hidden": (5, 3), "activation": "tanh"}, {"scale": "query"}, {"scale": "none"}]
+    "recipe",
+    [
+        {},
+        {"model": "mlp", "hidden": (5, 3), "activation": "tanh"},
+        {"scale": "query"},
+        {"scale": "none"},
+        {"kernel": "laplace"},
+    ],
 )
 def test_a_file_gives_the_same_ranker_back(tmp_path: Path, recipe: dict[str, Any]) -> None:
     lists = planted()
@@ -122,6 +129,14 @@ def test_the_loss_and_the_bound_do_not_change_what_is_drawn() -> None:
     ]
     first, second = (list(ranker.model.state_dict().values()) for ranker in rankers)
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_the_kernel_reaches_the_loss() -> None:
+    sigmoid, laplace = (
+        rb.train_ranker(planted(), epochs=1, learning_rate=0.1, validation_share=0, kernel=kernel)
+        for kernel in ("sigmoid", "laplace")
+    )
+    assert not np.allclose(sigmoid.score_lists(planted()).scores, laplace.score_lists(planted()).scores)
 
 
 # Scoring
@@ -199,6 +214,8 @@ def test_scaling() -> None:
         ({"model": "tree"}, r"^model: found 'tree', expected one of linear, mlp"),
         ({"scale": "log"}, r"^scale: found 'log'"),
         ({"activation": "step"}, r"^activation: found 'step'"),
+        ({"kernel": "cauchy"}, r"^kernel: found 'cauchy', expected one of sigmoid, laplace"),
+        ({"kernel": "laplace", "loss": "RankNet"}, r"^kernel: found laplace beside the loss RankNet"),
         ({"epochs": 0}, r"^epochs: found 0, expected a number above 0"),
         ({"learning_rate": float("nan")}, r"^learning_rate: found nan"),
         ({"hidden": (3, 0)}, r"^hidden: found \(3, 0\)"),
@@ -270,7 +287,8 @@ def test_train_score_and_evaluate(tmp_path: Path, capsys: pytest.CaptureFixture[
         table.write_csv(path) if suffix == "csv" else table.write_parquet(path)
     model = tmp_path / "model.safetensors"
     flags = ("--loss", "nDCG", "--bound", "min-max", "--epochs", 30, "--learning-rate", 0.05, "--device", "cpu")
-    assert run("train", tmp_path / f"train.{suffix}", "--out", model, *flags) == 0
+    assert run("train", tmp_path / f"train.{suffix}", "--out", model, "--kernel", "laplace", *flags) == 0
+    assert rb.load(model).recipe.kernel == "laplace"
     printed = capsys.readouterr().out
     assert "trained on 32 topics, 384 items, 3 features" in printed
     assert "loss nDCG, bound min-max, linear model: epoch" in printed

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
+import rankbound as rb
 from benchmarks import __main__ as program
-from benchmarks import distributions, evaluation, loss, loss_contenders, memory, mslr_size, ragged, timing
+from benchmarks import distributions, evaluation, kernels, loss, loss_contenders, memory, mslr_size, ragged, timing
 from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
 from benchmarks.generated_source import generated_source
 from benchmarks.goals import GOALS, outcomes
@@ -177,6 +178,12 @@ def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert rows[0].contender == OURS
     assert all(row.value > 0 for row in rows)
     assert set(question(name).SETTINGS) <= set(ALLOCATORS)
+
+
+def test_lapsum_has_the_ranks_of_the_laplace_step() -> None:
+    scores = torch.randn(300, generator=torch.Generator().manual_seed(0)).mul(4).round(decimals=1)
+    ours = rb.smooth_rank(scores.to(torch.float64), [0, 300], kernel="laplace", method="direct")
+    torch.testing.assert_close(kernels.lapsum_ranks(scores), ours)
 
 
 def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,14 +16,14 @@ def decays(x, order, n, decay):
 
 
 @ordered_part
-def discounted(weight, decay, n, lower, higher):
-    """Write the weight of the items before and behind each, discounted by their gaps to it."""
+def decayed(weight, decay, n, before, behind):
+    """Write the weights of the items before and behind each, which decay with their gaps to it."""
     total = 0.0
     for k in range(n):
-        lower[k] = total
+        before[k] = total
         if k + 1 < n:
             total = decay[k + 1] * (total + weight[k])
     total = 0.0
     for k in range(n - 1, -1, -1):
-        higher[k] = total
+        behind[k] = total
         total = decay[k] * (total + weight[k])

@@ -178,7 +178,7 @@ def _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope):
         weight[0, k] = 1.0 if kind != RANK_SUM or order[k] >= p else 0.0
         weight[1, k] = 1.0 if order[k] < p else 0.0
     for f in range(n_fields):
-        scans.discounted(weight[f], decay, n, lower[f], higher[f])
+        scans.decayed(weight[f], decay, n, lower[f], higher[f])
     terms, push = np.zeros(n), np.zeros((2, n))
     over, over_among = 0.0, 0.0
     for k in range(n - 1, -1, -1):
@@ -196,7 +196,7 @@ def _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope):
     for f in range(n_fields):
         for k in range(n):
             own[k] -= push[f, k] * (lower[f, k] + higher[f, k])
-        scans.discounted(push[f], decay, n, lower[f], higher[f])
+        scans.decayed(push[f], decay, n, lower[f], higher[f])
         for k in range(n):
             own[k] += weight[f, k] * (lower[f, k] + higher[f, k])
     for k in range(n):
