@@ -122,6 +122,17 @@ def test_methods_on_moved_pictures_are_in_no_table(study: Study, tmp_path: Path)
     assert one.equals(other)
 
 
+def test_a_data_set_with_moved_pictures_alone_has_printed_scores_alone(study: Study, tmp_path: Path) -> None:
+    runs = pl.read_parquet(study.runs)
+    moved = pl.col("options").str.replace("}", ', "shift": 0.2}', literal=True)
+    of_faces = runs.filter(pl.col("dataset") == "aaf").with_columns(
+        pl.when(pl.col("loss") == "none").then("options").otherwise(moved), pl.lit("neural").alias("study")
+    )
+    assert (of_faces["loss"] == "none").any()
+    of_faces.write_parquet(tmp_path / "runs.parquet")
+    assert neural_table(PIXELS, tmp_path / "runs.parquet", study.epochs).scores["ours"].count() == 0
+
+
 def test_a_missing_column_is_named(study: Study, tmp_path: Path) -> None:
     pl.read_parquet(study.runs).drop("nDCG@10").write_parquet(tmp_path / "runs.parquet")
     with pytest.raises(DataError, match=r"column 'nDCG@10' is missing"):

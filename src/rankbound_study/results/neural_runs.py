@@ -54,7 +54,8 @@ def read_runs(path: Path, table: Printed, metrics: Sequence[str]) -> pl.DataFram
     trained = (pl.col("study") == STUDY) & ~control & (pl.col("selection") == _BY_VALIDATION) & _sees(every=True)
     frame = scan.filter(trained | control).select(columns).collect()
     names = [name for name in frame["dataset"].unique().sort() if table_of(name) == table]
-    names = frame.filter(pl.col("dataset").is_in(names), pl.col("study") == STUDY)["dataset"].unique().sort().to_list()
+    # Where all methods see moved pictures or some features alone, controls have nothing beside them.
+    names = frame.filter(pl.col("dataset").is_in(names), ~control)["dataset"].unique().sort().to_list()
     return (
         frame.filter(pl.col("dataset").is_in(names))
         .with_columns(pl.col(list(metrics)).fill_nan(None), _family(frame).alias("family"))
