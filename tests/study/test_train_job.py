@@ -1,6 +1,7 @@
 """Training jobs: what they write, how they resume, what seeds depend on; controls and the collected table."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,27 @@ def test_collecting_refuses_runs_that_cannot_be_true(
     with pytest.raises(DataError, match=message):
         collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
     assert not (tmp_path / "all.parquet").exists()
+
+
+@pytest.mark.parametrize(("n_topics", "refused"), [(1, False), (2, False), (4, True)])
+def test_scores_of_few_topics_may_be_far_below_random(
+    tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, n_topics: int, refused: bool
+) -> None:
+    """Two topics say little of the mean of all; four that agree say enough."""
+    files = [controls(tmp_path, instances), train(tmp_path, instances)]
+    kept = sorted(set(frame(files[1])["topic"]))[:n_topics]
+    assert len(kept) == n_topics
+    from rankbound_study.jobs import collect as module
+
+    def low(path: Path, contract: str) -> Any:
+        table = read_table(path, contract)
+        if contract != "runs":
+            return table
+        runs = pl.from_arrow(table).filter(pl.col("topic").is_in(kept))
+        if path == files[1]:
+            runs = runs.with_columns(nDCG=0.1 + 0.01 * pl.col("topic").is_in(kept[::2]))
+        return runs.to_arrow().cast(table.schema)
+
+    monkeypatch.setattr(module, "read_table", low)
+    with pytest.raises(DataError, match="far below random") if refused else nullcontext():
+        collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
