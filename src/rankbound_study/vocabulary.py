@@ -17,3 +17,6 @@ AFFINE = ("min-max", "expectation", "expectation-max")
 """Boundings that are list weights; for nRBP they differ by a factor common to all lists."""
 BOUNDED = (*AFFINE, "distribution")
 BOUNDINGS = (UNBOUNDED, *BOUNDED)
+
+POPULARITY = "popularity"
+"""The control that ranks items by the number of training topics to which they are relevant."""

@@ -63,6 +63,21 @@ def test_one_job_for_each_method_and_data_set(config: dict[str, Any]) -> None:
     assert len(study.epoch_files()) == len(study.runs) + expected
 
 
+def test_features_alone_need_the_pairs_of_their_pictures(config: dict[str, Any]) -> None:
+    chosen = with_weights(config) | {"compare": ["faces-vgg16"]}
+    study = Study(chosen)
+    assert [job.instances.name for job in study.compared if not job.instances.features] == []
+    assert "<data>/instances/aaf.parquet" in study.data_files()
+    steps = Steps(study, CODES)
+    assert steps.sampled_from(SimpleNamespace(instances="aaf"))["folds"] == "<data>/folds/aaf.parquet"
+
+
+def test_popularity_alone_ranks_no_judged_lists(config: dict[str, Any]) -> None:
+    study = Study(with_weights(config) | {"controls": ["popularity"]})
+    ranked = {path.split("/")[3] for path in study.run_files() if path.endswith("controls.parquet")}
+    assert ranked == {name for name, one in study.bounded_instances.items() if one.data_set.nsr is not None}
+
+
 @pytest.mark.parametrize("file", FILES)
 def test_the_options_of_every_job_are_a_job(file: str, config: dict[str, Any]) -> None:
     own = merged([ROOT / file])

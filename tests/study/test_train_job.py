@@ -17,6 +17,7 @@ from rankbound_study import cli
 from rankbound_study.data.contracts import read_table
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
 
@@ -246,6 +247,9 @@ def test_controls_are_runs_that_know_nothing_counts_or_everything(
     )
     without_counts = frame(controls(tmp_path, judged[0], dataset="mq2008-label1", nsr=None))
     assert set(without_counts["model"]) == {"random", "oracle"}
+    popular = {**CONTROLS, "study": "", "protocol": "", "dataset": "", "nsr": None, "controls": ["popularity"]}
+    with pytest.raises(ConfigError, match="expected one that ranks judged lists: random, oracle"):
+        run_controls(json.dumps(popular), judged[0], tmp_path / "none.parquet")
 
 
 def test_collected_runs_are_all_runs_and_their_epochs(tmp_path: Path, instances: Path) -> None:

@@ -27,6 +27,7 @@ from rankbound_study.config.comparisons import (
 from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant, variants_of
+from rankbound_study.vocabulary import POPULARITY
 
 
 @dataclass(frozen=True)
@@ -82,8 +83,10 @@ class Study:
 
     @cached_property
     def instances(self) -> dict[str, Instances]:
-        """The data sets of both halves and of the experiments, by name."""
-        return self.bounded_instances | self.compared_instances | self.varied_instances
+        """The data sets of both halves and of the experiments, and those whose pairs features share, by name."""
+        used = self.bounded_instances | self.compared_instances | self.varied_instances
+        sharing = [one.source for one in used.values() if one.features]
+        return used | {name: defined_instances(self.config)[name] for name in sharing}
 
     @cached_property
     def sources(self) -> dict[str, dict[str, Any]]:
@@ -315,15 +318,21 @@ class Study:
         return [run.stem for run in self.runs] + [job.stem for job in self.compared]
 
     def _control_files(self) -> list[str]:
-        if not self.config["controls"]:
-            return []
         bounded = [
-            f"<results>/runs/{protocol}/{data_set.name}/controls.parquet"
+            f"<results>/runs/{protocol}/{name}/controls.parquet"
             for protocol in self.config["protocols"]
-            for data_set in self.bounded_instances.values()
+            for name in self._controlled(self.bounded_instances)
         ]
-        compared = [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in self.compared_instances]
-        return bounded + compared
+        compared = self._controlled(self.compared_instances)
+        return bounded + [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in compared]
+
+    def _controlled(self, instances: Mapping[str, Instances]) -> list[str]:
+        """Return the data sets that a control ranks: popularity needs items that occur in several lists."""
+        of_any_lists = set(self.config["controls"]) - {POPULARITY}
+        return [name for name, one in instances.items() if of_any_lists or self._ranked_by_popularity(one)]
+
+    def _ranked_by_popularity(self, instances: Instances) -> bool:
+        return POPULARITY in self.config["controls"] and instances.data_set.nsr is not None
 
 
 def reads_distributions(bounding: str) -> bool:

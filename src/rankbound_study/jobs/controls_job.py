@@ -14,6 +14,7 @@ from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
 from rankbound_study.jobs.records import run_rows
 from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
 from rankbound_study.options import parse_options
+from rankbound_study.vocabulary import POPULARITY
 
 
 def run_controls(options: str, instances: Path, out: Path) -> None:
@@ -28,7 +29,7 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     data = StudyData.read(Inputs(instances), torch.device("cpu"))
     tables = []
     for name in values["controls"]:
-        if name == "popularity" and values["nsr"] is None:
+        if name == POPULARITY and values["nsr"] is None:
             continue
         job = TrainingJob(
             **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},
@@ -42,10 +43,12 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
         for fold in job.folds:
             parts = data.fold(fold, merge_validation=job.trains_on_validation)
             tables.append(run_rows(job.key(fold, 0), LAST, 0, parts.test, _scores(name, parts)))
+    if not tables:
+        raise ConfigError(f"controls: found {values['controls']}, expected one that ranks judged lists: random, oracle")
     write_table(pa.concat_tables(tables), out, "runs")
 
 
 def _scores(name: str, parts: FoldParts) -> Tensor:
-    if name == "popularity":
+    if name == POPULARITY:
         return popularity_scores(parts.test.items, parts.training.items, parts.training.relevance)
     return oracle_scores(parts.test.relevance) if name == "oracle" else random_scores(parts.test.items)
