@@ -142,6 +142,15 @@ def test_the_step_ends_with_its_client(study: Path, warm: subprocess.Popen[bytes
     until(lambda: not forks(warm))
 
 
+def test_a_client_that_ends_halfway_leaves_no_fork(warm: subprocess.Popen[bytes]) -> None:
+    for said in (b"", b"{"):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(f"\0{os.environ[VARIABLE]}")
+            client.sendall(said)
+            until(lambda: forks(warm))
+        until(lambda: not forks(warm))
+
+
 def test_a_killed_step_has_the_status_of_one(study: Path, warm: subprocess.Popen[bytes]) -> None:
     client, fork = started(warm, study)
     os.kill(fork, signal.SIGKILL)

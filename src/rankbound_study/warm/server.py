@@ -1,6 +1,5 @@
 """The process that has loaded the libraries, and forks for every step."""
 
-import fcntl
 import gc
 import json
 import os
@@ -40,7 +39,7 @@ ONE_THREAD = (
     *("OMP_NUM_THREADS", "GOTO_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
     *("MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"),
 )
-"""Environment variables that Snakemake sets to a step's number of threads, which is 1 for a training."""
+"""Environment variables that Snakemake sets to a step's number of threads, which is 1."""
 
 
 def start() -> subprocess.Popen[bytes] | None:
@@ -122,8 +121,11 @@ def _run(connection: socket.socket, environment: Mapping[str, str]) -> NoReturn:
 
 def _received(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     text, streams, _, _ = socket.recv_fds(connection, LONGEST, maxfds=3)
-    while text and not text.endswith(b"\n"):
-        text += connection.recv(LONGEST)
+    while not text.endswith(b"\n"):
+        more = connection.recv(LONGEST)
+        if not more:
+            raise ConnectionError("the client has ended")
+        text += more
     return json.loads(text), streams
 
 
@@ -145,6 +147,8 @@ def _become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
 
 def _end_with(connection: socket.socket) -> None:
     """Let the kernel send SIGTERM to this process when the client shuts the connection down, or ends."""
+    import fcntl
+
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
