@@ -17,6 +17,8 @@ import rankbound as rb
 from rankbound.fused import usable
 from rankbound.fused.compiler import cache_folder
 from rankbound.losses import SmoothLoss
+from rankbound.metrics.base import values_of
+from rankbound.training.factorization import Factorization
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -285,6 +287,7 @@ def test_sorted_values_ascend(n: int) -> None:
 EVALUATED = (
     *("nDCG@10", "nDCG", "nDCG(gain=linear,discount=log2(r))@5", "DCG@3", "CG@7", "AP", "AP(rel=2)@20", "RR", "RR@3"),
     *("P@10", "P(rel=2)@400", "Recall@5", "Hit@2", "nRBP", "ERR(max=4)@10", "Kendall"),
+    *("RBP(p=0.5)", "RBP(p=0)", "nRBP(p=0.95)", "nRBP(p=0.8,rel=2)"),
 )
 
 
@@ -298,11 +301,47 @@ def test_many_lists_have_the_same_metrics(dtype: torch.dtype, monkeypatch: pytes
     scores[torch.tensor(tied)] = scores[torch.tensor(tied)].round(decimals=1)
     relevance = torch.tensor(random.integers(0, 5, sizes.sum()) * (random.random(sizes.sum()) < 0.1))
     offsets = torch.tensor(np.cumsum([0, *sizes]))
-    assert len(scores) > 20_000
-    found = rb.evaluate(EVALUATED, scores, relevance, offsets)
+    metrics = [rb.metric(text) for text in EVALUATED]
+    found = values_of(metrics, scores, relevance, offsets, by_kernel=True)
     monkeypatch.setenv("RANKBOUND_FAST", "0")
-    expected = rb.evaluate(EVALUATED, scores, relevance, offsets)
+    expected = values_of(metrics, scores, relevance, offsets, by_kernel=True)
     assert list(found) == list(expected)
     for name, values in expected.items():
         torch.testing.assert_close(found[name], values, rtol=1e-12, atol=1e-12, equal_nan=True)
-        assert values.isnan().any() or name.startswith(("P", "CG", "DCG", "Hit", "ERR", "Kendall"))
+        assert values.isnan().any() or name.startswith(("P", "CG", "DCG", "Hit", "RBP", "ERR", "Kendall"))
+
+
+def test_products_of_factors_have_the_same_values_and_gradients() -> None:
+    """Also of topics and items that occur repeatedly."""
+    random = torch.Generator().manual_seed(0)
+    topics, items = (torch.randint(n, (200,), generator=random) for n in (7, 30))
+    upstream, found = torch.randn(200, generator=random), []
+    for by_kernel in (True, False):
+        model = Factorization(7, 30, 19, 0.5, torch.Generator().manual_seed(1), by_kernel=by_kernel)
+        scores = model(topics, items)
+        scores.backward(upstream)
+        found.append([scores.detach(), model.topics.grad, model.items.grad])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("topic", "item"), [(7, 0), (-1, 0), (0, 30), (0, -1)])
+def test_factors_that_are_not_there_are_refused(topic: int, item: int) -> None:
+    with pytest.raises(IndexError, match="7 topics and 30 items"):
+        Factorization(7, 30, by_kernel=True)(torch.tensor([0, topic]), torch.tensor([1, item]))
+
+
+@pytest.mark.parametrize("highest", [1, 3])
+@pytest.mark.parametrize("bound", ["none", "min-max", "expectation", "expectation-max", "distribution"])
+def test_known_facts_about_lists_change_nothing(bound: str, highest: int) -> None:
+    """Binary and graded lists, some of them twice in a batch."""
+    scores, relevance, offsets = ragged([4, 7, 0, 1, 5, 2, 6], 1.0, highest)
+    sizes, loss = offsets.diff(), rb.loss("nDCG", bound)
+    facts, index = loss.facts(relevance, rb.Lists(offsets)), torch.tensor([5, 1, 6, 1, 2, 4])
+    assert facts is not None
+    items = torch.cat([torch.arange(int(offsets[t]), int(offsets[t + 1])) for t in index.tolist()])
+    batch = scores[items], relevance[items], rb.Lists.of_sizes(sizes[index])
+    expected = loss.of_batch(*batch)
+    assert (expected != 0).any()
+    torch.testing.assert_close(loss.of_batch(*batch, facts.select(index)), expected)
+    selected = facts.select(torch.arange(7)).select(index)
+    torch.testing.assert_close(loss.of_batch(*batch, selected), expected)

@@ -13,22 +13,22 @@ def test_steps_are_those_of_torch() -> None:
     generator = torch.Generator().manual_seed(0)
     start = [torch.randn(3, 2, generator=generator), torch.randn(4, generator=generator)]
     ours, theirs = ([nn.Parameter(values.clone()) for values in start] for _ in range(2))
-    adam, reference = Adam(ours, 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
+    adam, reference = Adam([ours], 0.1), torch.optim.Adam(theirs, lr=0.1, fused=True)
     for _ in range(5):
-        for parameters, optimiser in ((ours, adam), (theirs, reference)):
+        for parameters, step in ((ours, lambda: adam.step([0])), (theirs, reference.step)):
             for parameter in parameters:
                 parameter.grad = None
             (parameters[0].square().sum() + (parameters[1] - 1).abs().sum()).backward()
-            optimiser.step()
+            step()
     for parameter, expected in zip(ours, theirs, strict=True):
         assert torch.equal(parameter, expected)
 
 
 def test_a_parameter_without_a_gradient_stays() -> None:
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    adam = Adam([used, unused], 0.1)
+    adam = Adam([[used, unused]], 0.1)
     used.sum().backward()
-    adam.step()
+    adam.step([0])
     assert torch.equal(unused, torch.ones(2))
     assert not torch.equal(used, torch.ones(2))
     adam.zero_gradients()
@@ -38,7 +38,7 @@ def test_a_parameter_without_a_gradient_stays() -> None:
 def test_a_step_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch; from rankbound.training.optimisers import Adam; p = torch.nn.Parameter(torch.ones(2)); "
-        "a = Adam([p], 0.1); p.sum().backward(); a.step(); a.zero_gradients(); "
+        "a = Adam([[p]], 0.1); p.sum().backward(); a.step([0]); a.zero_gradients(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -46,10 +46,10 @@ def test_a_step_does_not_load_the_compiler() -> None:
 
 def test_gradient_descent_is_torchs() -> None:
     ours, theirs = nn.Parameter(torch.tensor([1.0, -2.0])), nn.Parameter(torch.tensor([1.0, -2.0]))
-    descent, reference = SGD([ours], 0.1), torch.optim.SGD([theirs], lr=0.1)
+    descent, reference = SGD([[ours]], 0.1), torch.optim.SGD([theirs], lr=0.1)
     for _ in range(3):
-        for parameter, optimiser in ((ours, descent), (theirs, reference)):
+        for parameter, step in ((ours, lambda: descent.step([0])), (theirs, reference.step)):
             parameter.grad = None
             parameter.square().sum().backward()
-            optimiser.step()
+            step()
     assert torch.equal(ours, theirs)

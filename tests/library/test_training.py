@@ -102,6 +102,14 @@ def test_a_batch_holds_the_asked_lists_in_the_asked_order() -> None:
     assert batch.topics.tolist() == [3, 1]
 
 
+def test_a_batch_splits_into_its_lists() -> None:
+    whole = part_of(RELEVANCE)
+    first, none, rest = whole.split([1, 0, 3])
+    assert (first.items.tolist(), none.items.tolist(), rest.items.tolist()) == ([*range(5)], [], [*range(5, 18)])
+    assert (first.relevance.tolist(), rest.topics.tolist()) == (RELEVANCE[0], [1, 2, 3])
+    assert [part.lists.offsets.tolist() for part in (first, none, rest)] == [[0, 5], [0], [0, 3, 6, 13]]
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_score_that_is_no_number_stops_the_run_by_name(bad: float) -> None:
     part = part_of(RELEVANCE)

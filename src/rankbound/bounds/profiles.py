@@ -58,14 +58,18 @@ class Profile:
 class Profiles:
     """The profiles of a batch of lists; `n` and `p` have shape `(n_lists,)`.
 
-    `graded` is the batch's relevance and lists if some list is graded; `which` `(n_lists,)` are then the indices of
-    these profiles' lists in that batch (`None`: all).
+    `graded` is the batch's relevance and lists if some list is graded. `whole`, of profiles that were selected, are all
+    profiles of that batch and the indices of the selected ones.
     """
 
     def __init__(
-        self, n: Tensor, p: Tensor, graded: tuple[Tensor, Lists] | None = None, which: Tensor | None = None
+        self,
+        n: Tensor,
+        p: Tensor,
+        graded: tuple[Tensor, Lists] | None = None,
+        whole: tuple["Profiles", Tensor] | None = None,
     ) -> None:
-        self.n, self.p, self.graded, self._which = n, p, graded, which
+        self.n, self.p, self.graded, self._whole = n, p, graded, whole
 
     @classmethod
     def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Profiles":
@@ -76,24 +80,27 @@ class Profiles:
     def __len__(self) -> int:
         return len(self.n)
 
+    def select(self, index: Tensor) -> "Profiles":
+        """Return the profiles of some of the lists."""
+        whole, own = (self, index) if self._whole is None else (self._whole[0], self._whole[1].index_select(0, index))
+        return Profiles(self.n.index_select(0, index), self.p.index_select(0, index), self.graded, (whole, own))
+
     def keep(self, mask: Tensor) -> "Profiles":
         """Return the profiles of the lists where `mask` `(n_lists,)` is true."""
-        which = torch.nonzero(mask).squeeze(1)
-        own = which if self._which is None else self._which[which]
-        return Profiles(self.n[which], self.p[which], self.graded, own)
+        return self.select(torch.nonzero(mask).squeeze(1))
 
     @cached_property
     def keys(self) -> Tensor:
         """`Profile.key` of every list, int64 `(n_lists,)`."""
+        if self._whole is not None:
+            whole, own = self._whole
+            return whole.keys.index_select(0, own)
         keys = binary_keys(self.n, self.p)
         if self.graded is None:
             return keys
         relevance, lists = self.graded
         is_graded = lists.sum((relevance != 0) & (relevance != 1)) > 0
-        graded_keys = _graded_keys(relevance, lists)
-        if self._which is not None:
-            is_graded, graded_keys = is_graded[self._which], graded_keys[self._which]
-        return torch.where(is_graded, graded_keys, keys)
+        return torch.where(is_graded, _graded_keys(relevance, lists), keys)
 
     def distinct(self) -> tuple[list[Profile], Tensor]:
         """Return the distinct profiles, and the index of each list's profile among them `(n_lists,)`."""
@@ -106,7 +113,7 @@ class Profiles:
         if self.graded is None or int(self.keys[index]) >= 0:
             return Profile(n, p)
         relevance, lists = self.graded
-        own = index if self._which is None else int(self._which[index])
+        own = index if self._whole is None else int(self._whole[1][index])
         start, stop = lists.offsets[own : own + 2].tolist()
         return Profile(n, p, tuple(sorted(as_floating(relevance[start:stop]).tolist(), reverse=True)))
 

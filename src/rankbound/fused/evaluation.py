@@ -4,7 +4,7 @@ import numpy as np
 
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.discounted import discount_of_rank, gain_of_grade
-from rankbound.fused.formulas import AP, DCG, DISCOUNTS, HIT, PRECISION, RANK_SUM, RECALL
+from rankbound.fused.formulas import AP, DCG, DISCOUNTS, HIT, PRECISION, RANK_SUM, RBP, RECALL
 from rankbound.fused.input import is_valid, longest
 from rankbound.fused.sorting import sort
 
@@ -64,12 +64,26 @@ def _of_relevant(kind, grades, ranks, p, rel, cutoff):
     return 1.0 / first if reached > 0 else 0.0
 
 
+@part
+def _of_persistence(grades, ranks, p, rel, persistence, normalised):
+    """Return the rank-biased precision of the items of grade `rel` or more."""
+    relevant, total = 0, 0.0
+    for i in range(p):
+        if grades[i] >= rel:
+            relevant += 1
+            total += persistence ** (ranks[i] - 1)
+    value = (1.0 - persistence) * total
+    if not normalised:
+        return value
+    return value / (1.0 - persistence**relevant) if relevant else np.nan
+
+
 @compiled("i8(f8[::1],f8[::1],i8[::1],f8[:,::1],f8,b1[::1],f8[:,::1])")
 def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values):
     """Write the metrics of each list, `(n_metrics, n_lists)`, and which lists have tied scores and no values.
 
-    `formulas` has the numbers of each metric's `Formula`. Returns the number of lists with ties, or -1 for input that
-    the reference refuses.
+    `formulas` has the numbers and the persistence of each metric's `Formula`. Returns the number of lists with ties, or
+    -1 for input that the reference refuses.
     """
     if not is_valid(scores, relevance, offsets, largest):
         return -1
@@ -101,9 +115,12 @@ def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values)
         for m in range(len(formulas)):
             kind, rel = int(formulas[m, 0]), formulas[m, 1]
             gain, discount, cutoff = int(formulas[m, 2]), int(formulas[m, 3]), int(formulas[m, 4])
+            normalised = formulas[m, 5] > 0.0
             if kind == DCG:
-                table, normalised = tables[discount], formulas[m, 5] > 0.0
+                table = tables[discount]
                 values[m, t] = _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, first_ranks)
+            elif kind == RBP:
+                values[m, t] = _of_persistence(grades, ranks, p, rel, formulas[m, 6], normalised)
             else:
                 values[m, t] = _of_relevant(kind, grades, ranks, p, rel, cutoff)
     return n_tied

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 # Kernels of smooth ranks know the first three.
-DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL = range(7)
+DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL, RBP = range(8)
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)", "constant")
 METHODS = ("direct", "interpolated", "auto", "scanned")
@@ -27,9 +27,10 @@ class Formula:
     discount: str = "constant"
     cutoff: int | None = None
     normalised: bool = False
+    persistence: float = 0.0
 
     @property
     def numbers(self) -> tuple[int, float, int, int, int, int]:
-        """The formula as a kernel takes it."""
+        """The formula as a kernel takes it, without the persistence."""
         gain, discount = GAINS.index(self.gain), DISCOUNTS.index(self.discount)
         return self.kind, self.rel, gain, discount, self.cutoff or 0, int(self.normalised)

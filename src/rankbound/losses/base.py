@@ -14,6 +14,9 @@ from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
 
+if TYPE_CHECKING:
+    from rankbound.bounds.kinds import Facts
+
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
@@ -102,18 +105,33 @@ class RankingLoss(nn.Module, ABC):
             A tensor `(n_lists,)`.
         """
 
-    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
+        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
+
+        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            The facts, computed when they are asked for.
+        """
+        return None
+
+    def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
         """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
 
         Args:
             scores: `(n_items,)`, in single or double precision.
             relevance: `(n_items,)`, grades from 0.
             lists: the lists of the batch.
+            facts: `facts` of these lists, if they are known.
 
         Returns:
             The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
         """
-        fused = self._fused(scores, relevance, lists.offsets)
+        fused = self._fused(scores, relevance, lists.offsets, facts=facts)
         return self.of_lists(scores, relevance, lists) if fused is None else fused
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
@@ -121,7 +139,12 @@ class RankingLoss(nn.Module, ABC):
         return None
 
     def _fused(
-        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reduction: Reduction = "none"
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reduction: Reduction = "none",
+        facts: "Facts | None" = None,
     ) -> Tensor | None:
         """Return the losses, reduced, by a compiled kernel.
 

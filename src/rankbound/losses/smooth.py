@@ -91,7 +91,10 @@ class SmoothLoss(RankingLoss):
         self._tables = tables
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return self._loss(self.smooth_value(scores, relevance, lists), self._facts(relevance, lists))
+        return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists))
+
+    def facts(self, relevance: Tensor, lists: Lists) -> Facts:
+        return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the kernel of the unbounded loss, if the metric has a formula."""
@@ -101,7 +104,12 @@ class SmoothLoss(RankingLoss):
         return smooth_kernel(self.metric, self.temperature, self.method, dtype, step=self.kernel, **signs)
 
     def _fused(
-        self, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reduction: Reduction = "none"
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        reduction: Reduction = "none",
+        facts: Facts | None = None,
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
@@ -111,7 +119,8 @@ class SmoothLoss(RankingLoss):
         fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
         if fused is None:
             return None
-        facts = self._facts(as_tensor(relevance, "relevance"), Lists(as_tensor(offsets, "offsets").to(torch.int64)))
+        if facts is None:
+            facts = self.facts(as_tensor(relevance, "relevance"), Lists(as_tensor(offsets, "offsets").to(torch.int64)))
         losses = self._loss(fused[0], facts)
         if reduction == "none":
             return losses
@@ -125,7 +134,7 @@ class SmoothLoss(RankingLoss):
         exact = scores.detach().to(torch.float64)
         targets, above = self._targets(relevance), self._rank_weights(relevance, exact)
         weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
-        facts = self._facts(relevance, lists)
+        facts = self.facts(relevance, lists)
         step = STEPS[self.kernel]
         curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method, step).of(
             lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
@@ -136,7 +145,7 @@ class SmoothLoss(RankingLoss):
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
-        return self.bound.informative(self._facts(relevance, lists))
+        return self.bound.informative(self.facts(relevance, lists))
 
     @property
     def text(self) -> str:
@@ -186,9 +195,6 @@ class SmoothLoss(RankingLoss):
     @property
     def _sign(self) -> float:
         return -1.0 if self.metric.higher_is_better else 1.0
-
-    def _facts(self, relevance: Tensor, lists: Lists) -> Facts:
-        return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
     def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         if self._tables is None:

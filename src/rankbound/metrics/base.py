@@ -257,7 +257,8 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for extreme grades."""
     from rankbound.fused.evaluation import of_untied_lists
 
-    numbers = np.array([formula.numbers for metric in metrics if (formula := formula_of(metric))], dtype=np.float64)
+    known = [formula for metric in metrics if (formula := formula_of(metric))]
+    numbers = np.array([(*formula.numbers, formula.persistence) for formula in known], dtype=np.float64)
     values = torch.empty(len(metrics), len(lists), dtype=torch.float64)
     tied = torch.empty(len(lists), dtype=torch.bool)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets

@@ -1,6 +1,6 @@
 """Precision and recall at k and rank-biased precision: sums over the relevant items of a weight per rank."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -116,6 +116,9 @@ class RBP(BinaryAdditiveMetric):
         if not 0 <= self.p < 1:
             raise ValueError(f"metric {self.name}: found p={self.p}, expected a persistence in [0, 1)")
 
+    def formula(self) -> Formula:
+        return Formula(kind=formulas.RBP, rel=self.rel, persistence=self.p)
+
     def discount_at(self, position: Tensor) -> Tensor:
         return (1 - self.p) * self.p ** (position - 1)
 
@@ -143,6 +146,9 @@ class NormalizedRBP(RBP):
     """
 
     name: ClassVar[str] = "nRBP"
+
+    def formula(self) -> Formula:
+        return replace(super().formula(), normalised=True)
 
     def binary_normaliser(self, p: Tensor) -> Tensor:
         return 1 - self.p**p

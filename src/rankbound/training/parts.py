@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Generic, TypeVar
 
 import torch
@@ -43,6 +44,21 @@ class Part:
             for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
         )
         return Part([], topics, items, relevance, lists)
+
+    def split(self, counts: Sequence[int]) -> list["Part"]:
+        """Return the parts of the first `counts[0]` lists, the next `counts[1]`, and so on, without names or copies."""
+        ends = list(accumulate(counts, initial=0))
+        limits = self.lists.offsets[ends].tolist()
+        return [
+            Part(
+                [],
+                self.topics[first:last],
+                self.items[start:stop],
+                self.relevance[start:stop],
+                Lists(self.lists.offsets[first : last + 1] - start),
+            )
+            for (first, last), (start, stop) in zip(pairwise(ends), pairwise(limits), strict=True)
+        ]
 
 
 # Returns the scores of all items of a part, flat.

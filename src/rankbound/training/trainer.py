@@ -7,24 +7,21 @@ be trained in joint steps, which is faster if the overhead of operations exceeds
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 import torch
 from torch import Tensor, nn
 
 from rankbound.errors import RankboundError
-from rankbound.lists import Lists, NotFiniteError, require_finite
+from rankbound.lists import NotFiniteError, require_finite
 from rankbound.losses import RankingLoss
 from rankbound.metrics import Metric
 from rankbound.training.epochs import LAST, Epoch, Selected, Trained
 from rankbound.training.optimisers import OPTIMISERS
 from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, predict
 
-OfLists = Callable[[Tensor, Tensor, Lists], Tensor]
-"""The losses of lists, given scores and relevance."""
-
-# The number of items, counted again in every epoch, from which compiled kernels save more time than they take to load.
 WORTH_A_KERNEL = 200_000
+"""The number of items, counted again in every epoch, from which kernels save more time than they take to load."""
 
 
 class TrainingError(RankboundError):
@@ -88,69 +85,151 @@ def train(
     Raises:
         TrainingError: a loss or a score is NaN or infinite; the message names the epoch and the topic.
     """
-    courses = [_Course(learner, loss, settings) for learner in learners]
-    # Loading kernels takes time. Folds are of one size, so that this doesn't depend on which are trained together.
-    by_kernel = settings.epochs * max((course.n_items for course in courses), default=0) >= WORTH_A_KERNEL
-    of_lists = loss.of_batch if by_kernel else loss.of_lists
+    group = _Group(learners, loss, settings)
     measuring = Measuring(
         {(place, name): part for place, learner in enumerate(learners) for name, part in learner.parts.items()},
         monitored,
-        by_kernel,
+        group.by_kernel,
     )
     for number in range(1, settings.epochs + 1):
-        for step in zip_longest(*(course.batches() for course in courses)):
-            _take([batch for batch in step if batch is not None], of_lists, number)
-        means = measuring.means(torch.cat([course.scores() for course in courses]))
-        for place, course in enumerate(courses):
+        group.train_epoch(number)
+        means = measuring.means(torch.cat([course.scores() for course in group.courses]))
+        for place, course in enumerate(group.courses):
             own = {name: means[place, name] for name in course.learner.parts}
             on_epoch(course.finish(Epoch(number, *course.progress(), own), selections))
-    return [course.finished(settings.epochs) for course in courses]
+    return [course.finished(settings.epochs) for course in group.courses]
+
+
+def worth_a_kernel(epochs: int, n_items: int) -> bool:
+    """Return true if compiled kernels shorten a training on so many items."""
+    return epochs * n_items >= WORTH_A_KERNEL
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A course's share of a step: its place, the indices of its lists, and how many of these are informative."""
+
+    place: int
+    index: Tensor
+    counted: int
+
+
+class _Group:
+    """The courses of a training, which take their steps together: one batch, one loss and one update for all."""
+
+    def __init__(self, learners: Sequence[Learner], loss: RankingLoss, settings: Settings) -> None:
+        self.courses = [_Course(learner) for learner in learners]
+        self._loss, self._batch_size = loss, settings.batch_size
+        models = [learner.model.parameters() for learner in learners]
+        self._optimiser = OPTIMISERS[settings.optimiser](models, settings.learning_rate)
+        self._draws = any(not isinstance(learner.training, Part) for learner in learners)
+        self._take_lists()
+        # Folds are of one size, so that this doesn't depend on which are trained together.
+        most = max((course.lists.n_items for course in self.courses), default=0)
+        self.by_kernel = worth_a_kernel(settings.epochs, most)
+
+    def train_epoch(self, number: int) -> None:
+        """Train every course on its lists once; `number` is the epoch's, from 1."""
+        if self._draws and number > 1:
+            self._take_lists()
+        informative = torch.split(self._informative, [len(course.lists) for course in self.courses])
+        for course, own in zip(self.courses, informative, strict=True):
+            course.start(int(own.sum()))
+        turns = (self._turns(place, own) for place, own in enumerate(informative))
+        for step in zip_longest(*turns):
+            self._take([turn for turn in step if turn is not None], number)
+
+    def _take_lists(self) -> None:
+        parts = [course.draw() for course in self.courses]
+        self._part = joined(parts)
+        self._first = [0, *accumulate(len(part.lists) for part in parts)]
+        self._facts = self._loss.facts(self._part.relevance, self._part.lists)
+        self._informative = self._loss.informative(self._part.relevance, self._part.lists).cpu()
+
+    def _turns(self, place: int, informative: Tensor) -> Iterator[_Turn]:
+        """Yield a course's batches of an epoch that have informative lists."""
+        shuffled = torch.randperm(len(informative), generator=self.courses[place].learner.generator)
+        batches = torch.split(shuffled + self._first[place], self._batch_size)
+        counts = torch.split(informative.index_select(0, shuffled), self._batch_size)
+        for index, own in zip(batches, counts, strict=True):
+            if counted := int(own.sum()):
+                yield _Turn(place, index, counted)
+
+    def _take(self, turns: Sequence[_Turn], number: int) -> None:
+        """Take one step of some courses, each by the mean loss of its own batch."""
+        self._optimiser.zero_gradients()
+        index = torch.cat([turn.index for turn in turns])
+        counts = [len(turn.index) for turn in turns]
+        try:
+            losses = self._losses(turns, index.to(self._part.lists.device), counts)
+        except _NotFiniteList as error:
+            topic = self._part.names[int(index[error.place])]
+            raise TrainingError(
+                f"epoch {number}: the {error.what} of topic {topic} is not a finite number; nothing of this training "
+                "was kept. Lower the learning rate, or look for features that are NaN or very large."
+            ) from None
+        sums = [own.sum() for own in torch.split(losses, counts)]
+        torch.autograd.backward([own / turn.counted for own, turn in zip(sums, turns, strict=True)])
+        norms = self._optimiser.step([turn.place for turn in turns])
+        for turn, own, norm in zip(turns, sums, norms, strict=True):
+            self.courses[turn.place].stepped(own.detach(), norm)
+
+    def _losses(self, turns: Sequence[_Turn], index: Tensor, counts: Sequence[int]) -> Tensor:
+        batch = self._part.batch(index)
+        own = zip(turns, batch.split(counts), strict=True)
+        scores = torch.cat([self.courses[turn.place].score(part) for turn, part in own])
+        try:
+            require_finite(scores)
+            losses = self._of_lists(scores, batch, index)
+        except NotFiniteError as error:
+            raise _NotFiniteList("score", int(batch.lists.segment[error.item])) from None
+        if not math.isfinite(losses.detach().sum().item()):
+            raise _NotFiniteList("loss", int(torch.isfinite(losses).to(torch.uint8).argmin()))
+        return losses
+
+    def _of_lists(self, scores: Tensor, batch: Part, index: Tensor) -> Tensor:
+        if not self.by_kernel:
+            return self._loss.of_lists(scores, batch.relevance, batch.lists)
+        facts = None if self._facts is None else self._facts.select(index)
+        return self._loss.of_batch(scores, batch.relevance, batch.lists, facts)
 
 
 class _Course:
-    """A learner's training: its optimiser, the current epoch's lists, and the record."""
+    """A learner's training: the current epoch's lists and progress, and the record."""
 
-    def __init__(self, learner: Learner, loss: RankingLoss, settings: Settings) -> None:
+    def __init__(self, learner: Learner) -> None:
         self.learner = learner
-        self._loss, self._batch_size, self._trained = loss, settings.batch_size, Trained()
-        self._optimiser = OPTIMISERS[settings.optimiser](learner.model.parameters(), settings.learning_rate)
+        self._trained = Trained()
         self._measured = joined(list(learner.parts.values()))
-        self._draw()
 
-    def batches(self) -> Iterator["_Batch"]:
-        """Yield the batches of a new epoch that have informative lists."""
-        if self._trained.epochs and not isinstance(self.learner.training, Part):
-            self._draw()
+    def draw(self) -> Part:
+        """Return the training lists of the next epoch."""
+        training = self.learner.training
+        part = training if isinstance(training, Part) else training()
+        self.lists = part.lists
+        return part
+
+    def start(self, informative: int) -> None:
+        """Start an epoch with so many informative lists."""
+        self._n_informative = informative
         self._losses: list[Tensor] = []
         self._norms: list[Tensor] = []
         self.learner.model.train()
-        shuffled = torch.randperm(len(self._part.lists), generator=self.learner.generator)
-        for index in torch.split(shuffled, self._batch_size):
-            counted = int(self._informative.index_select(0, index).sum())
-            if counted:
-                self._optimiser.zero_gradients()
-                yield _Batch(self, self._part.batch(index.to(self._part.lists.device)), counted, index)
 
-    @property
-    def n_items(self) -> int:
-        """The number of items of this epoch's lists."""
-        return self._part.lists.n_items
+    def score(self, part: Part) -> Tensor:
+        """Return the scores of a batch's items."""
+        return self.learner.scorer(self.learner.model, part)
 
-    def topic(self, index: int) -> str:
-        """Return the topic of one of this epoch's lists."""
-        return self._part.names[index]
-
-    def step(self, batch_sum: Tensor) -> None:
-        """Update the model by the gradients of a batch."""
+    def stepped(self, batch_sum: Tensor, norm: Tensor) -> None:
+        """Note the summed loss and the gradient norm of a step."""
         self._losses.append(batch_sum)
-        self._norms.append(torch.stack(torch._foreach_norm(self._optimiser.gradients())).norm())
-        self._optimiser.step()
+        self._norms.append(norm)
 
     def progress(self) -> tuple[float, float]:
         """Return the epoch's mean loss over informative lists, and its mean gradient norm."""
         # Fetched once an epoch: reading a number from a GPU waits for all its queued work.
         total, norms = (sum(torch.stack(v).tolist()) if v else 0.0 for v in (self._losses, self._norms))
-        return total / max(int(self._informative.sum()), 1), norms / max(len(self._norms), 1)
+        return total / max(self._n_informative, 1), norms / max(len(self._norms), 1)
 
     def scores(self) -> Tensor:
         """Return the scores of all evaluated items, part by part."""
@@ -170,45 +249,8 @@ class _Course:
         self._trained.selected[LAST] = Selected(epochs, math.nan, self._weights())
         return self._trained
 
-    def _draw(self) -> None:
-        training = self.learner.training
-        self._part = training if isinstance(training, Part) else training()
-        self._informative = self._loss.informative(self._part.relevance, self._part.lists).cpu()
-
     def _weights(self) -> dict[str, Tensor]:
         return {name: tensor.detach().clone() for name, tensor in self.learner.model.state_dict().items()}
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """A batch of a course: its lists, their indices, and the number of informative ones."""
-
-    course: _Course
-    part: Part
-    counted: int
-    index: Tensor
-
-    def scores(self) -> Tensor:
-        learner = self.course.learner
-        return learner.scorer(learner.model, self.part)
-
-
-def _take(batches: Sequence[_Batch], loss: OfLists, number: int) -> None:
-    """Take one step of every learner, each by the mean loss of its own batch."""
-    together = joined([batch.part for batch in batches])
-    try:
-        losses = _losses(torch.cat([batch.scores() for batch in batches]), together, loss)
-    except _NotFiniteList as error:
-        places = [(batch, place) for batch in batches for place in batch.index.tolist()]
-        batch, place = places[error.place]
-        raise TrainingError(
-            f"epoch {number}: the {error.what} of topic {batch.course.topic(place)} is not a finite number; nothing "
-            "of this training was kept. Lower the learning rate, or look for features that are NaN or very large."
-        ) from None
-    sums = [own.sum() for own in torch.split(losses, [len(batch.index) for batch in batches])]
-    torch.autograd.backward([own / batch.counted for own, batch in zip(sums, batches, strict=True)])
-    for own, batch in zip(sums, batches, strict=True):
-        batch.course.step(own.detach())
 
 
 class _NotFiniteList(Exception):
@@ -217,14 +259,3 @@ class _NotFiniteList(Exception):
     def __init__(self, what: str, place: int) -> None:
         super().__init__(what, place)
         self.what, self.place = what, place
-
-
-def _losses(scores: Tensor, part: Part, loss: OfLists) -> Tensor:
-    try:
-        require_finite(scores)
-        losses = loss(scores, part.relevance, part.lists)
-    except NotFiniteError as error:
-        raise _NotFiniteList("score", int(part.lists.segment[error.item])) from None
-    if not math.isfinite(losses.detach().sum().item()):
-        raise _NotFiniteList("loss", int(torch.isfinite(losses).to(torch.uint8).argmin()))
-    return losses

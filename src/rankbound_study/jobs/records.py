@@ -8,7 +8,8 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from rankbound.metrics import evaluate, metric
+from rankbound.metrics import metric
+from rankbound.metrics.base import values_of
 from rankbound.training.epochs import Epoch
 from rankbound.training.parts import Part
 from rankbound_study.data.arrow import repeated, strings_to_arrow, to_arrow
@@ -16,9 +17,12 @@ from rankbound_study.data.schemas import CONTRACTS
 from rankbound_study.jobs.job import RUN_METRICS
 
 
-def run_rows(key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor) -> pa.Table:
+def run_rows(
+    key: Mapping[str, Any], selection: str, epoch: int, part: Part, scores: Tensor, *, by_kernel: bool = False
+) -> pa.Table:
     """Return one row per list of `part`: its sizes and all metrics of `RUN_METRICS`, NaN where undefined."""
-    values = evaluate([metric(name) for name in RUN_METRICS], scores, part.relevance, part.lists.offsets)
+    metrics = [metric(name) for name in RUN_METRICS]
+    values = values_of(metrics, scores, part.relevance, part.lists.offsets, by_kernel=by_kernel)
     relevant = part.lists.sum((part.relevance > 0).to(torch.float64))
     columns = {
         "topic": strings_to_arrow(part.names),

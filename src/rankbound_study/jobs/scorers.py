@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
+from rankbound.training.factorization import Factorization
 from rankbound.training.linear import Linear
 from rankbound.training.mlp import MLP
 from rankbound.training.parts import Part, Scorer
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.training import FoldTraining
-from rankbound_study.models.matrix_factorization import Factorization
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.standard_scale import StandardScale
 
@@ -38,8 +38,8 @@ def build_model(
     scaled by its first layer in a method of a comparison.
     """
     if job.model["name"] == MATRIX_FACTORIZATION:
-        factors = Factorization(data.n_topics, data.n_items, **_options(job.model), generator=generator)
-        return factors, _score_by_index
+        options = {**_options(job.model), "generator": generator, "by_kernel": training.by_kernel(job)}
+        return Factorization(data.n_topics, data.n_items, **options), _score_by_index
     features = training.features
     network = _network(job.model, features.shape[1], generator)
     if not job.method:

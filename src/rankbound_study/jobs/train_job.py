@@ -76,12 +76,14 @@ def _train_group(
 
 def _keep(job: TrainingJob, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
     fold, seed, test = training.fold, training.seed, training.parts.test
-    key, names = job.key(fold, seed), _shard_names(fold, seed)
+    key, names, by_kernel = job.key(fold, seed), _shard_names(fold, seed), training.by_kernel(job)
     chosen = sorted(fitted.chosen.items())
     # Predictions and weights are those of the epoch that the protocol's tables show.
     main = SELECTIONS[job.protocol]
     tables_made = (
-        pa.concat_tables(run_rows(key, name, choice.epoch, test, choice.scores) for name, choice in chosen),
+        pa.concat_tables(
+            run_rows(key, name, choice.epoch, test, choice.scores, by_kernel=by_kernel) for name, choice in chosen
+        ),
         epoch_rows(key, fitted.epochs),
         prediction_rows(key, main, test, fitted.chosen[main].scores),
     )

@@ -9,6 +9,7 @@ from torch import Tensor
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
 from rankbound.training.parts import Draw, Part
+from rankbound.training.trainer import worth_a_kernel
 from rankbound_study.jobs.examples import ValueScale, examples_of, value_examples
 from rankbound_study.jobs.feature_columns import FeatureColumns, narrowed
 from rankbound_study.jobs.job import TrainingJob
@@ -71,6 +72,10 @@ class FoldTraining:
         """
         seed = derive_seed("training", job.study, job.dataset, job.nsr, self.fold, self.seed)
         return torch.Generator().manual_seed(seed)
+
+    def by_kernel(self, job: TrainingJob) -> bool:
+        """Return whether compiled kernels train and evaluate it: networks on many lists."""
+        return worth_a_kernel(job.settings.get("epochs", 0), self.parts.training.lists.n_items)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the numbers besides the model's own that its scores depend on, by name."""

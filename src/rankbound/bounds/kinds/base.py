@@ -54,6 +54,10 @@ class Facts:
     def of_counts(cls, metric: Metric, n: Tensor, p: Tensor, distribution: CumulativeDistribution) -> "Facts":
         return cls(metric, lambda: Profiles(n, p), p > 0, distribution)
 
+    def select(self, index: Tensor) -> "Facts":
+        """Return the facts about some of the lists, taken from these, which are computed once."""
+        return _SelectedFacts(self, index)
+
     @cached_property
     def profiles(self) -> Profiles:
         """The profiles of the lists; the unbounded loss never computes them."""
@@ -83,6 +87,27 @@ class Facts:
     def orders_differ(self) -> Tensor:
         """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
         return torch.nan_to_num(self.maximum - self.minimum) > NO_RANGE
+
+
+class _SelectedFacts(Facts):
+    """The facts about some lists of a batch, whose facts are known."""
+
+    def __init__(self, whole: Facts, index: Tensor) -> None:
+        informative = whole.informative.index_select(0, index)
+        super().__init__(whole.metric, lambda: whole.profiles.select(index), informative, whole.distribution)
+        self._whole, self._index = whole, index
+
+    @cached_property
+    def _extremes(self) -> tuple[Tensor, Tensor]:
+        return self._whole.minimum.index_select(0, self._index), self._whole.maximum.index_select(0, self._index)
+
+    @cached_property
+    def expectation(self) -> Tensor:
+        return self._whole.expectation.index_select(0, self._index)
+
+    @cached_property
+    def orders_differ(self) -> Tensor:
+        return self._whole.orders_differ.index_select(0, self._index)
 
 
 class Bound(ABC):
