@@ -1,6 +1,6 @@
 """Scale features to a common range before a model reads them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +9,9 @@ from torch import Tensor
 from rankbound.lists import Lists
 
 SCALES = ("standard", "query", "none")
+
+ROWS_AT_ONCE = 2**16
+"""The number of rows of features that are copied at once."""
 
 
 @dataclass(frozen=True)
@@ -24,17 +27,19 @@ class Scaling:
     factor: Tensor
 
     @classmethod
-    def fitted(cls, kind: str, features: Tensor) -> "Scaling":
-        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`."""
+    def fitted(cls, kind: str, features: Tensor, rows: Tensor | None = None) -> "Scaling":
+        """Fit a scaling of `kind`, one of `SCALES`, to features `(n_items, d)`, or to some of their rows.
+
+        The features are read in blocks of rows, twice: they may be larger than memory.
+        """
         if kind != "standard":
             return cls(kind, features.new_zeros(0), features.new_zeros(0))
-        mean = features.mean(0, dtype=torch.float64)
-        # In double precision, since a large mean cancels a small spread; one feature at a time, to save memory.
-        deviations = [
-            (column.to(torch.float64) - mean[at]).square().mean().sqrt() for at, column in enumerate(features.T)
-        ]
-        deviation = torch.stack(deviations) if deviations else mean
-        constant = (features == features[:1]).all(0)
+        chosen = torch.arange(len(features), device=features.device) if rows is None else rows
+        # In double precision, since a large mean cancels a small spread.
+        mean = _mean(features, chosen, lambda block: block)
+        deviation = _mean(features, chosen, lambda block: (block - mean).square()).sqrt()
+        first = features[chosen[:1]]
+        constant = torch.stack([(block == first).all(0) for block in blocks(features, chosen)]).all(0)
         factor = torch.where(constant | (deviation == 0), 0.0, 1 / deviation)
         return cls(kind, mean.to(features.dtype), factor.to(features.dtype))
 
@@ -49,13 +54,48 @@ class Scaling:
 
     def __call__(self, features: Tensor, lists: Lists | None) -> Tensor:
         """Return scaled features `(n_items, d)`; ValueError for `query` scaling without lists."""
-        if self.kind == "none":
+        return ScaledFeatures(self, features, lists).of_rows(slice(None))
+
+
+class ScaledFeatures:
+    """Features `(n_items, d)` that are scaled when some of them are taken; they may be larger than memory.
+
+    ValueError for `query` scaling without the `lists` of all rows.
+    """
+
+    def __init__(self, scaling: Scaling, features: Tensor, lists: Lists | None) -> None:
+        self._kind, self._features, self._list = scaling.kind, features, None
+        self._shift, self._factor = scaling.shift.to(features), scaling.factor.to(features)
+        if scaling.kind == "query":
+            if lists is None:
+                raise ValueError("offsets: found none, expected those of the lists, within which features are scaled")
+            low, high = lists.min(features), lists.max(features)
+            self._shift, self._factor = low, torch.where(high > low, 1 / (high - low), 0.0)
+            self._list = lists.segment
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def of_rows(self, rows: Tensor | slice) -> Tensor:
+        """Return the scaled features of some rows, as indices or a slice."""
+        features = self._features[rows] if isinstance(rows, slice) else self._features.index_select(0, rows)
+        if self._kind == "none":
             return features
-        if self.kind == "standard":
-            return (features - self.shift.to(features)) * self.factor.to(features)
-        if lists is None:
-            raise ValueError("offsets: found none, expected those of the lists: features are scaled within each list")
-        low, high = lists.min(features), lists.max(features)
-        spread = high - low
-        factor = torch.where(spread > 0, 1 / spread, 0.0)
-        return (features - lists.spread(low)) * lists.spread(factor)
+        if self._list is None:
+            return (features - self._shift) * self._factor
+        own = self._list[rows]
+        return (features - self._shift.index_select(0, own)) * self._factor.index_select(0, own)
+
+
+def blocks(features: Tensor, rows: Tensor) -> Iterator[Tensor]:
+    """Yield the features of `rows`, a block at a time."""
+    for chosen in torch.split(rows, ROWS_AT_ONCE):
+        yield features.index_select(0, chosen)
+
+
+def _mean(features: Tensor, rows: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the mean over rows of a function of blocks in double precision."""
+    total = features.new_zeros(features.shape[1], dtype=torch.float64)
+    for block in blocks(features, rows):
+        total += of(block.to(torch.float64)).sum(0)
+    return total / len(rows)

@@ -19,7 +19,7 @@ from rankbound.errors import DataError
 from rankbound.io.seals import UNSEALED, check_seal
 from rankbound.kernels import STEPS
 from rankbound.lists import ArrayLike, Lists
-from rankbound.training.feature_scaling import SCALES, Scaling
+from rankbound.training.feature_scaling import ROWS_AT_ONCE, SCALES, ScaledFeatures, Scaling
 from rankbound.training.mlp import ACTIVATIONS, MLP
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ HEADER = "rankbound"
 FORMAT = "ranker/1"
 
 _WEIGHTS = "model."
-_ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,15 +151,12 @@ class Ranker:
             raise ValueError(
                 f"features: found shape {tuple(rows.shape)}, expected (n_items, {len(self.feature_names)})"
             )
-        if not bool(torch.isfinite(rows).all()):
-            item, column = torch.nonzero(~torch.isfinite(rows))[0].tolist()
-            name, found = self.feature_names[column], rows[item, column].item()
-            raise ValueError(f"features: found {found} at item {item}, feature {name!r}, expected finite numbers")
         lists = None if offsets is None else Lists.checked(offsets, len(rows), rows.device)
-        scaled = self.scaling(rows.to(torch.float32), lists)
+        scaled = ScaledFeatures(self.scaling, rows.to(torch.float32), lists)
         self.model.eval().to(rows.device)
         with torch.no_grad():
-            scores = torch.cat([self.model(part) for part in torch.split(scaled, _ROWS_AT_ONCE)])
+            blocks = [self._score_block(rows, scaled, first) for first in range(0, max(len(rows), 1), ROWS_AT_ONCE)]
+        scores = torch.cat(blocks)
         if not bool(torch.isfinite(scores).all()):
             item = int(torch.nonzero(~torch.isfinite(scores))[0])
             raise ValueError(
@@ -168,6 +164,18 @@ class Ranker:
                 "too large for these features, or the features for the model; train it again"
             )
         return scores if isinstance(features, Tensor) else scores.numpy()
+
+    def _score_block(self, rows: Tensor, scaled: ScaledFeatures, first: int) -> Tensor:
+        block = slice(first, first + ROWS_AT_ONCE)
+        finite = torch.isfinite(rows[block])
+        if not bool(finite.all()):
+            item, column = torch.nonzero(~finite)[0].tolist()
+            name, found = self.feature_names[column], rows[first + item, column].item()
+            raise ValueError(
+                f"features: found {found} at item {first + item}, feature {name!r}, expected finite numbers"
+            )
+        scores: Tensor = self.model(scaled.of_rows(block))
+        return scores
 
     def score_lists(self, lists: "JudgedLists") -> "Run":
         """Return the run of judged lists, whose features are matched by name.

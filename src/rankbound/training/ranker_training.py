@@ -15,7 +15,7 @@ from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import LAST, Epoch
-from rankbound.training.feature_scaling import Scaling
+from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
 from rankbound.training.parts import Part
 from rankbound.training.ranker import Ranker, Recipe
 from rankbound.training.trainer import Learner, Settings, train
@@ -63,19 +63,20 @@ def train_ranker(
     where = _device(device)
     for each in (lists, *([] if validation is None else [validation])):
         _require_judged(each)
-    training, held_out, features = _parts(lists, validation, chosen)
+    training, held_out = _parts(lists, validation, chosen)
     if not bool(objective.informative(training.relevance, training.lists).any()):
         raise DataError("no training topic is informative: expected at least one with two different relevance labels")
     if held_out is not None:
         _require_defined(held_out, criterion)
-    scaling = Scaling.fitted(chosen.scale, features.index_select(0, training.items))
-    scaled = scaling(features, _lists(lists, validation)).to(where)
+    scaling = Scaling.fitted(chosen.scale, column_tensor(lists.features, "features"), training.items)
+    trained_on = _scaled(scaling, lists, where)
+    measured_on = trained_on if validation is None else _scaled(scaling, validation, where)
     measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
-    model = chosen.build(features.shape[1], generator).to(where)
+    model = chosen.build(len(lists.feature_names), generator).to(where)
     parts = {name: _moved(part, where) for name, part in measured.items()}
     (trained,) = train(
-        [Learner(model, _scorer(scaled), _moved(training, where), parts, generator)],
+        [Learner(model, _scorer(trained_on, measured_on), _moved(training, where), parts, generator)],
         objective,
         settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
         monitored=[criterion],
@@ -120,17 +121,15 @@ def _criterion(text: str) -> Metric:
     return criterion
 
 
-def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None, Tensor]:
-    """Return the training and the validation part, and the features, whose row numbers are the parts' items."""
-    all_lists = _part(lists, 0)
-    features = column_tensor(lists.features, "features")
+def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None]:
+    """Return the training and the validation part; the items of each are rows of its own file's features."""
+    all_lists = _part(lists)
     if validation is not None:
         if list(validation.feature_names) != list(lists.feature_names):
             raise DataError("the validation lists have other features than the training lists")
-        both = torch.cat([features, column_tensor(validation.features, "features")])
-        return all_lists, _part(validation, len(features)), both
+        return all_lists, _part(validation)
     if recipe.validation_share == 0:
-        return all_lists, None, features
+        return all_lists, None
     count = len(all_lists.lists)
     if count < 2:
         raise DataError(f"found {count} topics, expected two or more, to train and to validate; or a share of 0")
@@ -140,33 +139,40 @@ def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recip
     training, held_out = (
         replace(all_lists.batch(index), names=[all_lists.names[at] for at in index.tolist()]) for index in picked
     )
-    return training, held_out, features
+    return training, held_out
 
 
-def _part(lists: "JudgedLists", first_row: int) -> Part:
-    relevance = as_tensor(lists.relevance, "relevance")
-    rows = torch.arange(first_row, first_row + len(relevance))
-    topics = torch.arange(len(lists.topics))
-    return Part(list(lists.topics), topics, rows, relevance, Lists(as_tensor(lists.offsets, "offsets")))
+def _part(lists: "JudgedLists") -> Part:
+    relevance, topics = as_tensor(lists.relevance, "relevance"), torch.arange(len(lists.topics))
+    return Part(list(lists.topics), topics, torch.arange(len(relevance)), relevance, _lists(lists))
 
 
-def _lists(lists: "JudgedLists", validation: "JudgedLists | None") -> Lists:
-    """Return the lists of all rows of features."""
-    offsets = as_tensor(lists.offsets, "offsets")
-    if validation is not None:
-        offsets = torch.cat([offsets, offsets[-1] + as_tensor(validation.offsets, "offsets")[1:]])
-    return Lists(offsets)
+def _lists(lists: "JudgedLists") -> Lists:
+    return Lists(as_tensor(lists.offsets, "offsets"))
+
+
+def _scaled(scaling: Scaling, lists: "JudgedLists", device: torch.device) -> ScaledFeatures:
+    features = column_tensor(lists.features, "features").to(device)
+    return ScaledFeatures(scaling, features, _moved_lists(_lists(lists), device))
 
 
 def _moved(part: Part, device: torch.device) -> Part:
     topics, items, relevance = (values.to(device) for values in (part.topics, part.items, part.relevance))
-    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)))
+    return Part(part.names, topics, items, relevance, _moved_lists(part.lists, device))
 
 
-def _scorer(features: Tensor) -> Callable[[nn.Module, Part], Tensor]:
+def _moved_lists(lists: Lists, device: torch.device) -> Lists:
+    return Lists(lists.offsets.to(device))
+
+
+def _scorer(trained_on: ScaledFeatures, measured_on: ScaledFeatures) -> Callable[[nn.Module, Part], Tensor]:
+    """Return a scorer that reads a batch at once, and the measured lists a block of rows at a time."""
+
     def score(model: nn.Module, part: Part) -> Tensor:
-        scores: Tensor = model(features.index_select(0, part.items))
-        return scores
+        if torch.is_grad_enabled():
+            scores: Tensor = model(trained_on.of_rows(part.items))
+            return scores
+        return torch.cat([model(measured_on.of_rows(rows)) for rows in torch.split(part.items, ROWS_AT_ONCE)])
 
     return score
 
