@@ -137,13 +137,13 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
     """
     random = np.random.default_rng(seed)
-    sizes = _sizes(random, topics, rows)
+    sizes = sizes_of(random, topics, rows)
     part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
             with part_file.open("wb") as file:
                 for start in range(0, len(queries), _QUERIES_AT_ONCE):
-                    file.writelines(_lines(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
+                    file.writelines(lines_of(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
             for name, offset in (("test", 4), ("vali", 3)):
                 archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
@@ -151,7 +151,7 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     unfinished.rename(path)
 
 
-def _sizes(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[np.int64]:
+def sizes_of(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[np.int64]:
     """Return uneven list sizes with the sum `rows`."""
     weight = np.exp(_SPREAD * random.standard_normal(topics))
     ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
@@ -159,7 +159,7 @@ def _sizes(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[n
     return sizes
 
 
-def _lines(
+def lines_of(
     random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> Iterator[bytes]:
     """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""

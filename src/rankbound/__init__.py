@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rankbound.columns import from_list_column
     from rankbound.compare.compare_runs import compare_runs
     from rankbound.evaluation import Evaluation, evaluate_run
-    from rankbound.io.files import read_lists, read_qrels, read_run, write_qrels, write_run
+    from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
     from rankbound.lists import Lists
     from rankbound.losses import RankingLoss, SmoothLoss, loss
@@ -37,7 +37,7 @@ _HOMES = {
     "rankbound.columns": ("from_list_column",),
     "rankbound.compare.compare_runs": ("compare_runs",),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
-    "rankbound.io.files": ("read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
+    "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
     "rankbound.lists": ("Lists",),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
@@ -82,6 +82,7 @@ __all__ = [
     "maximum",
     "metric",
     "minimum",
+    "pack_lists",
     "read_lists",
     "read_qrels",
     "read_run",

@@ -28,7 +28,7 @@ _MOMENT = 0.02
 KILLED = 128
 """The exit status of a program that a signal ended is this plus the signal's number."""
 
-SUBCOMMANDS = ("train", "score", "evaluate", "compare")
+SUBCOMMANDS = ("pack", "train", "score", "evaluate", "compare")
 
 STEPS = (
     "check-config",
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     parser = build_parser(
         "rankbound",
-        "Train rankers on judged lists, score with them, evaluate runs, and compare two of them.",
+        "Pack judged lists, train rankers on them, score with these, evaluate runs, and compare two of them.",
         {name: f"{commands.__name__}.{name}" for name in SUBCOMMANDS},
     )
     return run(parser, words)

@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.io.files import read_lists, read_qrels, read_run
+from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import LARGEST_CONFIG, merged
 from rankbound_study.data import movielens
@@ -29,6 +30,16 @@ many = settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
 
 LETOR = b"1 qid:1 1:0.5 2:1 #docid = a\n0 qid:1 2:1 #docid = b\n2 qid:2 1:3 # c\n"
 JUDGED = b"topic,item,relevance,x,y\n1,a,1,3.5,2\n1,b,0,2,3\n2,a,1,1,4\n"
+
+
+def packed(content: bytes) -> bytes:
+    """Return judged lists in text as a packed Arrow file."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "lists.txt").write_bytes(content)
+        pack_lists(Path(folder, "lists.txt"), Path(folder, "lists.arrow"))
+        return Path(folder, "lists.arrow").read_bytes()
+
+
 FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "run.txt": (b"1 Q0 a 1 3.5 t\n1 Q0 b 2 2.5 t\n2 Q0 a 1 1 t\n", read_run),
     "run.csv": (b"topic,item,score\n1,a,3.5\n1,b,2\n2,a,1\n", read_run),
@@ -37,6 +48,7 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "qrels.csv": (JUDGED, read_qrels),
     "lists.csv": (JUDGED, read_lists),
     "lists.txt": (LETOR, read_lists),
+    "lists.arrow": (packed(LETOR), read_lists),
     "judged.txt": (LETOR, read_qrels),
     "lists.txt.gz": (gzip.compress(LETOR, mtime=0), read_lists),
     "run.txt.gz": (gzip.compress(b"1 Q0 a 1 3.5 t\n1 Q0 b 2 2.5 t\n", mtime=0), read_run),
@@ -48,7 +60,7 @@ bits = st.sampled_from(
      b"\xe2\x80\xa8",
      b"\x0b", b"\x1c", b"\x85", b"\xc2\xa0", b"x\x01", b"(\xb5/\xfd"]
 )  # fmt: skip
-damages = st.lists(st.tuples(st.integers(0, 500), st.integers(0, 5), bits), min_size=1, max_size=4)
+damages = st.lists(st.tuples(st.integers(0, 3000), st.integers(0, 5), bits), min_size=1, max_size=4)
 Damages = list[tuple[int, int, bytes]]
 
 

@@ -17,7 +17,7 @@ Features are matched by name; the file needs no relevance labels. `rankbound eva
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model that `rankbound train` wrote")
-    parser.add_argument("lists", type=Path, metavar="FILE", help="lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument("lists", type=Path, metavar="FILE", help="lists: LETOR text, .csv, .tsv, .parquet or .arrow")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", required=True, help="a table for .csv, .tsv and .parquet, else a TREC run"
     )

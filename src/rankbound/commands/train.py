@@ -33,7 +33,7 @@ _NUMBERS = {
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the model to write (.safetensors)")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")

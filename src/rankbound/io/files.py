@@ -2,19 +2,22 @@
 
 | | `.csv`, `.tsv` | `.parquet` | anything else (text; `.gz` too) |
 |---|---|---|---|
-| judged lists | a row per item | a row per item, or packed: a row per topic | LETOR |
+| judged lists | a row per item | a row per item, or packed: a row per topic (also `.arrow`) | LETOR |
 | runs | columns topic, item, score | the same | TREC run |
 | qrels | as judged lists, features are ignored | the same | TREC qrels, or LETOR |
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import DataError, RankboundError
 from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, repeated
+
+if TYPE_CHECKING:
+    from rankbound.io.packing import Pack
 
 File = str | os.PathLike[str]
 
@@ -59,11 +62,55 @@ def read_lists(
         raise DataError(f"features: found {twice!r} twice, expected each once")
     if isinstance(source, str | os.PathLike):
         _refuse_directory(source)
+        if Path(source).suffix == ".arrow":
+            return packed.read_mapped(source, features)
         if not _is_table(source):
             return letor_files.read_letor(source, features)
         if Path(source).suffix == ".parquet" and packed.is_packed(source):
             return packed.read_packed(source, features)
     return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
+
+
+def pack_lists(
+    source: Any,
+    path: File,
+    *,
+    topic: str = "topic",
+    item: str | None = None,
+    relevance: str = "relevance",
+    features: Sequence[str] | None = None,
+    on_topics: Callable[[int], None] = lambda count: None,
+) -> "Pack":
+    """Pack judged lists into an Arrow file, whose features `read_lists` leaves in the file: they may exceed memory.
+
+    A LETOR file is read a chunk at a time; of other sources, the lists have to fit into memory once. The features take
+    4 bytes each, and twice as much of the disk until the file is complete.
+
+    Args:
+        source: a path or a data frame, as in `read_lists`.
+        path: the file to write, `.arrow`.
+        topic, item, relevance, features: the columns of a table, as in `read_lists`.
+        on_topics: called with the number of topics that were read, to show progress.
+
+    Returns:
+        The numbers of topics, items and features: `n_topics`, `n_items`, `n_features`.
+
+    Raises:
+        DataError: as `read_lists`, or for another ending of `path`, relevance that is no whole number, or more than
+            2,147,483,647 items.
+
+    >>> rb.pack_lists("train.letor", "train.arrow")  # doctest: +SKIP
+    """
+    with needs_extra("data"):
+        from rankbound.io import packing
+    if Path(path).suffix != ".arrow":
+        raise DataError(f"{path}: expected a name that ends in .arrow, by which the file is read")
+    is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".arrow" and not _is_table(source)
+    if is_text and features is None:
+        _refuse_directory(source)
+        return packing.pack_letor(source, path, on_topics)
+    lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features)
+    return packing.pack_judged(lists, path)
 
 
 def read_run(source: Any) -> Run:
@@ -123,6 +170,8 @@ def read_qrels(
     if not isinstance(path, str | os.PathLike):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
     _refuse_directory(path)
+    if Path(path).suffix == ".arrow":
+        return packed.read_mapped(path)
     if not _is_table(path) and not letor_files.is_letor(path):
         return trec.read_qrels(path)
     if Path(path).suffix == ".parquet" and packed.is_packed(path):

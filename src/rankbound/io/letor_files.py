@@ -26,19 +26,25 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
     Raises:
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
-    with open_unpacked(path) as stream:
-        largest = _largest_index(stream, str(path))
-    names = [str(index) for index in range(1, largest + 1)] if features is None else list(features)
+    found = feature_indices(path)
+    names = found if features is None else list(features)
     unknown = next((name for name in names if not _is_index(name)), None)
     if unknown is not None:
         shown = shortened(repr(unknown), _LONGEST_INDEX)
         raise DataError(
             f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
         )
-    width = max(largest, *map(int, names), 1) if names else 1
+    width = max(len(found), *map(int, names), 1) if names else 1
     with open_unpacked(path) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
     return lists if len(names) == width else chosen_features(lists, names, str(path))
+
+
+def feature_indices(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
+    with open_unpacked(path) as stream:
+        largest = _largest_index(stream, str(path))
+    return [str(index) for index in range(1, largest + 1)]
 
 
 def is_letor(path: str | os.PathLike[str]) -> bool:

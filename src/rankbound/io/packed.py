@@ -1,4 +1,4 @@
-"""Read packed parquet files: a row per topic, with the topic's items in list columns.
+"""Read packed files, parquet or Arrow: a row per topic, with the topic's items in list columns.
 
 | column | type |
 |---|---|
@@ -7,9 +7,11 @@
 | `relevance` | list of whole numbers from 0 |
 | `features` | list of fixed-size lists of float32, one per item |
 
-The features of such a file are read without copying. If the file carries a seal (`rankbound.io.seals`), it is checked.
+The features of such a file are read without copying; those of an Arrow file (`.arrow`) stay in the file, which is
+mapped into memory. If a parquet file carries a seal (`rankbound.io.seals`), it is checked.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 
@@ -23,6 +25,12 @@ from rankbound.columns import from_list_column
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
+
+FEATURE_NAMES = b"rankbound.features"
+"""The key of the features' names, as JSON, in the metadata of an Arrow file; without it they are 1, 2, ..."""
+
+BLOCK_ROWS = 2**16
+"""The number of rows whose features are checked at once."""
 
 
 def is_packed(path: str | os.PathLike[str]) -> bool:
@@ -46,13 +54,39 @@ def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = N
         DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
             message names the column and the item.
     """
-    table = _read(path)
+    return _judged(_read(path), path, features)
+
+
+def read_mapped(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+    """Read the lists of a packed Arrow file, such as `pack_lists` writes; all features stay in the file.
+
+    Raises:
+        DataError: as `read_packed`.
+    """
+    try:
+        with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
+            _check_columns(file.schema, path)
+            table = _validated(file.read_all())
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file") from error
+    except DAMAGE as error:
+        raise unreadable(path, error, "Arrow") from error
+    return _judged(_without_nulls(table, path), path, features)
+
+
+def _judged(table: pa.Table, path: str | os.PathLike[str], features: Sequence[str] | None) -> JudgedLists:
     width = table.schema.field("features").type.value_type.list_size
-    lists = joined([table], [str(index + 1) for index in range(width)])
-    if not np.isfinite(lists.features).all():
-        row, column = np.argwhere(~np.isfinite(lists.features))[0].tolist()
-        found = lists.features[row, column]
-        raise DataError(f"{path}: item {lists.items[row]!r}: feature {column + 1} is {found}, expected a finite number")
+    try:
+        lists = joined([table], _feature_names(table.schema, width, path))
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+    for first in range(0, len(lists.features), BLOCK_ROWS):
+        finite = np.isfinite(lists.features[first : first + BLOCK_ROWS])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0].tolist()
+            name, found = lists.feature_names[column], lists.features[first + row, column]
+            item = lists.items[first + row]
+            raise DataError(f"{path}: item {item!r}: feature {name} is {found}, expected a finite number")
     if (lists.relevance < 0).any():
         row = int((lists.relevance < 0).argmax())
         raise DataError(f"{path}: item {lists.items[row]!r}: relevance {lists.relevance[row]}, expected grades from 0")
@@ -85,13 +119,34 @@ def _read(path: str | os.PathLike[str]) -> pa.Table:
     try:
         _check_columns(file.schema_arrow, path)
         check_memory(file, path)
-        table = file.read(columns=list(_COLUMNS))
-        table.validate(full=True)
-        table = table.cast(pa.schema([(name, _small(table.schema.field(name).type)) for name in table.column_names]))
+        table = _validated(file.read(columns=list(_COLUMNS)))
     except DAMAGE as error:
         raise unreadable(path, error) from error
     finally:
         file.close()
+    return _without_nulls(table, path)
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    table.validate(full=True)
+    fields = [(name, _small(table.schema.field(name).type)) for name in table.column_names]
+    return table.cast(pa.schema(fields, table.schema.metadata))
+
+
+def _feature_names(schema: pa.Schema, width: int, path: str | os.PathLike[str]) -> list[str]:
+    stated = (schema.metadata or {}).get(FEATURE_NAMES)
+    if stated is None:
+        return [str(index + 1) for index in range(width)]
+    try:
+        names = json.loads(stated)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) != width:
+        raise DataError(f"{path}: damaged: its metadata don't name its {width} features; pack the lists again")
+    return names
+
+
+def _without_nulls(table: pa.Table, path: str | os.PathLike[str]) -> pa.Table:
     for name in _COLUMNS:
         if nulls := count_nulls(table.column(name)):
             raise DataError(f"{path}: column {name!r} holds {nulls} nulls, expected none")

@@ -56,11 +56,11 @@ def count_nulls(column: pa.ChunkedArray) -> int:
     return nulls
 
 
-def unreadable(path: str | os.PathLike[str], error: Exception) -> DataError:
+def unreadable(path: str | os.PathLike[str], error: Exception, kind: str = "parquet") -> DataError:
     """Return the error for a file that Arrow cannot read."""
     reason = str(error).split(". ")[0]
     return DataError(
-        f"{path}: not a readable parquet file ({reason}); it may be cut off or damaged: "
+        f"{path}: not a readable {kind} file ({reason}); it may be cut off or damaged: "
         "delete it and run the step that makes it again"
     )
 

@@ -1,0 +1,93 @@
+"""`python -m benchmarks.web30k_size`: pack, train, score and evaluate lists of MSLR-WEB30K's size on the command line.
+
+The text is generated, in the layout of `benchmarks.mslr_size`: 3,771,125 rows of 136 features in 31,531 queries, as
+the publisher states. The features take 2 GB; the memory that a step needs besides the files that it maps is shown.
+"""
+
+import argparse
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.mslr_size import lines_of, sizes_of
+
+TOPICS, ROWS = 31_531, 3_771_125
+_QUERIES_AT_ONCE = 50
+_EVERY = 0.05
+"""Seconds between two looks at a step's memory."""
+
+
+def main() -> None:
+    """Generate the text, run the commands, and print their time and memory."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.web30k_size", description=__doc__)
+    parser.add_argument(
+        "--folder", type=Path, default=Path("benchmarks/results/web30k-size"), help="scratch folder, about 10 GB"
+    )
+    parser.add_argument("--share", type=float, default=1.0, help="share of the queries and rows (default: 1)")
+    parser.add_argument("--keep", action="store_true", help="keep the files")
+    chosen = parser.parse_args()
+    folder: Path = chosen.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    text, packed, model, run = (folder / name for name in ("all.txt", "all.arrow", "model.safetensors", "run.parquet"))
+    if not text.exists():
+        write_text(text, round(TOPICS * chosen.share), round(ROWS * chosen.share))
+    print(f"{text}: {text.stat().st_size / 1e6:.0f} MB", flush=True)
+    try:
+        step("pack", text, packed)
+        print(f"{packed}: {packed.stat().st_size / 1e6:.0f} MB", flush=True)
+        training = ("--model", "mlp", "--bound", "min-max", "--epochs", 1, "--batch-size", 64, "--device", "cpu")
+        step("train", packed, "--out", model, *training)
+        step("score", model, packed, "--out", run)
+        step("evaluate", run, packed, "-m", "nDCG@10", "-m", "AP")
+    finally:
+        if not chosen.keep:
+            shutil.rmtree(folder)
+
+
+def write_text(path: Path, topics: int, rows: int, seed: int = 0) -> None:
+    """Write LETOR text with uneven lists."""
+    random = np.random.default_rng(seed)
+    sizes = sizes_of(random, topics, rows)
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        for first in range(0, topics, _QUERIES_AT_ONCE):
+            file.writelines(lines_of(random, np.arange(first, min(first + _QUERIES_AT_ONCE, topics)), sizes))
+    unfinished.rename(path)
+
+
+def step(command: str, *arguments: object) -> None:
+    """Run `rankbound COMMAND`, and print its elapsed and processor time and its own memory."""
+    start, before = time.perf_counter(), _processor_seconds()
+    process = subprocess.Popen([sys.executable, "-m", "rankbound", command, *map(str, arguments)])
+    most = 0
+    while process.poll() is None:
+        most = max(most, _own_bytes(process.pid))
+        time.sleep(_EVERY)
+    if process.returncode:
+        sys.exit(f"rankbound {command}: exit status {process.returncode}")
+    seconds, spent = time.perf_counter() - start, _processor_seconds() - before
+    print(f"{command:10}{seconds:8.1f} s{spent:8.1f} s of processor{most / 1e6:8.0f} MB", flush=True)
+
+
+def _own_bytes(pid: int) -> int:
+    """Return the memory of a process without the pages of mapped files, which the system drops when it needs them."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:
+        return 0
+    own = [line.split()[1] for line in status.splitlines() if line.startswith("RssAnon")]
+    return int(own[0]) * 1024 if own else 0
+
+
+def _processor_seconds() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+if __name__ == "__main__":
+    main()

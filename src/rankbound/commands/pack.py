@@ -1,0 +1,40 @@
+"""`rankbound pack`: write judged lists as an Arrow file that may be larger than memory."""
+
+import argparse
+from pathlib import Path
+
+from rankbound.commands._columns import add_column_flags
+from rankbound.flags import names, plain_errors
+
+SUMMARY = "Pack judged lists into a file from which training reads features a batch at a time"
+EXAMPLES = """\
+  rankbound pack train.letor train.arrow
+  rankbound pack clicks.parquet clicks.arrow --topic query --relevance clicked
+  rankbound train train.arrow --validation vali.arrow --model mlp --out model.safetensors
+
+LETOR text is read a chunk at a time, so it may be larger than memory, and so may the packed file: `rankbound train`
+and `rankbound score` map it instead of reading it. It opens at once, where text takes minutes."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the file to write (.arrow)")
+    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    add_column_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Pack, and print what was packed."""
+    from rankbound.io.files import needs_extra, pack_lists
+
+    with needs_extra("data"):
+        from tqdm import tqdm
+
+    columns = {"topic": arguments.topic, "item": arguments.item, "relevance": arguments.relevance}
+    with plain_errors(), tqdm(unit="topic", disable=None) as progress:
+        packed = pack_lists(
+            arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
+        )
+    print(f"packed {packed.n_topics} topics, {packed.n_items} items, {packed.n_features} features")
+    print(f"wrote {arguments.out}")
