@@ -145,7 +145,12 @@ class JudgedLists(Qrels):
 
 
 def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> JudgedLists:
-    """Return the lists with only the features of `names`, in that order; DataError if one is missing."""
+    """Return the lists with only the features of `names`, in that order; DataError if one is missing.
+
+    All features in the file's order are not copied: they may be larger than memory.
+    """
+    if list(names) == list(lists.feature_names):
+        return lists
     place = {name: index for index, name in enumerate(lists.feature_names)}
     missing = [name for name in names if name not in place]
     if missing:
