@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -142,8 +142,7 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
             with part_file.open("wb") as file:
-                for start in range(0, len(queries), _QUERIES_AT_ONCE):
-                    file.writelines(lines_of(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
+                write_queries(file, random, queries, sizes)
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
             for name, offset in (("test", 4), ("vali", 3)):
                 archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
@@ -159,7 +158,15 @@ def sizes_of(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray
     return sizes
 
 
-def lines_of(
+def write_queries(
+    file: BinaryIO, random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> None:
+    """Write the lines of some queries."""
+    for start in range(0, len(queries), _QUERIES_AT_ONCE):
+        file.writelines(_lines(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
+
+
+def _lines(
     random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> Iterator[bytes]:
     """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""
@@ -210,13 +217,13 @@ def _step(
 ) -> Step:
     peak = folder / "peak.txt"
     code, extra = (_PROBE, []) if checksums is None else (_REGISTER + _PROBE, [json.dumps([DATASET, dict(checksums)])])
-    start, used = time.perf_counter(), _processor_seconds()
+    start, used = time.perf_counter(), processor_seconds()
     subprocess.run([sys.executable, "-c", code, str(peak), *extra, *map(str, arguments)], check=True)
-    seconds, spent = time.perf_counter() - start, _processor_seconds() - used
+    seconds, spent = time.perf_counter() - start, processor_seconds() - used
     return Step(name or str(arguments[0]), seconds, spent, float(peak.read_text()) * 1024)
 
 
-def _processor_seconds() -> float:
+def processor_seconds() -> float:
     """Return the processor time of the child processes that have ended."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime

@@ -5,7 +5,6 @@ the publisher states. The features take 2 GB; the memory that a step needs besid
 """
 
 import argparse
-import resource
 import shutil
 import subprocess
 import sys
@@ -14,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.mslr_size import lines_of, sizes_of
+from benchmarks.mslr_size import processor_seconds, sizes_of, write_queries
 
 TOPICS, ROWS = 31_531, 3_771_125
-_QUERIES_AT_ONCE = 50
 _EVERY = 0.05
 """Seconds between two looks at a step's memory."""
 
@@ -55,14 +53,13 @@ def write_text(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     sizes = sizes_of(random, topics, rows)
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
-        for first in range(0, topics, _QUERIES_AT_ONCE):
-            file.writelines(lines_of(random, np.arange(first, min(first + _QUERIES_AT_ONCE, topics)), sizes))
+        write_queries(file, random, np.arange(topics), sizes)
     unfinished.rename(path)
 
 
 def step(command: str, *arguments: object) -> None:
     """Run `rankbound COMMAND`, and print its elapsed and processor time and its own memory."""
-    start, before = time.perf_counter(), _processor_seconds()
+    start, before = time.perf_counter(), processor_seconds()
     process = subprocess.Popen([sys.executable, "-m", "rankbound", command, *map(str, arguments)])
     most = 0
     while process.poll() is None:
@@ -70,7 +67,7 @@ def step(command: str, *arguments: object) -> None:
         time.sleep(_EVERY)
     if process.returncode:
         sys.exit(f"rankbound {command}: exit status {process.returncode}")
-    seconds, spent = time.perf_counter() - start, _processor_seconds() - before
+    seconds, spent = time.perf_counter() - start, processor_seconds() - before
     print(f"{command:10}{seconds:8.1f} s{spent:8.1f} s of processor{most / 1e6:8.0f} MB", flush=True)
 
 
@@ -82,11 +79,6 @@ def _own_bytes(pid: int) -> int:
         return 0
     own = [line.split()[1] for line in status.splitlines() if line.startswith("RssAnon")]
     return int(own[0]) * 1024 if own else 0
-
-
-def _processor_seconds() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Products of factors of topics and items, and their gradients."""
 
+import numpy as np
+
 from rankbound.fused.compiler import compiled
 
 
@@ -10,7 +12,7 @@ def products(of_topics, of_items, topics, items, scores):
         if not (0 <= topics[i] < len(of_topics) and 0 <= items[i] < len(of_items)):
             return False
         p, q = of_topics[topics[i]], of_items[items[i]]
-        total = 0.0 * p[0]
+        total = np.float32(0.0)
         for k in range(len(p)):
             total += p[k] * q[k]
         scores[i] = total

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 File = str | os.PathLike[str]
 
+PACKABLE = (".parquet", ".arrow")
+"""The endings of the names of files that may have a row per topic."""
+
 
 def read_lists(
     source: Any,
@@ -62,12 +65,10 @@ def read_lists(
         raise DataError(f"features: found {twice!r} twice, expected each once")
     if isinstance(source, str | os.PathLike):
         _refuse_directory(source)
-        if Path(source).suffix == ".arrow":
-            return packed.read_mapped(source, features)
+        if Path(source).suffix in PACKABLE and packed.is_packed(source):
+            return packed.read_packed(source, features)
         if not _is_table(source):
             return letor_files.read_letor(source, features)
-        if Path(source).suffix == ".parquet" and packed.is_packed(source):
-            return packed.read_packed(source, features)
     return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
 
 
@@ -102,11 +103,12 @@ def pack_lists(
     >>> rb.pack_lists("train.letor", "train.arrow")  # doctest: +SKIP
     """
     with needs_extra("data"):
-        from rankbound.io import packing
-    if Path(path).suffix != ".arrow":
-        raise DataError(f"{path}: expected a name that ends in .arrow, by which the file is read")
-    is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".arrow" and not _is_table(source)
-    if is_text and features is None:
+        from rankbound.io import packed, packing
+    if Path(path).suffix != packed.ARROW:
+        raise DataError(f"{path}: expected a name that ends in {packed.ARROW}, by which the file is read")
+    is_file = isinstance(source, str | os.PathLike)
+    is_letor = is_file and not _is_table(source) and Path(source).suffix not in PACKABLE
+    if is_letor and features is None:
         _refuse_directory(source)
         return packing.pack_letor(source, path, on_topics)
     lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features)
@@ -170,15 +172,11 @@ def read_qrels(
     if not isinstance(path, str | os.PathLike):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
     _refuse_directory(path)
-    if Path(path).suffix == ".arrow":
-        return packed.read_mapped(path)
-    if not _is_table(path) and not letor_files.is_letor(path):
-        return trec.read_qrels(path)
-    if Path(path).suffix == ".parquet" and packed.is_packed(path):
+    if Path(path).suffix in PACKABLE and packed.is_packed(path):
         return packed.read_packed(path)
     if _is_table(path):
         return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
-    return letor_files.read_letor(path)
+    return letor_files.read_letor(path) if letor_files.is_letor(path) else trec.read_qrels(path)
 
 
 def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qrels:

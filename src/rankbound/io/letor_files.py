@@ -37,7 +37,7 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
     width = max(len(found), *map(int, names), 1) if names else 1
     with open_unpacked(path) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
-    return lists if len(names) == width else chosen_features(lists, names, str(path))
+    return chosen_features(lists, names, str(path))
 
 
 def feature_indices(path: str | os.PathLike[str]) -> list[str]:

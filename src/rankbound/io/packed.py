@@ -14,6 +14,7 @@ mapped into memory. If a parquet file carries a seal (`rankbound.io.seals`), it 
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,9 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.parquet import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 
+ARROW = ".arrow"
+"""The ending of the names of Arrow files."""
+
 FEATURE_NAMES = b"rankbound.features"
 """The key of the features' names, as JSON, in the metadata of an Arrow file; without it they are 1, 2, ..."""
 
@@ -34,11 +38,13 @@ BLOCK_ROWS = 2**16
 
 
 def is_packed(path: str | os.PathLike[str]) -> bool:
-    """Return True if a parquet file has a row per topic: lists of items and lists of features.
+    """Return True for an Arrow file, and for parquet with a row per topic: lists of items and lists of features.
 
     Raises:
         DataError: the file cannot be read.
     """
+    if Path(path).suffix == ARROW:
+        return True
     try:
         schema = pq.read_schema(path)
     except DAMAGE as error:
@@ -48,30 +54,26 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
 
 
 def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
-    """Read the lists of a packed file; its features are named 1, 2, ...
+    """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
     Raises:
         DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
             message names the column and the item.
     """
-    return _judged(_read(path), path, features)
+    table = _map(path) if Path(path).suffix == ARROW else _read(path)
+    return _judged(_without_nulls(table, path), path, features)
 
 
-def read_mapped(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
-    """Read the lists of a packed Arrow file, such as `pack_lists` writes; all features stay in the file.
-
-    Raises:
-        DataError: as `read_packed`.
-    """
+def _map(path: str | os.PathLike[str]) -> pa.Table:
+    """Return the columns of an Arrow file, whose buffers stay in the file."""
     try:
         with pa.memory_map(os.fspath(path)) as source, pa.ipc.open_file(source) as file:
             _check_columns(file.schema, path)
-            table = _validated(file.read_all())
+            return _validated(file.read_all())
     except FileNotFoundError as error:
         raise DataError(f"{path}: there is no such file") from error
     except DAMAGE as error:
         raise unreadable(path, error, "Arrow") from error
-    return _judged(_without_nulls(table, path), path, features)
 
 
 def _judged(table: pa.Table, path: str | os.PathLike[str], features: Sequence[str] | None) -> JudgedLists:
@@ -119,12 +121,11 @@ def _read(path: str | os.PathLike[str]) -> pa.Table:
     try:
         _check_columns(file.schema_arrow, path)
         check_memory(file, path)
-        table = _validated(file.read(columns=list(_COLUMNS)))
+        return _validated(file.read(columns=list(_COLUMNS)))
     except DAMAGE as error:
         raise unreadable(path, error) from error
     finally:
         file.close()
-    return _without_nulls(table, path)
 
 
 def _validated(table: pa.Table) -> pa.Table:

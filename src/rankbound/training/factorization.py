@@ -52,9 +52,10 @@ class _Products(torch.autograd.Function):
     def forward(ctx: Any, of_topics: Tensor, of_items: Tensor, topics: Tensor, items: Tensor) -> Tensor:
         from rankbound.fused.products import products
 
-        ctx.save_for_backward(of_topics, of_items, topics.contiguous(), items.contiguous())
+        topics, items = topics.contiguous(), items.contiguous()
+        ctx.save_for_backward(of_topics, of_items, topics, items)
         scores = of_items.new_empty(len(items))
-        tensors = of_topics.detach(), of_items.detach(), topics.contiguous(), items.contiguous(), scores
+        tensors = of_topics.detach(), of_items.detach(), topics, items, scores
         if not products(*(tensor.numpy() for tensor in tensors)):
             raise IndexError(f"expected indices of {len(of_topics)} topics and {len(of_items)} items")
         return scores

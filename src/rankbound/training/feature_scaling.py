@@ -1,6 +1,6 @@
 """Scale features to a common range before a model reads them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -36,10 +36,15 @@ class Scaling:
             return cls(kind, features.new_zeros(0), features.new_zeros(0))
         chosen = torch.arange(len(features), device=features.device) if rows is None else rows
         # In double precision, since a large mean cancels a small spread.
-        mean = _mean(features, chosen, lambda block: block)
-        deviation = _mean(features, chosen, lambda block: (block - mean).square()).sqrt()
-        first = features[chosen[:1]]
-        constant = torch.stack([(block == first).all(0) for block in blocks(features, chosen)]).all(0)
+        total = features.new_zeros(features.shape[1], dtype=torch.float64)
+        for block in _blocks(features, chosen):
+            total += block.sum(0, dtype=torch.float64)
+        mean, squares = total / len(chosen), torch.zeros_like(total)
+        first, constant = features[chosen[:1]], torch.ones_like(total, dtype=torch.bool)
+        for block in _blocks(features, chosen):
+            squares += (block.to(torch.float64) - mean).square().sum(0)
+            constant &= (block == first).all(0)
+        deviation = (squares / len(chosen)).sqrt()
         factor = torch.where(constant | (deviation == 0), 0.0, 1 / deviation)
         return cls(kind, mean.to(features.dtype), factor.to(features.dtype))
 
@@ -87,15 +92,7 @@ class ScaledFeatures:
         return (features - self._shift.index_select(0, own)) * self._factor.index_select(0, own)
 
 
-def blocks(features: Tensor, rows: Tensor) -> Iterator[Tensor]:
+def _blocks(features: Tensor, rows: Tensor) -> Iterator[Tensor]:
     """Yield the features of `rows`, a block at a time."""
     for chosen in torch.split(rows, ROWS_AT_ONCE):
         yield features.index_select(0, chosen)
-
-
-def _mean(features: Tensor, rows: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the mean over rows of a function of blocks in double precision."""
-    total = features.new_zeros(features.shape[1], dtype=torch.float64)
-    for block in blocks(features, rows):
-        total += of(block.to(torch.float64)).sum(0)
-    return total / len(rows)
