@@ -21,7 +21,7 @@ checks every line, and needs memory for a chunk of the file. scikit-learn's `loa
 matrices; the third line also writes these with pyarrow."""
 SETTINGS = ("default",)
 
-_TOPICS, _QUICK_TOPICS = 5_000, 50
+_TOPICS, _QUICK_TOPICS = 20_000, 50
 _PARTS, _WIDTH = 5, 46
 
 

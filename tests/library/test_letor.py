@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from rankbound.errors import DataError
-from rankbound.io import letor, letor_lines
+from rankbound.io import letor_lines
 from rankbound.io.letor import CHUNK_BYTES, read_lists
 
 REGULAR = (
@@ -40,7 +40,7 @@ def slow_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(len(bodies))
         return parse(bodies, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(letor.letor_lines, "parse", counting)
+    monkeypatch.setattr(letor_lines, "parse", counting)
     return calls
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound.io import letor, letor_lines
+from rankbound.io import letor_arrow, letor_lines
 from rankbound.io.letor import read_lists
 
 WIDTH = 5
@@ -62,7 +62,9 @@ def test_the_fast_parser_gives_what_the_careful_one_gives_or_leaves_it_to_it(tex
     bodies = [line.strip() for line in text.encode().split(b"\n") if line.strip()]
     if not bodies:
         return
-    fast = outcome(bodies, lambda lines: letor._parse_regular(b"\n".join((*lines, b"")), WIDTH, letor.LARGEST_LABEL))
+    fast = outcome(
+        bodies, lambda lines: letor_arrow.parse_regular(b"\n".join((*lines, b"")), WIDTH, letor_lines.LARGEST_LABEL)
+    )
     careful = outcome(bodies, lambda lines: letor_lines.parse(lines, list(range(len(lines))), WIDTH, "toy.txt"))
     assert fast is None or fast == careful
 

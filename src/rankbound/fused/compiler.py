@@ -21,10 +21,11 @@ from typing import Any
 _ARITHMETIC = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that compiles a function for argument types, or loads it from the cache.
 
-    Compiling takes up to ten seconds; it is announced on a terminal.
+    Compiling takes up to ten seconds; it is announced on a terminal. The arithmetic of an `exact` function is that of
+    its text.
     """
 
     def compile_or_load(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,10 +33,11 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Callable[..., Any
         folder = cache_folder()
         assert folder is not None
         if sys.stderr.isatty() and not any(folder.rglob(f"{function.__module__.rpartition('.')[2]}.*.nbi")):
-            print("rankbound: compiling a loss for this machine, once", file=sys.stderr)
+            print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
-            options = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": _ARITHMETIC}
+            options = {"cache": True, "nogil": True, "error_model": "numpy"}
+            options["fastmath"] = set() if exact else _ARITHMETIC
             made: Callable[..., Any] = numba.njit(signature, **options)(function)
         finally:
             numba.config.CACHE_DIR = before
@@ -52,6 +54,11 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
 def ordered_part(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function callable from compiled ones, whose sums keep their order."""
     return _part(function, {"contract", "nsz"})
+
+
+def exact_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function callable from compiled ones, whose arithmetic is that of its text."""
+    return _part(function, set())
 
 
 def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., Any]:

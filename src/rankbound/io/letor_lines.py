@@ -2,9 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rankbound.errors import DataError
 
@@ -23,13 +25,26 @@ Parsed = tuple[npt.NDArray[np.int8], npt.NDArray[np.int64], npt.NDArray[np.float
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """Whole lines of a file; `first` is the number of the first one."""
+
+    text: bytes
+    first: int
+
+    @cached_property
+    def n_lines(self) -> int:
+        """The number of lines, blank ones included."""
+        return int(np.count_nonzero(np.frombuffer(self.text, np.uint8) == ord("\n")))
+
+
+@dataclass(frozen=True)
 class Rows:
     """Parsed lines: label, query id, features, item names, line numbers."""
 
     label: npt.NDArray[np.int8]
     query: npt.NDArray[np.int64]
     features: npt.NDArray[np.float32]
-    names: list[str]
+    names: pa.StringArray
     number: npt.NDArray[np.int64]
 
     def part(self, start: int, stop: int) -> "Rows":
@@ -49,7 +64,7 @@ class Rows:
             np.concatenate((self.label, other.label)),
             np.concatenate((self.query, other.query)),
             np.concatenate((self.features, other.features)),
-            self.names + other.names,
+            pa.concat_arrays([self.names, other.names]),
             np.concatenate((self.number, other.number)),
         )
 
