@@ -19,11 +19,23 @@ def add_column_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_group_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the sizes of queries beside LETOR text without query ids."""
+    parser.add_argument(
+        "--groups", type=Path, metavar="FILE", help="the lines of each query, for LETOR text without qid (LightGBM's)"
+    )
+
+
 def read_named(
-    path: Path, arguments: argparse.Namespace, features: Sequence[str] | None, *, labelled: bool = True
+    path: Path,
+    arguments: argparse.Namespace,
+    features: Sequence[str] | None,
+    *,
+    labelled: bool = True,
+    groups: Path | None = None,
 ) -> "JudgedLists":
     """Read judged lists from `path`, with the column names of the flags."""
     from rankbound.io.files import read_lists
 
     columns = {"topic": arguments.topic, "item": arguments.item, "relevance": arguments.relevance}
-    return read_lists(path, **columns, features=features, labelled=labelled)
+    return read_lists(path, **columns, features=features, labelled=labelled, groups=groups)

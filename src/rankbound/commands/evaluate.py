@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._columns import add_column_flags
+from rankbound.commands._columns import add_column_flags, add_group_flag
 from rankbound.errors import DataError
 from rankbound.flags import plain_errors
 
@@ -61,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--csv", type=Path, metavar="FILE", help="also write the values of every topic to a file (.csv, or .tsv)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_group_flag(parser)
     add_column_flags(parser)
 
 
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.csv is not None:
         _require_csv_name(arguments.csv, (arguments.run_file, arguments.qrels))
-    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
     with plain_errors():
         metrics = [metric(text, names=arguments.names) for text in arguments.metrics]
         evaluation = evaluate_run(

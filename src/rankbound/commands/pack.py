@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags
+from rankbound.commands._columns import add_column_flags, add_group_flag
 from rankbound.flags import names, plain_errors
 
 SUMMARY = "Pack judged lists into a file from which training reads features a batch at a time"
@@ -21,6 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
     parser.add_argument("out", type=Path, metavar="OUT", help="the file to write (.arrow)")
     parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    add_group_flag(parser)
     add_column_flags(parser)
 
 
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    columns = {"topic": arguments.topic, "item": arguments.item, "relevance": arguments.relevance}
+    columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
     with plain_errors(), tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags, read_named
+from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
 from rankbound.flags import plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
     )
+    add_group_flag(parser)
     add_column_flags(parser)
 
 
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound.training.ranker import load
 
     ranker = load(arguments.model)
-    lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False)
+    lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False, groups=arguments.groups)
     with plain_errors():
         scored = ranker.score_lists(lists)
     write_run(arguments.out, scored, tag=arguments.tag)

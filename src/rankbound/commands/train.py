@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.commands._columns import add_column_flags, read_named
+from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
 from rankbound.flags import names, plain_errors, widths
 
 if TYPE_CHECKING:
@@ -42,12 +42,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
     parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")
     parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    add_group_flag(parser)
     parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")
     parser.add_argument(
         "--validation-share",
         type=float,
         metavar="SHARE",
         help="share of topics held out for validation without such a file (default: 0.2)",
+    )
+    parser.add_argument(
+        "--validation-groups", type=Path, metavar="FILE", help="the same for the judged lists of --validation"
     )
     parser.add_argument("--metric", metavar="METRIC", help="metric that selects the epoch (default: nDCG@10)")
     for name, (kind, shown, meaning) in _NUMBERS.items():
@@ -73,9 +77,10 @@ def run(arguments: argparse.Namespace) -> None:
     recipe = {name: value for name, value in flags.items() if value is not None}
     with plain_errors():
         epochs = Recipe(**recipe).epochs
-    lists = read_named(arguments.lists, arguments, arguments.features)
+    lists = read_named(arguments.lists, arguments, arguments.features, groups=arguments.groups)
     held_out = arguments.validation
-    validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names)
+    groups = arguments.validation_groups
+    validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
     with plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe

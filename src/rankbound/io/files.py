@@ -33,6 +33,7 @@ def read_lists(
     relevance: str = "relevance",
     features: Sequence[str] | None = None,
     labelled: bool = True,
+    groups: File | None = None,
 ) -> JudgedLists:
     """Read judged lists with features from a file, or from a data frame (polars, pandas or Arrow) with a row per item.
 
@@ -47,6 +48,8 @@ def read_lists(
         features: the columns of the features, without the other three. Default: all other numeric columns; text columns
             are skipped.
         labelled: False accepts a table without relevance labels, which are then 0.
+        groups: for LETOR text whose lines name no query, as LightGBM reads it: the file with the number of lines of
+            each query, one on a line. The queries are named 1, 2, ...
 
     Returns:
         The lists, a dataset of topics for PyTorch's `DataLoader`.
@@ -65,10 +68,12 @@ def read_lists(
         raise DataError(f"features: found {twice!r} twice, expected each once")
     if isinstance(source, str | os.PathLike):
         _refuse_directory(source)
-        if Path(source).suffix in PACKABLE and packed.is_packed(source):
+        if groups is None and Path(source).suffix in PACKABLE and packed.is_packed(source):
             return packed.read_packed(source, features)
         if not _is_table(source):
-            return letor_files.read_letor(source, features)
+            return letor_files.read_letor(source, features, groups)
+    if groups is not None:
+        raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
     return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
 
 
@@ -80,6 +85,7 @@ def pack_lists(
     item: str | None = None,
     relevance: str = "relevance",
     features: Sequence[str] | None = None,
+    groups: File | None = None,
     on_topics: Callable[[int], None] = lambda count: None,
 ) -> "Pack":
     """Pack judged lists into an Arrow file, whose features `read_lists` leaves in the file: they may exceed memory.
@@ -91,6 +97,7 @@ def pack_lists(
         source: a path or a data frame, as in `read_lists`.
         path: the file to write, `.arrow`.
         topic, item, relevance, features: the columns of a table, as in `read_lists`.
+        groups: as in `read_lists`.
         on_topics: called with the number of topics that were read, to show progress.
 
     Returns:
@@ -110,8 +117,8 @@ def pack_lists(
     is_letor = is_file and not _is_table(source) and Path(source).suffix not in PACKABLE
     if is_letor and features is None:
         _refuse_directory(source)
-        return packing.pack_letor(source, path, on_topics)
-    lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features)
+        return packing.pack_letor(source, path, on_topics, groups)
+    lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features, groups=groups)
     return packing.pack_judged(lists, path)
 
 
@@ -141,7 +148,13 @@ def read_run(source: Any) -> Run:
 
 
 def read_qrels(
-    path: Any, *, topic: str = "topic", item: str | None = None, relevance: str = "relevance", intents: bool = False
+    path: Any,
+    *,
+    topic: str = "topic",
+    item: str | None = None,
+    relevance: str = "relevance",
+    intents: bool = False,
+    groups: File | None = None,
 ) -> Qrels:
     """Read judgements: TREC qrels, or anything that `read_lists` reads.
 
@@ -153,6 +166,7 @@ def read_qrels(
         intents: true reads judgements by intent, an item once for each intent (subtopic) of its topic: TREC qrels whose
             second field is the intent, a table with a column `intent`, or `{topic: {intent: {item: relevance}}}`. The
             relevance of an item is the highest that it has to an intent.
+        groups: as in `read_lists`.
 
     Returns:
         The judgements.
@@ -167,6 +181,8 @@ def read_qrels(
         from rankbound.io import letor_files, packed, tables, trec
     if intents:
         return _read_intents(path, topic, item, relevance)
+    if groups is not None:
+        return read_lists(path, groups=groups)
     if is_nested(path):
         return Qrels(**flattened(path, "relevance"))
     if not isinstance(path, str | os.PathLike):

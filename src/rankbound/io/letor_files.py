@@ -1,11 +1,14 @@
 """Read whole LETOR text files into memory."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
 
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.judged import JudgedLists, chosen_features
+from rankbound.io.letor_groups import read_group_sizes, with_query_ids
 from rankbound.io.packed import joined
 from rankbound.io.unpacked import open_unpacked
 from rankbound.printable import shortened
@@ -18,10 +21,13 @@ _LONGEST_INDEX = 100
 """Digits of an index that are read; more are beyond the largest anyway, and Python parses only some thousand."""
 
 
-def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+def read_letor(
+    path: str | os.PathLike[str], features: Sequence[str] | None = None, groups: str | os.PathLike[str] | None = None
+) -> JudgedLists:
     """Read a LETOR file, a chunk at a time; its features are named 1, 2, ... up to the largest index.
 
-    `features` selects some of them; selected features that no line has are 0.
+    `features` selects some of them; selected features that no line has are 0. `groups` is a file with the numbers of
+    lines of each query, whose ids the lines then lack.
 
     Raises:
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
@@ -35,9 +41,16 @@ def read_letor(path: str | os.PathLike[str], features: Sequence[str] | None = No
             f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
         )
     width = max(len(found), *map(int, names), 1) if names else 1
-    with open_unpacked(path) as stream:
+    with open_judged(path, groups) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
     return chosen_features(lists, names, str(path))
+
+
+@contextmanager
+def open_judged(path: str | os.PathLike[str], groups: str | os.PathLike[str] | None = None) -> Iterator[BinaryIO]:
+    """Open LETOR text, whose lines get the ids of their queries if there is a file with the queries' sizes."""
+    with open_unpacked(path) as stream:
+        yield stream if groups is None else with_query_ids(stream, read_group_sizes(groups), str(path))
 
 
 def feature_indices(path: str | os.PathLike[str]) -> list[str]:

@@ -101,7 +101,10 @@ def _query(tokens: list[bytes]) -> int:
         raise _Malformed(tokens[0], "`label qid:ID index:value ...`, but the line ends there")
     key, colon, value = tokens[1].partition(b":")
     if key != b"qid" or not colon:
-        raise _Malformed(tokens[1], "`qid:` and the query's number as the second token")
+        expected = (
+            "`qid:` and the query's number as the second token, or a file with the sizes of the queries beside it"
+        )
+        raise _Malformed(tokens[1], f"{expected} (groups)")
     return _whole(value, "the query's number after `qid:`", 0, LARGEST_EXACT)
 
 

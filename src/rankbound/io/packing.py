@@ -19,9 +19,8 @@ from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.atomic import atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists
-from rankbound.io.letor_files import feature_indices
+from rankbound.io.letor_files import feature_indices, open_judged
 from rankbound.io.packed import FEATURE_NAMES
-from rankbound.io.unpacked import open_unpacked
 
 MOST_ITEMS = 2**31 - 1
 """Offsets of Arrow's lists have 32 bits."""
@@ -36,10 +35,15 @@ class Pack:
     n_features: int
 
 
-def pack_letor(source: str | os.PathLike[str], path: str | os.PathLike[str], on_topics: Callable[[int], None]) -> Pack:
+def pack_letor(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    on_topics: Callable[[int], None],
+    groups: str | os.PathLike[str] | None = None,
+) -> Pack:
     """Pack a LETOR file, of which a chunk and the names are in memory; `on_topics` is told how many were read."""
     names = feature_indices(source) or ["1"]
-    with open_unpacked(source) as stream:
+    with open_judged(source, groups) as stream:
         return _write(letor.read_lists(stream, len(names), str(source)), names, path, on_topics)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankbound.errors import DataError
+from rankbound.io.block_stream import BlockStream
 from rankbound_study.data import rar
 from rankbound_study.data.rar import Member
 
@@ -88,7 +89,7 @@ def open_member(path: str | os.PathLike[str], name: str, limits: Limits | None =
     do not verify checksums; `rankbound_study.data.sources` checks the content.)
     """
     with _checked_members(path, limits) as blocks_of:
-        yield io.BufferedReader(_BlockStream(blocks_of(name)), _BUFFER_BYTES)
+        yield io.BufferedReader(BlockStream(blocks_of(name)), _BUFFER_BYTES)
 
 
 def read_members(
@@ -234,23 +235,3 @@ def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Iterator[
         raise rar.damaged(where, error) from error
     if count != size:
         raise rar.damaged(where, f"read {count} bytes, but it declares {size}")
-
-
-class _BlockStream(io.RawIOBase):
-    """A raw stream over blocks of any size."""
-
-    def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._block = blocks, memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "memoryview | bytearray") -> int:  # type: ignore[override]
-        while not self._block:
-            if (block := next(self._blocks, None)) is None:
-                return 0
-            self._block = memoryview(block)
-        count = min(len(buffer), len(self._block))
-        buffer[:count] = self._block[:count]
-        self._block = self._block[count:]
-        return count
