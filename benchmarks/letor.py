@@ -36,14 +36,15 @@ def measure(run: Run) -> list[Row]:
 
 
 def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
-    from rankbound_study.data.letor_sets import convert
+    from rankbound_study.config.known_sets import known_set
+    from rankbound_study.data.judged_files import convert
     from rankbound_study.data.sources import RawFile
 
     archive = folder / "MQ2008.zip"
-    source = generated_source("mq2008", archive)
+    raw = RawFile(generated_source("mq2008", archive), archive)
     megabytes = sum(part.stat().st_size for part in parts) / 1e6
     size = f"{megabytes:.0f} MB"
-    contenders = [Contender(OURS, lambda: convert(RawFile(source, archive), folder / "ours.parquet"))]
+    contenders = [Contender(OURS, lambda: convert(raw, known_set("mq2008"), folder / "ours.parquet"))]
     absent: list[Row] = []
     if run.peers and find_spec("sklearn") is None:
         absent = [Row(size, round(megabytes), "scikit-learn", note="sklearn is not installed")]

@@ -9,6 +9,8 @@ import numpy as np
 from PIL import Image
 
 from rankbound.errors import DataError
+from rankbound_study.config.known_sets import known_set
+from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
 from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource, member_checksum
@@ -17,6 +19,12 @@ from rankbound_study.data.sources import SOURCES, RawFile, RawSource, member_che
 def raw_file(name: str, path: Path) -> RawFile:
     """The file at `path` as that of the source `name`, whatever it holds."""
     return RawFile(source_of(name, path), path)
+
+
+def convert_as(name: str, path: Path, out: Path) -> None:
+    """Convert the archive at `path` as that of the known data set `name`, whatever it holds."""
+    convert = {"ratings": ratings.convert, "letor": judged_files.convert}[known_set(name).format]
+    convert(raw_file(name, path), known_set(name), out)
 
 
 def source_of(name: str, path: Path) -> RawSource:

@@ -18,9 +18,8 @@ from rankbound.errors import ConfigError, DataError
 from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import LARGEST_CONFIG, merged
-from rankbound_study.data import movielens
 from rankbound_study.options import read_options
-from tests.raw_files import raw_file
+from tests.raw_files import convert_as
 
 EXAMPLES = int(os.environ.get("RANKBOUND_FUZZ", "150"))
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,7 +117,7 @@ def test_ratings_are_converted_or_refused_and_nothing_is_left(tmp_path: Path, da
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("ratings.csv", damaged(RATINGS, damage))
     try:
-        movielens.convert(raw_file("movielens", raw), out)
+        convert_as("movielens", raw, out)
     except DataError as error:
         message = str(error)
     else:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from rankbound.errors import DataError, SourceError
-from rankbound_study.data import faces, movielens
+from rankbound_study.config.known_sets import known_set
+from rankbound_study.data import faces, ratings
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource
 from tests.faults.hostile_files import files_below, with_little_memory
@@ -41,14 +42,15 @@ def written(folder: Path, content: bytes, name: str = "x.zip") -> Path:
     return path
 
 
-def conversion(module: str, source: RawSource) -> str:
+def conversion(name: str, source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     return (
-        f"from rankbound_study.data.{module} import convert\n"
+        "from rankbound_study.commands.convert import _convert\n"
+        "from rankbound_study.config.known_sets import known_set\n"
         "from rankbound_study.data.archives import Limits\n"
         "from rankbound_study.data.folders import Folder\n"
         "from rankbound_study.data.sources import RawFile, RawSource\n"
-        f"run = lambda raw, out: convert(RawFile({source!r}, raw), out)\n"
+        f"run = lambda raw, out: _convert(RawFile({source!r}, raw), known_set({name!r}), out)\n"
     )
 
 
@@ -83,7 +85,7 @@ ABSURD = [
 def test_a_converter_writes_nothing_for_a_name_that_points_outside(tmp_path: Path, name: str) -> None:
     raw = written(tmp_path, zipped([("ml/ratings.csv", RATINGS), (name, b"evil")]))
     with pytest.raises(SourceError, match=r"x\.zip: archive refused: member '.*' points outside"):
-        movielens.convert(RawFile(SOURCES["movielens"], raw), tmp_path / "out" / "x.parquet")
+        ratings.convert(RawFile(SOURCES["movielens"], raw), known_set("movielens"), tmp_path / "out" / "x.parquet")
     assert files_below(tmp_path) == {"x.zip"}
     assert not (tmp_path.parent / "evil").exists()
     assert not Path("/tmp/evil").exists()
@@ -313,7 +315,7 @@ def test_a_face_that_unpacks_to_gigapixels_is_refused_by_its_header(tmp_path: Pa
     stream = io.BytesIO()
     Image.new("L", (20_000, 20_000)).save(stream, "JPEG", quality=1)
     raw = written(tmp_path, zipped([("AAF/original images/00000A20.jpg", stream.getvalue())]))
-    code = conversion("faces", source_of("aaf", raw)) + "import PIL.JpegImagePlugin\n"
+    code = conversion("aaf", source_of("aaf", raw)) + "import PIL.JpegImagePlugin\n"
     said = with_little_memory(code, raw, tmp_path / "out.parquet", megabytes=300)
     assert "refused" in said
     assert "original images/00000A20.jpg" in said

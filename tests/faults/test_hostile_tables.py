@@ -94,16 +94,18 @@ def test_features_that_are_no_numbers_are_refused_with_their_place(tmp_path: Pat
 def test_a_footer_that_claims_billions_of_rows_is_refused(tmp_path: Path) -> None:
     """Eighty million rows of one value each: half a megabyte that would take as much as memory has."""
     path = tmp_path / "x.parquet"
-    schema = pa.schema([("topic", pa.string()), ("fold", pa.int8())], {SCHEMA_KEY: "list-folds/1"})
+    schema = pa.schema(
+        [("split", pa.string()), ("fold", pa.int8()), ("list", pa.int32())], {SCHEMA_KEY: "list-splits/1"}
+    )
     many = pa.array(np.zeros(20_000_000, np.int8))
     texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000_000, np.int8)), pa.array(["x"]))
-    stored = schema.set(0, pa.field("topic", texts.type))
+    stored = schema.set(0, pa.field("split", texts.type))
     with pq.ParquetWriter(path, stored, compression="zstd", store_schema=False) as writer:
         for _ in range(4):
-            writer.write_table(pa.table({"topic": texts, "fold": many}, schema=stored))
-        writer.add_key_value_metadata({SCHEMA_KEY: "list-folds/1"})
+            writer.write_table(pa.table({"split": texts, "fold": many, "list": many.cast(pa.int32())}, schema=stored))
+        writer.add_key_value_metadata({SCHEMA_KEY: "list-splits/1"})
     assert path.stat().st_size < 1_000_000
-    code = "from rankbound_study.data.contracts import read_table as read; run = lambda path: read(path, 'list-folds')"
+    code = "from rankbound_study.data.contracts import read_table as read; run = lambda path: read(path, 'list-splits')"
     said = with_little_memory(code, path, megabytes=200)
     assert said.startswith("refused: ")
     assert "x.parquet: not a readable parquet file" in said

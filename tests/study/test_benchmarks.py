@@ -18,8 +18,9 @@ from benchmarks.report import read_results, summary
 from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
+from rankbound_study.config.known_sets import known_set
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.letor_sets import convert
+from rankbound_study.data.judged_files import convert
 from rankbound_study.data.schemas import PARTS_KEY
 from rankbound_study.data.sources import RawFile
 
@@ -216,10 +217,14 @@ def test_a_question_that_fails_is_named(
 def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -> None:
     archive, lists = tmp_path / mslr_size.ARCHIVE, tmp_path / "lists.parquet"
     mslr_size.write_archive(archive, topics=23, rows=400)
-    convert(RawFile(generated_source(mslr_size.DATASET, archive), archive), lists)
+    raw = RawFile(generated_source(mslr_size.DATASET, archive), archive)
+    convert(raw, known_set(mslr_size.DATASET), lists)
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     assert sum(map(len, relevance)) == 400
     # In order: the parts of the archive are those that the converter takes for S1 .. S5.
     assert read_table(lists, "lists", ["topic"]).column("topic").to_pylist() == [str(topic) for topic in range(1, 24)]
-    assert json.loads(read_metadata(lists, "lists")[PARTS_KEY]) == [5, 5, 5, 4, 4]
+    assert json.loads(read_metadata(lists, "lists")[PARTS_KEY]) == {
+        f"Fold{fold}/test.txt": [limits]
+        for fold, limits in zip((2, 3, 4, 5, 1), ([0, 5], [5, 10], [10, 15], [15, 19], [19, 23]), strict=True)
+    }
     assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]

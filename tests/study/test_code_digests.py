@@ -20,7 +20,7 @@ from rankbound.bounds import kinds as bounds
 from rankbound.errors import ConfigError
 from rankbound_study import commands
 from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, SOURCES, STUDY, CodeDigests, defined_names
-from rankbound_study.data.letor_sets import LETOR_SETS
+from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
 from rankbound_study.jobs import fit
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
@@ -61,7 +61,7 @@ for _ in sys.stdin:
     codes = CodeDigests()
     found = {{step: codes.of_step(step) for step in {STEPS}}}
     found |= {{"job of AP": codes.of_step("job", {AP!r}), "job of WARP": codes.of_step("job", {WARP!r})}}
-    found["convert of mq2008"] = codes.of_step("convert", "mq2008")
+    found["convert of LETOR"] = codes.of_step("convert", "letor")
     found["job of trees"] = codes.of_step("job", {TREES!r})
     found["job of a new loss"] = codes.of_step("job", "new")
     found["figure_3_5"] = codes.of_step("figure", modules=["rankbound_study.figures.gains"])
@@ -106,7 +106,7 @@ def line(text: str) -> str:
         ("rankbound_study/models/trees.py", {"job of trees"}),
         ("rankbound_study/models/cnn.py", set()),
         ("rankbound/io/trec.py", set()),
-        ("rankbound/io/letor.py", {"convert of mq2008"}),
+        ("rankbound/io/letor.py", {"convert of LETOR"}),
         ("rankbound_study/data/faces.py", set()),
         ("rankbound/metrics/cascade.py", set()),
         ("rankbound_study/provenance/records.py", {"document"}),
@@ -186,7 +186,9 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
         assert details["line_number"] not in [node.lineno for node in source.body], (importer, imported)
     assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"] == fit.TREES
     assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"] == fit.PENALISED
-    assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.letor_sets"] == tuple(LETOR_SETS)
+    formats = {"judged_files": LISTS, "ratings": (RATINGS,), "faces": (FACES,)}
+    for module, names in formats.items():
+        assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.{module}"] == names
 
 
 @pytest.mark.parametrize("package", [metrics, losses, bounds])

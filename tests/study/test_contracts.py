@@ -12,7 +12,7 @@ from rankbound.errors import DataError
 from rankbound_study.data.contracts import contract_of, open_writer, read_metadata, read_table, write_table
 from rankbound_study.data.schemas import CONTRACTS, FEATURES, PIXELS, SCHEMA_KEY, VECTOR
 
-FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})
+FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 
 
 def judged_lists(width: int = 3) -> pa.Table:
@@ -62,17 +62,19 @@ def test_content_metadata_and_row_groups_round_trip(tmp_path: Path) -> None:
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_table(FOLDS, tmp_path / name, "list-folds", metadata={"b": "2", "a": "1"})
-    write_table(FOLDS.select(["fold", "topic"]), tmp_path / "three", "list-folds", metadata={"a": "1", "b": "2"})
+        write_table(FOLDS, tmp_path / name, "image-folds", metadata={"b": "2", "a": "1"})
+    write_table(
+        FOLDS.select(["face", "fold", "split"]), tmp_path / "three", "image-folds", metadata={"a": "1", "b": "2"}
+    )
     assert len({(tmp_path / name).read_bytes() for name in ("one", "two", "three")}) == 1
 
 
 def test_types_are_cast_where_nothing_is_lost(tmp_path: Path) -> None:
-    wide = pa.table({"topic": pa.array(["a"], pa.large_string()), "fold": pa.array([5], pa.int64())})
-    write_table(wide, tmp_path / "x.parquet", "list-folds")
-    assert read_table(tmp_path / "x.parquet", "list-folds").schema.field("fold").type == pa.int8()
+    wide = pa.table({"face": pa.array(["a"], pa.large_string()), "fold": pa.array([5], pa.int64()), "split": ["train"]})
+    write_table(wide, tmp_path / "x.parquet", "image-folds")
+    assert read_table(tmp_path / "x.parquet", "image-folds").schema.field("fold").type == pa.int8()
     with pytest.raises(DataError, match=r"x\.parquet.*column 'fold' cannot become int8.*300"):
-        write_table(pa.table({"topic": ["a"], "fold": [300]}), tmp_path / "x.parquet", "list-folds")
+        write_table(pa.table({"face": ["a"], "fold": [300], "split": ["train"]}), tmp_path / "x.parquet", "image-folds")
 
 
 def test_metric_columns_are_free_but_float64(tmp_path: Path) -> None:
@@ -93,26 +95,28 @@ def test_metric_columns_are_free_but_float64(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (FOLDS.drop_columns(["fold"]), r"column 'fold' is missing; list-folds/1 requires it as int8.*found are topic"),
-        (FOLDS.append_column("more", pa.array([1, 2, 3])), r"column 'more' is not one of list-folds/1: topic, fold"),
-        (FOLDS.set_column(1, "fold", pa.array([1, None, 2], pa.int8())), r"column 'fold' holds 1 nulls"),
+        (FOLDS.drop_columns(["fold"]), r"column 'fold' is missing; image-folds/1 requires it as int8.*found are split"),
+        (FOLDS.append_column("more", pa.array([1, 2, 3])), r"column 'more' is not one of image-folds/1: fold, split"),
+        (FOLDS.set_column(0, "fold", pa.array([1, None, 2], pa.int8())), r"column 'fold' holds 1 nulls"),
     ],
 )
 def test_tables_that_break_the_contract_are_neither_written_nor_read(
     tmp_path: Path, table: pa.Table, message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        write_table(table, tmp_path / "x.parquet", "list-folds")
+        write_table(table, tmp_path / "x.parquet", "image-folds")
     assert list(tmp_path.iterdir()) == []
-    path = raw_parquet(tmp_path / "raw.parquet", table, "list-folds")
+    path = raw_parquet(tmp_path / "raw.parquet", table, "image-folds")
     with pytest.raises(DataError, match=rf"raw\.parquet: {message}"):
-        read_table(path, "list-folds")
+        read_table(path, "image-folds")
 
 
 def test_a_wrong_type_names_file_column_found_and_expected(tmp_path: Path) -> None:
-    path = raw_parquet(tmp_path / "x.parquet", pa.table({"topic": ["a"], "fold": [1]}), "list-folds")
-    with pytest.raises(DataError, match=r"x\.parquet: column 'fold' is int64, but list-folds/1 requires int8"):
-        read_table(path, "list-folds")
+    path = raw_parquet(
+        tmp_path / "x.parquet", pa.table({"fold": [1], "split": ["train"], "face": ["a"]}), "image-folds"
+    )
+    with pytest.raises(DataError, match=r"x\.parquet: column 'fold' is int64, but image-folds/1 requires int8"):
+        read_table(path, "image-folds")
 
 
 def test_features_of_other_types_are_refused(tmp_path: Path) -> None:
@@ -130,20 +134,20 @@ def test_nulls_inside_lists_are_found(tmp_path: Path) -> None:
 
 
 def test_another_contract_or_version_is_refused(tmp_path: Path) -> None:
-    write_table(FOLDS, tmp_path / "x.parquet", "list-folds")
-    with pytest.raises(DataError, match=r"x\.parquet.*should be 'lists/1', found 'list-folds/1'"):
+    write_table(FOLDS, tmp_path / "x.parquet", "image-folds")
+    with pytest.raises(DataError, match=r"x\.parquet.*should be 'lists/1', found 'image-folds/1'"):
         read_table(tmp_path / "x.parquet", "lists")
-    with pytest.raises(DataError, match=r"should be lists/1 or interactions/1, found 'list-folds/1'"):
+    with pytest.raises(DataError, match=r"should be lists/1 or interactions/1, found 'image-folds/1'"):
         contract_of(tmp_path / "x.parquet", ("lists", "interactions"))
     pq.write_table(FOLDS, tmp_path / "foreign.parquet")
-    with pytest.raises(DataError, match=r"should be 'list-folds/1', found none"):
-        read_table(tmp_path / "foreign.parquet", "list-folds")
+    with pytest.raises(DataError, match=r"should be 'image-folds/1', found none"):
+        read_table(tmp_path / "foreign.parquet", "image-folds")
 
 
 def test_an_absent_column_is_named(tmp_path: Path) -> None:
-    write_table(FOLDS, tmp_path / "x.parquet", "list-folds")
-    with pytest.raises(DataError, match=r"there is no column 'part'; it has topic, fold"):
-        read_table(tmp_path / "x.parquet", "list-folds", ["part"])
+    write_table(FOLDS, tmp_path / "x.parquet", "image-folds")
+    with pytest.raises(DataError, match=r"there is no column 'part'; it has fold, split, face"):
+        read_table(tmp_path / "x.parquet", "image-folds", ["part"])
 
 
 def test_every_truncation_is_a_data_error(tmp_path: Path) -> None:
@@ -163,11 +167,11 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 
 def test_an_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    write_table(FOLDS, path, "list-folds")
+    write_table(FOLDS, path, "image-folds")
     before = path.read_bytes()
 
     def break_off() -> None:
-        with open_writer(path, "list-folds") as write:
+        with open_writer(path, "image-folds") as write:
             write(FOLDS)
             raise RuntimeError
 
@@ -186,4 +190,4 @@ def test_parts_of_different_width_do_not_mix(tmp_path: Path) -> None:
 
 def test_row_groups_must_add_up(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="do not add up"):
-        write_table(FOLDS, tmp_path / "x", "list-folds", row_group_sizes=[1, 1])
+        write_table(FOLDS, tmp_path / "x", "image-folds", row_group_sizes=[1, 1])

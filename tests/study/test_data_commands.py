@@ -231,8 +231,8 @@ def test_the_wrong_kind_of_file_is_named(run: Run) -> None:
     run("split", "synthetic-mq2008", "--in", "lists.parquet", "--out", "folds.parquet")
     message = run("split", "synthetic-mq2008", "--in", "folds.parquet", "--out", "x.parquet", status=2)
     assert "folds.parquet: the metadata key 'rankbound.schema' should be interactions/1 or lists/1" in message
-    message = run("split", "x", "--in", "lists.parquet", "--out", "x.parquet", "--options", '{"seed": 1}', status=2)
-    assert "unknown key 'seed'" in message
+    message = run("split", "x", "--in", "lists.parquet", "--out", "x.parquet", "--options", '{"nsr": 1}', status=2)
+    assert "unknown key 'nsr'" in message
 
 
 def test_an_unknown_source_is_named(run: Run) -> None:

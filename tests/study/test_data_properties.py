@@ -10,7 +10,6 @@ from rankbound_study.data.folds import FOLDS, split_relevant
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 from rankbound_study.data.reader import Split, merge
-from rankbound_study.data.sampling import split_of_part
 
 user_sizes = st.lists(st.integers(5, 40), min_size=1, max_size=5)
 
@@ -23,13 +22,6 @@ def test_folds_are_near_equal_for_every_user(sizes: list[int], seed: int) -> Non
         counts = np.bincount(fold[topic == user], minlength=FOLDS + 1)
         assert counts[0] == 0
         assert sorted(set(counts[1:].tolist())) in ([size // FOLDS], [size // FOLDS, size // FOLDS + 1])
-
-
-@given(st.integers(1, FOLDS))
-def test_each_fold_has_three_training_parts_and_one_of_each_other(fold: int) -> None:
-    split = split_of_part(fold, np.arange(1, FOLDS + 1, dtype=np.int8))
-    assert split[(fold - 1) % FOLDS] == split[fold % FOLDS] == split[(fold + 1) % FOLDS] == "train"
-    assert (split[(fold + 2) % FOLDS], split[(fold + 3) % FOLDS]) == ("validation", "test")
 
 
 @given(user_sizes, st.integers(1, 3), st.sampled_from([0.0, 0.1, 0.3]), st.integers(0, 3))

@@ -1,4 +1,4 @@
-"""Folds: LETOR's parts as they come, and every user's relevant items cut in five."""
+"""Folds of ratings: every user's relevant items cut in five."""
 
 import json
 from pathlib import Path
@@ -9,37 +9,7 @@ import pytest
 
 from rankbound.errors import DataError
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.folds import FOLDS, fold_interactions, fold_lists, keep_relevant, split_relevant
-from rankbound_study.data.schemas import PARTS_KEY
-
-
-def write_lists(path: Path, counts: list[int] | None, topics: int = 4) -> Path:
-    features = pa.array([[[0.0]]] * topics, pa.list_(pa.list_(pa.float32(), 1)))
-    table = pa.table(
-        {
-            "topic": [f"q{topic}" for topic in range(topics)],
-            "items": [["d"]] * topics,
-            "relevance": pa.array([[1]] * topics, pa.list_(pa.int8())),
-            "features": features,
-        }
-    )
-    write_table(table, path, "lists", metadata={} if counts is None else {PARTS_KEY: json.dumps(counts)})
-    return path
-
-
-def test_judged_lists_keep_their_parts(tmp_path: Path) -> None:
-    lists = write_lists(tmp_path / "lists.parquet", [1, 1, 0, 1, 1])
-    fold_lists(lists, tmp_path / "folds.parquet")
-    folds = read_table(tmp_path / "folds.parquet", "list-folds").to_pydict()
-    assert folds == {"topic": ["q0", "q1", "q2", "q3"], "fold": [1, 2, 4, 5]}
-
-
-@pytest.mark.parametrize(
-    ("counts", "message"), [(None, "'rankbound.parts' is missing"), ([1, 1], r"counts 2 topics in \[1, 1\].*are 4")]
-)
-def test_lists_that_do_not_tell_their_parts_are_refused(tmp_path: Path, counts: list[int] | None, message: str) -> None:
-    with pytest.raises(DataError, match=rf"lists\.parquet: .*{message}"):
-        fold_lists(write_lists(tmp_path / "lists.parquet", counts), tmp_path / "folds.parquet")
+from rankbound_study.data.folds import FOLDS, fold_interactions, keep_relevant, split_relevant
 
 
 def test_relevant_pairs_of_users_with_enough_of_them_stay() -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from rankbound.errors import DataError
-from rankbound_study.data import movielens
 from rankbound_study.data.contracts import read_metadata, read_table
-from tests.raw_files import raw_file
+from tests.raw_files import convert_as
 
 HEADER = "userId,movieId,rating,timestamp\r\n"
 
@@ -16,7 +15,7 @@ HEADER = "userId,movieId,rating,timestamp\r\n"
 def convert(folder: Path, text: str) -> Path:
     with zipfile.ZipFile(folder / "raw.zip", "w") as archive:
         archive.writestr("ml-latest-small/ratings.csv", text)
-    movielens.convert(raw_file("movielens", folder / "raw.zip"), folder / "x.parquet")
+    convert_as("movielens", folder / "raw.zip", folder / "x.parquet")
     return folder / "x.parquet"
 
 
@@ -35,16 +34,19 @@ def test_rows_are_sorted_by_user_and_movie(tmp_path: Path, line_end: str) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("userId,rating\r\n1,2\r\n", r"line 1: found 'userId,rating', expected the columns 'userId,movieId"),
-        ("", r"line 1: found '', expected the columns"),
+        (
+            "userId,rating\r\n1,2\r\n",
+            r"line 1: found 'userId,rating', which has no column 'movieId'; expected",
+        ),
+        ("", r"it has no ratings"),
         (HEADER + "1,2,4.0,1\r\n1,3,4.0\r\n", r"Row #3: Expected 4 columns, got 3.*rows count from 1"),
         (HEADER + "1,2,four,1\r\n", r"Row #2.*invalid value 'four'"),
         (HEADER + "1,,4,1\r\n", r"Row #2.*invalid value ''"),
         (HEADER + "1,99999999999,4,1\r\n", r"invalid value '99999999999'"),
-        (HEADER + "1,2,4.2,1\r\n", r"user 1 rates movie 2 with 4\.2.*expected 0\.5, 1\.0, \.\. 5\.0"),
-        (HEADER + "1,2,0,1\r\n", r"user 1 rates movie 2 with 0;"),
-        (HEADER + "1,2,nan,1\r\n", r"user 1 rates movie 2 with nan"),
-        (HEADER + "1,2,4,1\r\n3,1,1,1\r\n1,2,5,1\r\n", r"user 1 rates movie 2 more than once"),
+        (HEADER + "1,2,4.2,1\r\n", r"user 1 rates item 2 with 4\.2.*expected 0\.5, 1, \.\. 5"),
+        (HEADER + "1,2,0,1\r\n", r"user 1 rates item 2 with 0;"),
+        (HEADER + "1,2,nan,1\r\n", r"user 1 rates item 2 with nan"),
+        (HEADER + "1,2,4,1\r\n3,1,1,1\r\n1,2,5,1\r\n", r"user 1 rates item 2 more than once"),
         (HEADER, r"it has no ratings"),
     ],
 )

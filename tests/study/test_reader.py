@@ -10,7 +10,8 @@ import pytest
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.folds import fold_interactions, fold_lists
+from rankbound_study.data.folds import fold_interactions
+from rankbound_study.data.list_splits import ListSplitting, split_lists
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances, read_item_names
 from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
@@ -18,6 +19,7 @@ from rankbound_study.data.schemas import PARTS_KEY
 
 LABELS = [[2, 0, 1], [0, 0], [1, 1, 0], [2], [0, 2]]
 WIDTH = 2
+PARTS = json.dumps({f"S{part + 1}": [[part, part + 1]] for part in range(5)})
 
 
 def list_column(values: list[list[int]]) -> pa.Array:
@@ -39,8 +41,8 @@ def lists(tmp_path: Path) -> Path:
             "features": pa.ListArray.from_arrays(offsets, vectors),
         }
     )
-    write_table(table, tmp_path / "lists.parquet", "lists", [2, 3], {PARTS_KEY: json.dumps([1] * 5)})
-    fold_lists(tmp_path / "lists.parquet", tmp_path / "folds.parquet")
+    write_table(table, tmp_path / "lists.parquet", "lists", [2, 3], {PARTS_KEY: PARTS})
+    split_lists(tmp_path / "lists.parquet", tmp_path / "folds.parquet", ListSplitting("toy"))
     return tmp_path / "lists.parquet"
 
 
@@ -107,7 +109,7 @@ def test_features_of_another_number_of_rows_are_refused(lists: Path, row: int, m
     vectors[0] = vectors[0] + vectors[0][:1] if row else vectors[0][1:]
     features = pa.array(vectors, table.schema.field("features").type)
     changed = table.set_column(table.schema.names.index("features"), "features", features)
-    write_table(changed, lists, "lists", [2, 3], {PARTS_KEY: json.dumps([1] * 5)})
+    write_table(changed, lists, "lists", [2, 3], {PARTS_KEY: PARTS})
     with pytest.raises(DataError, match=rf"lists\.parquet: column 'features' {message}"):
         read_features(lists)
 
@@ -125,8 +127,10 @@ def test_one_row_group_per_fold_and_split(lists: Path) -> None:
 
 
 def test_folds_of_other_lists_are_refused(lists: Path, tmp_path: Path) -> None:
-    folds = pa.table({"topic": ["q1", "q0", "q2", "q3", "q4"], "fold": pa.array([1, 2, 3, 4, 5])})
-    write_table(folds, tmp_path / "folds.parquet", "list-folds")
+    table = read_table(lists, "lists")
+    others = table.set_column(0, "topic", [["q1", "q0", "q2", "q3", "q4"]])
+    write_table(others, tmp_path / "others.parquet", "lists", metadata={PARTS_KEY: PARTS})
+    split_lists(tmp_path / "others.parquet", tmp_path / "folds.parquet", ListSplitting("toy"))
     with pytest.raises(DataError, match=r"folds\.parquet: its topics are not those of .*lists\.parquet"):
         sampled_lists(lists, 1)
 

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankbound_study.data import letor_sets, movielens
-from rankbound_study.data.contracts import read_table
+from rankbound_study.config.known_sets import known_set
+from rankbound_study.data import judged_files
+from rankbound_study.data import ratings as ratings_files
+from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
-from rankbound_study.data.folds import fold_interactions, fold_lists
+from rankbound_study.data.folds import fold_interactions
+from rankbound_study.data.list_splits import ListSplitting, split_lists
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.publishers import PUBLISHERS
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
+from rankbound_study.data.schemas import PARTS_KEY
 from rankbound_study.data.sources import SOURCES, RawFile
 
 pytestmark = pytest.mark.skipif(
@@ -33,14 +37,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lists(folder: Path) -> Path:
     raw = fetch(PUBLISHERS["mq2008"], folder / "MQ2008.zip")
-    letor_sets.convert(RawFile(SOURCES["mq2008"], raw), folder / "lists.parquet")
+    judged_files.convert(RawFile(SOURCES["mq2008"], raw), known_set("mq2008"), folder / "lists.parquet")
     return folder / "lists.parquet"
 
 
 @pytest.fixture(scope="module")
 def ratings(folder: Path) -> Path:
     raw = fetch(PUBLISHERS["movielens"], folder / "ml-latest-small.zip")
-    movielens.convert(RawFile(SOURCES["movielens"], raw), folder / "ratings.parquet")
+    ratings_files.convert(RawFile(SOURCES["movielens"], raw), known_set("movielens"), folder / "ratings.parquet")
     return folder / "ratings.parquet"
 
 
@@ -50,11 +54,10 @@ def shapes(splits: list[Split]) -> set[tuple[int, int]]:
 
 def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> None:
     expected: dict[str, Any] = EXPECTED["mq2008"]
-    fold_lists(lists, folder / "list-folds.parquet")
-    part = read_table(folder / "list-folds.parquet", "list-folds").column("fold").to_numpy()
+    ends = [limits for ranges in json.loads(read_metadata(lists, "lists")[PARTS_KEY]).values() for limits in ranges]
     relevance = read_table(lists, "lists", ["relevance"]).column("relevance").to_pylist()
     for index in range(5):
-        labels = [relevance[topic] for topic in np.flatnonzero(part == index + 1)]
+        labels = relevance[slice(*ends[index])]
         assert len(labels) == expected["queries"][index]
         assert sum(len(one) for one in labels) == expected["rows"][index]
         assert np.bincount(np.concatenate(labels)).tolist() == expected["labels"][index]
@@ -63,14 +66,14 @@ def test_mq2008_has_the_published_rows_and_labels(lists: Path, folder: Path) -> 
     assert [min(sizes), np.median(sizes), max(sizes)] == expected["documents_per_query"]
     assert sum(size > 100 for size in sizes) == expected["lists_above_100"]
     assert sum(max(one) < 2 for one in relevance) == expected["queries_without_label_2"]
-    assert read_features(lists).shape == (sum(expected["rows"]), letor_sets.LETOR_SETS["mq2008"].width)
+    assert read_features(lists).shape == (sum(expected["rows"]), known_set("mq2008").features)
 
 
 @pytest.mark.parametrize("threshold", [1, 2])
 def test_mq2008_instances_have_the_published_shapes(lists: Path, folder: Path, threshold: int) -> None:
-    fold_lists(lists, folder / "list-folds.parquet")
+    split_lists(lists, folder / "splits.parquet", ListSplitting("mq2008"))
     out = folder / f"label{threshold}.parquet"
-    sample_lists(lists, folder / "list-folds.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
+    sample_lists(lists, folder / "splits.parquet", out, dataset=f"mq2008-label{threshold}", threshold=threshold)
     instances = read_instances(out)
     assert len(instances.pairs()) == EXPECTED["mq2008"]["distinct_n_and_p"][str(threshold)]
     queries = EXPECTED["mq2008"]["queries"]

@@ -13,11 +13,11 @@ from rankbound.io.tensor_files import read_tensors, write_tensors
 from rankbound_study.data.contracts import count_rows, read_metadata, read_row_groups, read_table, write_table
 from rankbound_study.results.runs_file import scan_runs
 
-FOLDS = pa.table({"topic": ["a", "b", "c"], "fold": pa.array([1, 2, 3], pa.int8())})
+FOLDS = pa.table({"fold": pa.array([1, 2, 3], pa.int8()), "split": ["train"] * 3, "face": ["a", "b", "c"]})
 
 
 def write_parquet(path: Path) -> None:
-    write_table(FOLDS, path, "list-folds", metadata={"rankbound.dataset": "toy"})
+    write_table(FOLDS, path, "image-folds", metadata={"rankbound.dataset": "toy"})
 
 
 def write_weights(path: Path) -> None:
@@ -41,7 +41,7 @@ def content_of(path: Path) -> str:
     """Return a reader's result for a file, or its message."""
     try:
         if path.suffix == ".parquet":
-            return str(read_table(path, "list-folds").to_pylist())
+            return str(read_table(path, "image-folds").to_pylist())
         return str(read_tensors(path))
     except DataError as error:
         return f"refused: {error}"
@@ -76,10 +76,10 @@ def test_every_reader_looks_at_the_seal(tmp_path: Path) -> None:
     data[place] ^= 1
     path.write_bytes(data)
     for read in (
-        lambda: read_table(path, "list-folds"),
-        lambda: read_metadata(path, "list-folds"),
-        lambda: count_rows(path, "list-folds"),
-        lambda: list(read_row_groups(path, "list-folds", ["fold"])),
+        lambda: read_table(path, "image-folds"),
+        lambda: read_metadata(path, "image-folds"),
+        lambda: count_rows(path, "image-folds"),
+        lambda: list(read_row_groups(path, "image-folds", ["fold"])),
         lambda: scan_runs(path),
     ):
         with pytest.raises(DataError, match=r"x\.parquet: damaged: its bytes have the SHA-256 .* delete it and run"):
@@ -89,7 +89,7 @@ def test_every_reader_looks_at_the_seal(tmp_path: Path) -> None:
 def test_a_file_of_another_program_is_taken_as_it_is(tmp_path: Path) -> None:
     pq.write_table(FOLDS, tmp_path / "x.parquet")
     check_seal(tmp_path / "x.parquet")
-    assert scan_runs(tmp_path / "x.parquet").collect().shape == (3, 2)
+    assert scan_runs(tmp_path / "x.parquet").collect().shape == (3, 3)
     (tmp_path / "empty").touch()
     check_seal(tmp_path / "empty")
     check_seal(tmp_path / "absent")

@@ -97,7 +97,7 @@ def test_the_table_of_sources_is_complete() -> None:
         assert source.members or source.folder or source.checksum
         assert publisher.terms
         assert publisher.citation
-    with pytest.raises(ConfigError, match=r"no source 'movielen'; known are movielens, mq2008"):
+    with pytest.raises(ConfigError, match=r"no source 'movielen'; known are aaf, movielens, mq2008"):
         find_source("movielen")
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.folds import fold_interactions, fold_lists, keep_relevant
+from rankbound_study.data.folds import fold_interactions, keep_relevant
+from rankbound_study.data.list_splits import ListSplitting, split_lists
 from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
@@ -37,7 +38,11 @@ def test_judged_lists_have_the_published_shares(tmp_path: Path) -> None:
     generate("synthetic-mq2008", tmp_path / "x.parquet", seed=0, size="full")
     table = read_table(tmp_path / "x.parquet", "lists")
     assert len(table) == 784
-    assert json.loads(read_metadata(tmp_path / "x.parquet", "lists")["rankbound.parts"]) == [157, 157, 157, 157, 156]
+    parts = json.loads(read_metadata(tmp_path / "x.parquet", "lists")["rankbound.parts"])
+    assert {part: last - first for part, ((first, last),) in parts.items()} == {
+        **dict.fromkeys(("S1", "S2", "S3", "S4"), 157),
+        "S5": 156,
+    }
     sizes = pc.list_value_length(table.column("relevance")).to_numpy()
     assert (sizes.min(), sizes.max()) == (5, 121)
     assert 7 <= np.median(sizes) <= 10
@@ -119,7 +124,7 @@ def test_a_low_rank_model_beats_popularity_and_that_beats_chance(tmp_path: Path,
 def test_a_linear_model_learns_the_judged_lists_in_part(tmp_path: Path, seed: int) -> None:
     lists, folds, out = (tmp_path / name for name in ("lists", "folds", "instances"))
     generate("synthetic-mq2008", lists, seed, "demo")
-    fold_lists(lists, folds)
+    split_lists(lists, folds, ListSplitting("synthetic-mq2008"))
     features = np.hstack((read_features(lists), np.ones((len(read_features(lists)), 1)))).astype(np.float64)
     for threshold in (1, 2):
         sample_lists(lists, folds, out, dataset=f"synthetic-mq2008-label{threshold}", threshold=threshold)

@@ -15,8 +15,18 @@ def growing(amount):
 
 
 def convert_code(wildcards):
-    """Return the digest of the code that converts the archive of one source."""
-    return codes.of_step("convert", wildcards.source)
+    """Return the digest of the code that converts the raw files of one source."""
+    return codes.of_step("convert", study.described(wildcards.source).format)
+
+
+def description_of_source(wildcards):
+    """Return the flag for the description of a data set that the project does not know."""
+    return steps.description_flag(wildcards.source)
+
+
+def description_of_archive(wildcards):
+    """Return the same for the data set of an archive."""
+    return steps.description_flag(study.archives[wildcards.archive])
 
 
 rule download:
@@ -35,13 +45,14 @@ rule download:
         runtime=30,
     params:
         source=steps.source_of_archive,
+        description=description_of_archive,
     shell:
-        "python -m rankbound_study download {params.source:q} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study download {params.source:q} --out {output:q} {params.description} > {log:q} 2>&1"
 
 
 rule convert:
     input:
-        raw=steps.archive,
+        raw=steps.raw_files,
     output:
         "<data>/{kind}/{source}.parquet",
     log:
@@ -56,8 +67,11 @@ rule convert:
         runtime=growing(20),
     params:
         code=convert_code,
+        described=steps.described,
+        description=description_of_source,
     shell:
-        "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q} > {log:q} 2>&1"
+        "python -m rankbound_study convert {wildcards.source:q} --raw {input.raw:q} --out {output:q}"
+        " {params.description} > {log:q} 2>&1"
 
 
 rule generate:

@@ -56,7 +56,7 @@ def open_judged(path: str | os.PathLike[str], groups: str | os.PathLike[str] | N
 def feature_indices(path: str | os.PathLike[str]) -> list[str]:
     """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
     with open_unpacked(path) as stream:
-        largest = _largest_index(stream, str(path))
+        largest = largest_index(stream, str(path))
     return [str(index) for index in range(1, largest + 1)]
 
 
@@ -75,7 +75,7 @@ def _is_index(name: str) -> bool:
     return name.isascii() and name.isdigit() and len(name) <= _LONGEST_INDEX and 1 <= int(name) <= LARGEST_INDEX
 
 
-def _largest_index(lines: Iterable[bytes], where: str) -> int:
+def largest_index(lines: Iterable[bytes], where: str) -> int:
     """Return the largest feature index, from the last pair of every line; malformed lines are left to the parser."""
     largest = 0
     for number, line in enumerate(lines, start=1):

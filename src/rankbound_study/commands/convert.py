@@ -1,40 +1,60 @@
-"""The step `convert`: a raw archive as parquet."""
+"""The step `convert`: raw files as parquet."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SUMMARY = "Turn a raw archive into parquet: interactions (movielens), judged lists (LETOR sets) or images (aaf)"
+from rankbound_study.commands._description_flag import add_description_flag, read_description
+
+if TYPE_CHECKING:
+    from rankbound_study.config.sections.description import DescriptionKeys
+    from rankbound_study.data.plain_files import Raw
+
+SUMMARY = "Turn raw files into parquet: interactions (ratings), judged lists, or images"
 EXAMPLES = """\
   python -m rankbound_study convert movielens --raw data/raw/ml-latest-small.zip \\
       --out data/interactions/movielens.parquet
   python -m rankbound_study convert mq2008 --raw data/raw/MQ2008.zip --out data/lists/mq2008.parquet
-  python -m rankbound_study convert mslr-web10k --raw data/raw/MSLR-WEB10K.zip --out data/lists/mslr-web10k.parquet
-  python -m rankbound_study convert aaf --raw data/raw/All-Age-Faces.zip --out data/images/aaf.parquet"""
+  python -m rankbound_study convert web --raw web/S1.txt web/S2.txt web/S3.txt --out data/lists/web.parquet \\
+      --description '{"format": "letor", "path": "web", "parts": ["S1.txt", "S2.txt", "S3.txt"]}'"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k or aaf")
-    parser.add_argument("--raw", type=Path, metavar="FILE", required=True, help="the archive, .zip or .rar")
+    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, or a name of your own")
+    parser.add_argument(
+        "--raw", type=Path, metavar="FILE", nargs="+", required=True, help="the archive (.zip or .rar), or the files"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the parquet file to write")
+    add_description_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Convert the archive if its content is that of its source."""
-    from rankbound.errors import ConfigError
-    from rankbound_study.data import faces, letor_sets, movielens
-    from rankbound_study.data.sources import RawFile, find_source
+    """Convert the files if their content is that of their source."""
+    from rankbound_study.data.plain_files import raw_data
 
-    converters: dict[str, Callable[[RawFile, Path], None]] = {
-        "movielens": movielens.convert,
-        **dict.fromkeys(letor_sets.LETOR_SETS, letor_sets.convert),
-        "aaf": faces.convert,
-    }
-    source = find_source(arguments.source)
-    if source.name not in converters:
-        raise ConfigError(f"{source.name} is not converted; these are: {', '.join(converters)}")
-    raw = RawFile(source, arguments.raw)
+    described, source = read_description(arguments.source, arguments.description)
     if source.remark:
         print(f"note: {source.remark}")
-    converters[source.name](raw, arguments.out)
+    _convert(raw_data(source, arguments.raw, own=described.path is not None), described, arguments.out)
+
+
+def _convert(raw: "Raw", described: "DescriptionKeys", out: Path) -> None:
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
+    from rankbound_study.data.sources import RawFile
+
+    if described.format in LISTS:
+        from rankbound_study.data import judged_files
+
+        judged_files.convert(raw, described, out)
+    elif described.format == RATINGS:
+        from rankbound_study.data import ratings
+
+        ratings.convert(raw, described, out)
+    elif described.format == FACES and isinstance(raw, RawFile):
+        from rankbound_study.data import faces
+
+        faces.convert(raw, out)
+    else:
+        raise ConfigError(f"{raw.source.name} is not converted: its format is {described.format}")

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rankbound_study.commands._description_flag import add_description_flag, read_description
+
 SUMMARY = "Get a publisher's raw archive (from disk, a mirror, or its address) and check its content"
 EXAMPLES = """\
   python -m rankbound_study download movielens --out data/raw/ml-latest-small.zip
@@ -11,22 +13,26 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf or vgg16")
+    parser.add_argument(
+        "source", metavar="SOURCE", help="movielens, mq2008, mslr-web10k, aaf, vgg16, or a name of your own"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="where to save the archive")
     parser.add_argument(
         "--mirror", metavar="M", help="a folder or base URL with the archives by name; after RANKBOUND_MIRROR"
     )
+    add_description_flag(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fetch and check the archive, and state its terms."""
     from rankbound_study.data.fetch import fetch
-    from rankbound_study.data.publishers import PUBLISHERS
-    from rankbound_study.data.sources import find_source
+    from rankbound_study.data.publishers import PUBLISHERS, publisher_of
 
-    source = find_source(arguments.source)
-    publisher = PUBLISHERS[source.name]
+    described, source = read_description(arguments.source, arguments.description)
+    publisher = PUBLISHERS.get(source.name) or publisher_of(source, described)
     path = fetch(publisher, arguments.out, arguments.mirror)
-    print(f"{path}: {source.title}, content as expected\nterms: {publisher.terms}\ncite: {publisher.citation}")
+    print(f"{path}: {source.title}, {'content as expected' if source.is_checked else 'whose content has no checksums'}")
+    for what, text in {"terms": publisher.terms, "cite": publisher.citation}.items():
+        print(f"{what}: {text or 'not stated in the description'}")
     if source.remark:
         print(f"note: {source.remark}")

@@ -13,6 +13,7 @@ EXAMPLES = """\
   python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
       --options '{"folds": 1}'"""
 INTERACTION_OPTIONS: dict[str, Any] = {"min_relevant": 25, "seed": 0, "threshold": 4.0}
+LIST_OPTIONS: dict[str, Any] = {"folds": [], "random_parts": 0, "seed": 0, "validation_share": 0.2}
 IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "validation_share": 0.2}
 
 
@@ -28,21 +29,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="{}",
         metavar="JSON",
         help="interactions: min_relevant, seed, threshold; images: folds, seed, test_share, validation_share; "
-        "lists: none",
+        "lists: nothing for parts that take turns, or folds, random_parts, seed, validation_share",
     )
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Write the folds."""
     from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.folds import fold_interactions, fold_lists
+    from rankbound_study.data.folds import fold_interactions
     from rankbound_study.data.image_splits import Splitting, fold_images
+    from rankbound_study.data.list_splits import ListSplitting, split_lists
     from rankbound_study.options import read_options
 
     contract = contract_of(arguments.data, ("interactions", "lists", "images"))
     if contract == "lists":
-        read_options(arguments.options, {})
-        fold_lists(arguments.data, arguments.out)
+        options = read_options(arguments.options, LIST_OPTIONS)
+        split_lists(arguments.data, arguments.out, ListSplitting(arguments.dataset, **options))
         return
     if contract == "images":
         options = read_options(arguments.options, IMAGE_OPTIONS)

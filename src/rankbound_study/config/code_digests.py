@@ -34,9 +34,10 @@ ONLY_WITH = {
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"): ("boosted-trees", "random-forest"),
     (f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"): ("lasso", "ridge"),
     (f"{STUDY}.jobs.scorers", f"{STUDY}.models.cnn"): ("cnn",),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.movielens"): ("movielens",),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.letor_sets"): ("mq2008", "mslr-web10k"),
-    (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("aaf",),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.ratings"): ("ratings",),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.judged_files"): ("letor", "lightgbm", "table"),
+    (f"{STUDY}.commands.convert", f"{STUDY}.data.faces"): ("faces",),
+    (f"{STUDY}.data.judged_files", f"{STUDY}.data.judged_tables"): ("table",),
     (f"{LIBRARY}.metrics", f"{LIBRARY}.metrics.ir_measures_names"): ("ir_measures",),
 }
 """Imports inside functions that run for certain options alone, with words of which the options have to hold one."""

@@ -13,7 +13,12 @@ from typing import Any
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
+from rankbound_study.config.known_sets import known_names
+from rankbound_study.config.own_files import own_files
 from rankbound_study.config.study import Study, TrainingRun
+
+NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed"}
+"""Keys of a description on which no converted file depends."""
 
 
 def one_of(names: Iterable[object]) -> str:
@@ -38,9 +43,22 @@ class Steps:
         """Return the data set that an archive belongs to."""
         return self.study.archives[wildcards.archive]
 
-    def archive(self, wildcards: Any) -> str:
-        """Return the raw file of a data set."""
-        return f"<data>/raw/{self.study.sources[wildcards.source]['archive']}"
+    def raw_files(self, wildcards: Any) -> list[str]:
+        """Return the raw files of a data set: its archive, or files that lie elsewhere."""
+        section = self.study.sources[wildcards.source]
+        if section.get("archive"):
+            return [f"<data>/raw/{section['archive']}"]
+        return own_files(self.study.described(wildcards.source))
+
+    def described(self, wildcards: Any) -> str:
+        """Return what conversion depends on in a data set's description."""
+        return as_json(self.study.described(wildcards.source).model_dump(exclude_defaults=True, exclude=NOT_CONVERTED))
+
+    def description_flag(self, name: str) -> str:
+        """Return the flag for the description of a data set that the project does not know."""
+        if name in known_names():
+            return ""
+        return f"--description {quote(as_json(self.study.described(name).model_dump(exclude_defaults=True)))}"
 
     def converted(self, wildcards: Any) -> str:
         """Return the parquet file from which a data set's folds are made."""
@@ -52,14 +70,16 @@ class Steps:
         return " ".join(f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section)
 
     def split_options(self, wildcards: Any) -> str:
-        """Return the options for users or part sizes, and the folds' seed; judged lists come with their folds."""
+        """Return the options for users, part sizes or files of folds, and the folds' seed."""
         keys = {
             "interactions": ("threshold", "min_relevant", "seed"),
             "images": ("folds", "validation_share", "test_share", "seed"),
-            "lists": (),
         }
-        section = self.study.sources[wildcards.source]
-        return as_json(_chosen(section, *keys[self.study.kind_of(wildcards.source)]))
+        section, kind = self.study.sources[wildcards.source], self.study.kind_of(wildcards.source)
+        if kind != "lists":
+            return as_json(_chosen(section, *keys[kind]))
+        generated = wildcards.source.startswith(SYNTHETIC)
+        return as_json({} if generated else self.study.described(wildcards.source).splitting)
 
     def source_of_instances(self, wildcards: Any) -> str:
         """Return the data set that instances are sampled from."""

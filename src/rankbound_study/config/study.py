@@ -27,6 +27,8 @@ from rankbound_study.config.comparisons import (
 from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant, variants_of
+from rankbound_study.config.known_sets import description_of
+from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.vocabulary import POPULARITY
 
 
@@ -96,7 +98,7 @@ class Study:
 
     @cached_property
     def fetched(self) -> list[str]:
-        """The data sets that come from an archive."""
+        """The data sets that are converted from raw files."""
         return [name for name in self.sources if not name.startswith(SYNTHETIC)]
 
     @cached_property
@@ -107,7 +109,7 @@ class Study:
     @cached_property
     def archives(self) -> dict[str, str]:
         """The data set of each raw file, by the file's name; VGG16's weights are one."""
-        files = {self.sources[name]["archive"]: name for name in self.fetched}
+        files = {self.sources[name]["archive"]: name for name in self.fetched if self.sources[name].get("archive")}
         return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
 
     # Training jobs
@@ -248,6 +250,10 @@ class Study:
     def kind_of(self, source: str) -> str:
         """Return the section of the configuration that defines a data set."""
         return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
+
+    def described(self, source: str) -> DescriptionKeys:
+        """Return what a data set is that is not generated."""
+        return description_of(source, self.sources[source])
 
     def converted_path(self, source: str) -> str:
         """Return the parquet file of a data set."""

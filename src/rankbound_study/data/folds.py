@@ -1,4 +1,4 @@
-"""The folds of a data set: LETOR's own parts, or each user's relevant items cut in five."""
+"""The folds of ratings: each user's relevant items, cut in five."""
 
 import json
 import os
@@ -10,25 +10,11 @@ import pyarrow as pa
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.schemas import PARTS_KEY, origin
+from rankbound_study.data.schemas import origin
 
 FOLDS = 5
 OPTIONS_KEY = "rankbound.folds"
 """Metadata of a folds file of interactions: the options it was made with, as sorted JSON."""
-
-
-def fold_lists(lists: str | os.PathLike[str], out: str | os.PathLike[str]) -> None:
-    """Write the part (S1 .. S5 as 1 .. 5) of each topic of a judged-lists file, in its order.
-
-    Fold k trains on parts k, k+1, k+2, validates on k+3 and tests on k+4 (cyclic), as LETOR's Fold1 .. Fold5.
-    """
-    metadata = read_metadata(lists, "lists")
-    topics = read_table(lists, "lists", ["topic"]).column("topic")
-    if PARTS_KEY not in metadata:
-        raise DataError(f"{lists}: the metadata key {PARTS_KEY!r} is missing, which gives the end of each part")
-    parts = _part_of_topics(json.loads(metadata[PARTS_KEY]), len(topics), str(lists))
-    kept = origin(metadata)
-    write_table(pa.table({"topic": topics, "fold": pa.array(parts, pa.int8())}), out, "list-folds", None, kept)
 
 
 def fold_interactions(
@@ -83,10 +69,3 @@ def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt
         place = random.permutation(stop - start) + random.integers(FOLDS)
         fold[start:stop] = place % FOLDS + 1
     return fold
-
-
-def _part_of_topics(counts: list[int], topics: int, where: str) -> list[int]:
-    """Return the part, from 1, of each topic of a lists file with these counts in its metadata."""
-    if sum(counts) != topics:
-        raise DataError(f"{where}: {PARTS_KEY} counts {sum(counts)} topics in {counts}, but there are {topics}")
-    return [part for part, count in enumerate(counts, 1) for _ in range(count)]

@@ -3,16 +3,19 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.arrow import list_to_numpy
 from rankbound_study.data.contracts import read_metadata, read_table
-from rankbound_study.data.folds import FOLDS, OPTIONS_KEY
+from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.instances import SPLITS, FoldLists, lists_table, origin_of, write_instances
+from rankbound_study.data.list_splits import TOPICS_KEY, digest_of
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 
 Path = str | os.PathLike[str]
@@ -21,7 +24,6 @@ GRADED = "graded"
 """Suffix of judged lists whose labels are the relevance, without a threshold."""
 
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
-_TRAIN_PARTS = 3
 
 
 def label_dataset(name: str, threshold: int | None) -> str:
@@ -45,22 +47,15 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
     and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order.
     """
     table = read_table(lists, "lists", ["topic", "relevance"])
-    parts = read_table(folds, "list-folds")
+    splits = read_table(folds, "list-splits")
     names = table.column("topic").to_pylist()
-    if parts.column("topic").to_pylist() != names:
+    if read_metadata(folds, "list-splits").get(TOPICS_KEY) != digest_of(names):
         raise DataError(f"{folds}: its topics are not those of {lists}, in the same order; make the folds anew")
     offsets, labels = list_to_numpy(table.column("relevance"))
     relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
-    made = _judged_lists(names, offsets, relevance, parts.column("fold").to_numpy())
+    made = _judged_lists(_Judged(names, offsets, relevance), splits)
     origin = origin_of(lists, "lists", dataset)
     write_instances(out, dataset, None, made, item_count=len(labels), origin=origin)
-
-
-def split_of_part(fold: int, part: npt.NDArray[np.int8]) -> npt.NDArray[np.str_]:
-    """Return the split of each LETOR part in fold k: k, k+1, k+2 train, k+3 validation, k+4 test (cyclic)."""
-    names = np.array([*["train"] * _TRAIN_PARTS, "validation", "test"])
-    chosen: npt.NDArray[np.str_] = names[(part.astype(np.int64) - fold) % FOLDS]
-    return chosen
 
 
 def sample_interactions(
@@ -86,18 +81,24 @@ def sample_interactions(
     )
 
 
-def _judged_lists(
-    names: Sequence[str],
-    offsets: npt.NDArray[np.int64],
-    relevance: npt.NDArray[np.int8],
-    part: npt.NDArray[np.int8],
-) -> Iterator[FoldLists]:
-    sizes = np.diff(offsets)
-    for fold in range(1, FOLDS + 1):
-        split = split_of_part(fold, part)
+@dataclass(frozen=True)
+class _Judged:
+    """All lists of a data set: names of topics, limits of lists, relevance of items."""
+
+    names: list[str]
+    offsets: npt.NDArray[np.int64]
+    relevance: npt.NDArray[np.int8]
+
+
+def _judged_lists(judged: _Judged, splits: pa.Table) -> Iterator[FoldLists]:
+    fold, split = splits.column("fold").to_numpy(), np.array(splits.column("split").to_pylist(), dtype=str)
+    rows = splits.column("list").to_numpy().astype(np.int64)
+    sizes = np.diff(judged.offsets)
+    for number in np.unique(fold).tolist():
         for wanted in SPLITS:
-            is_chosen = split == wanted
-            items = np.flatnonzero(np.repeat(is_chosen, sizes))
-            chosen = np.flatnonzero(is_chosen).tolist()
-            ends = np.append(0, np.cumsum(sizes[is_chosen]))
-            yield fold, wanted, lists_table([names[topic] for topic in chosen], items, relevance[items], ends)
+            chosen = rows[(fold == number) & (split == wanted)]
+            ends = np.append(0, np.cumsum(sizes[chosen]))
+            # The items of one list after another, wherever the lists are.
+            items = np.repeat(judged.offsets[chosen] - ends[:-1], sizes[chosen]) + np.arange(ends[-1])
+            names = [judged.names[row] for row in chosen.tolist()]
+            yield number, wanted, lists_table(names, items, judged.relevance[items], ends)

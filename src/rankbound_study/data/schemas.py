@@ -16,7 +16,7 @@ SYNTHETIC_KEY = "rankbound.synthetic"
 """Metadata of a synthetic file and of all files made from it: how it was generated, as sorted JSON."""
 
 PARTS_KEY = "rankbound.parts"
-"""Metadata of a lists file: JSON list with the number of topics of each part, in the file's order."""
+"""Metadata of a lists file: JSON object of the raw files' names, each with its ranges of lists, [first, past last]."""
 
 # Types with any width d, as `type_text` writes them.
 FEATURES = "list<fixed_size_list<float>[d]>"
@@ -72,7 +72,7 @@ CONTRACTS: Mapping[str, Contract] = {
             {"topic": pa.int32(), "item": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()},
         ),
         Contract("lists", {"topic": pa.string(), "items": _NAMES, "relevance": _RELEVANCE, "features": FEATURES}),
-        Contract("list-folds", {"topic": pa.string(), "fold": pa.int8()}),
+        Contract("list-splits", {"fold": pa.int8(), "split": pa.string(), "list": pa.int32()}),
         Contract("interaction-folds", {"topic": pa.int32(), "item": pa.int32(), "fold": pa.int8()}),
         Contract(
             "images",

@@ -1,4 +1,4 @@
-"""The publishers' raw files: which content is right. (`publishers` has their addresses and terms.)
+"""Raw files: which content is right. (`publishers` has their addresses and terms.)
 
 An archive may be repacked (the publisher ships MQ2008 as .rar, mirrors as .zip), so the content counts: every member
 named here must have its checksum, with CRLF line ends read as LF if `normalise` says so, and a folder named here must
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
+from rankbound_study.config.known_sets import known_names, known_set
+from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
 from rankbound_study.data.archives import Limits, find_member, list_members, open_member, read_members
 from rankbound_study.data.folders import Folder, check_folder
 from rankbound_study.data.rar import Member
@@ -43,84 +45,49 @@ class RawSource:
     limits: Limits = field(default_factory=Limits)
     remark: str = ""
 
+    @property
+    def is_checked(self) -> bool:
+        """Its content has checksums."""
+        return bool(self.members or self.folder or self.checksum)
 
-SOURCES: Mapping[str, RawSource] = {
-    source.name: source
-    for source in (
-        RawSource(
-            name="movielens",
-            title="MovieLens latest-small (September 2018)",
-            algorithm="md5",
-            members={
-                "ratings.csv": "325a6f09399d1c45671f187505e1a100",
-                "movies.csv": "ed94fab72b62442ef8150d9446e000d6",
-                "tags.csv": "1b2d21a7be1cc23d327b11155a4a6aea",
-                "links.csv": "316913f95cdad64c745ca22f3630e230",
-            },
-            limits=Limits(members=100, member_bytes=64 * _MEGABYTE, total_bytes=256 * _MEGABYTE),
-        ),
-        RawSource(
-            name="mq2008",
-            title="LETOR 4.0 MQ2008 (supervised ranking)",
-            normalise=True,
-            members={
-                "S1.txt": "cbd42504549a2388f6c0aefdb506f22074225b574c7a5df10194174c9b00e4e0",
-                "S2.txt": "055ac792cb8f7d5a029090b8acbfb6c57323339d1371251bf2465ac182aa8605",
-                "S3.txt": "a03fe2b6e76479de60fecdb37d560a40a4e899b0cd685553d2da31ea205af1ab",
-                "S4.txt": "a239850bc6fe960ad08c2b7b0d99db90fe976dd93a15358e98036591b4e7a2ac",
-                "S5.txt": "c68c52feb1ecae7f17b64c8e2fda2098302681bbd4ea5fad8c73a1d32a1cf2b2",
-            },
-            limits=Limits(members=1000, member_bytes=256 * _MEGABYTE, total_bytes=1024 * _MEGABYTE),
-        ),
-        RawSource(
-            name="mslr-web10k",
-            title="MSLR-WEB10K (Microsoft learning to rank)",
-            # As listed in the library pytorchltr (datasets/svmrank/mslr10k.py), where every part occurs twice with the
-            # same checksum, for the fold that tests on it and for the one that validates on it.
-            members={
-                "Fold2/test.txt": "44add582ccd674cf63af24d3bf6e1074e87a678db77f00b44c37980a3010917a",
-                "Fold3/test.txt": "c0a5a3c6bd7790d0b4ff3d5e961d0c8c5f8ff149089ce492540fa63035801b7a",
-                "Fold4/test.txt": "dc6083c24a5f0c03df3c91ad3eed7542694115b998acf046e51432cb7a22b848",
-                "Fold5/test.txt": "e86fb3fe7e8a5f16479da7ce04f783ae85735f17f66016786c3ffc797dd9d4db",
-                "Fold1/test.txt": "33fe002374a4fce58c4e12863e4eee74745d5672a26f3e4ddacc20ccfe7d6ba0",
-            },
-            limits=Limits(members=1000, member_bytes=2048 * _MEGABYTE, total_bytes=16384 * _MEGABYTE),
-            remark=(
-                "the five test parts, which hold every row once, were compared with the checksums that the library "
-                "pytorchltr lists; the train and validation files repeat these rows and are not read"
-            ),
-        ),
-        RawSource(
-            name="aaf",
-            title="All-Age-Faces",
-            folder=Folder(
-                path="original images",
-                count=13_322,
-                names="59c09fa135928dbc2fd8f6cd2cca52be9569de0af7bcb2e6053eb84b78585120",
-                # The edition whose shorter sides are 128 pixels; the publisher's full-size one has about 190 MB.
-                editions={60_738_605: "b030c724ec13bdbd40315ea3e22291039490c983d3bd63060dbd744d6999d0e1"},
-                unknown_from=120 * _MEGABYTE,
-            ),
-            limits=Limits(members=100_000, member_bytes=512 * _MEGABYTE, total_bytes=8192 * _MEGABYTE),
-            remark=(
-                "for the full-size edition only the 13,322 names were compared: the checksum of its contents is not "
-                "known; the edition with 128 pixels a side is compared byte by byte"
-            ),
-        ),
-        RawSource(
-            name="vgg16",
-            title="VGG16 weights trained on ImageNet (torchvision)",
-            # The publisher puts the first eight digits into the file's name.
-            checksum="397923af8e79cdbb6a7127f12361acd7a2f83e06b05044ddf496e83de57a5bf0",
-        ),
+
+def source_of(name: str, described: DescriptionKeys) -> RawSource:
+    """Return the source of a data set's raw files by its description."""
+    content, limits = (
+        described.content or ContentKeys.model_validate({}),
+        described.limits or LimitKeys.model_validate({}),
     )
-}
+    return RawSource(
+        name=name,
+        title=described.title or name,
+        algorithm=content.algorithm,
+        normalise=content.line_ends == "any",
+        members=content.members,
+        folder=_folder_of(described.folder),
+        checksum=content.file or "",
+        limits=Limits(limits.members, limits.member_megabytes * _MEGABYTE, limits.megabytes * _MEGABYTE),
+        remark=described.remark or "",
+    )
+
+
+def _folder_of(keys: FolderKeys | None) -> Folder | None:
+    if keys is None:
+        return None
+    editions = {int(size): checksum for size, checksum in keys.editions.items()}
+    unknown_from = None if keys.unknown_from is None else keys.unknown_from * _MEGABYTE
+    return Folder(keys.path, keys.count, keys.names, editions, unknown_from)
+
+
+SOURCES: Mapping[str, RawSource] = {name: source_of(name, known_set(name)) for name in known_names()}
+"""The raw files of the data sets that the project knows."""
 
 
 def find_source(name: str) -> RawSource:
     """Return the source of that name; ConfigError lists the names if there is none."""
     if name not in SOURCES:
-        raise ConfigError(f"there is no source {name!r}; known are {', '.join(SOURCES)}")
+        raise ConfigError(
+            f"there is no source {name!r}; known are {', '.join(SOURCES)}; others need a description (docs/data.md)"
+        )
     return SOURCES[name]
 
 
@@ -140,6 +107,8 @@ class RawFile:
         try:
             check_content(self.source, self.path)
         except SourceError as error:
+            if self.source.name not in SOURCES:
+                raise
             raise SourceError(
                 f"{error}. To get the right file, run "
                 f"`python -m rankbound_study download {self.source.name} --out {self.path}`, which sets a wrong file "
@@ -192,10 +161,15 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
 
 def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) -> str:
     """Return the checksum of one member, by the source's algorithm and line-end rule."""
+    with open_member(path, name, source.limits) as stream:
+        return checksum_of(stream, source)
+
+
+def checksum_of(stream: BinaryIO, source: RawSource) -> str:
+    """Return the checksum of a stream's content, by the source's algorithm and line-end rule."""
     # The publisher gives md5; it guards against damage here, not against an adversary.
     digest = hashlib.new(source.algorithm, usedforsecurity=False)
-    with open_member(path, name, source.limits) as stream:
-        _update(digest.update, stream.read, source.normalise)
+    _update(digest.update, stream.read, source.normalise)
     return digest.hexdigest()
 
 

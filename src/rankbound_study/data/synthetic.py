@@ -17,7 +17,6 @@ from rankbound.seeds import derive_seed
 from rankbound_study.config.data_sets import SMALLEST_GENERATED
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.letor_sets import LETOR_SETS
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound_study.data.synthetic_faces import generate_faces
 
@@ -31,7 +30,7 @@ SIZES = {
 }
 """Number of topics (users with enough relevant items, or queries), or of faces."""
 
-_WIDTH = LETOR_SETS["mq2008"].width
+_WIDTH = 46
 
 # MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
 # rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
@@ -70,7 +69,13 @@ def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) ->
         write_table(_interactions(random, topics), out, "interactions", metadata=metadata)
         return
     table, parts = _judged_lists(random, topics)
-    write_table(table, out, "lists", parts, {**metadata, PARTS_KEY: json.dumps(parts)})
+    write_table(table, out, "lists", parts, {**metadata, PARTS_KEY: json.dumps(_places(parts))})
+
+
+def _places(sizes: list[int]) -> dict[str, list[list[int]]]:
+    """Return the ranges of parts of these sizes."""
+    ends = np.cumsum(sizes).tolist()
+    return {f"S{part}": [[end - size, end]] for part, (size, end) in enumerate(zip(sizes, ends, strict=True), start=1)}
 
 
 def _topics(dataset: str, size: str) -> int:

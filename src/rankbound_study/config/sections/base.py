@@ -162,7 +162,7 @@ Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 # The columns `seed` and `nsr` of the results have 16 and 8 bits.
 TrainingSeed = Annotated[int, Field(ge=0, le=2**15 - 1)]
 Ratio = Annotated[int, Field(ge=1, le=100)]
-Fold = Annotated[int, Field(ge=1, le=5)]
+Fold = Annotated[int, Field(ge=1, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]

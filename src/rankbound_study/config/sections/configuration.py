@@ -115,6 +115,11 @@ class Configuration(Keys):
     def _sources(self) -> dict[str, Mapping[str, SourceKeys]]:
         return {"interactions": self.interactions, "lists": self.lists, "images": self.images}
 
+    def _fold_count(self, name: str) -> int | None:
+        """Return the number of folds of a data set of ratings or judged lists; None if nothing defines it."""
+        keys = self.interactions.get(name) or self.lists.get(name)
+        return keys.n_folds(name) if keys else None
+
     def _for_all_protocols(self, path: KeyPath, what: str, section: Mapping[str, object]) -> Iterator[Problem]:
         for protocol in [protocol for protocol in self.protocols if protocol not in section]:
             yield path, f"has no {what} for the protocol {protocol} (it has {listed(list(section))})"
@@ -149,6 +154,9 @@ class Configuration(Keys):
                 yield path, "is matrix-factorization: it learns items that recur between topics; judged lists need mlp"
             if name in self.interactions and training.model.name == "mlp":
                 yield path, "is mlp: it reads features, and ratings have none; use matrix-factorization"
+        there = self._fold_count(name)
+        if there is not None and max(self.folds) > there:
+            yield ("folds",), f"has {max(self.folds)}, but {name} has {there}"
         sized = [bounding for bounding in self.boundings if bounding.startswith("distribution")]
         if sized and name in self.lists and GRADED in self.lists[name].thresholds:
             yield (
@@ -167,6 +175,9 @@ class Configuration(Keys):
         for name, section in self.comparisons.items():
             yield from within(("comparisons", name), section.data_problems(defined, self.images))
             for dataset in section.datasets:
+                there = self._fold_count(defined[dataset].source) if dataset in defined else None
+                if there is not None and max(section.folds) > there:
+                    yield ("comparisons", name, "folds"), f"has {max(section.folds)}, but {dataset} has {there}"
                 for method in with_feature_counts(config["comparisons"][name])["methods"]:
                     other = taken.setdefault((dataset, method), name)
                     if other != name:

@@ -1,11 +1,12 @@
 """The sections that describe data sets: ratings, judged lists and pictures."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
+from rankbound_study.config.known_sets import known_names, known_set
 from rankbound_study.config.sections.base import (
     Axis,
     FileName,
@@ -17,13 +18,18 @@ from rankbound_study.config.sections.base import (
     Seed,
     problem,
 )
-from rankbound_study.config.words import shown
+from rankbound_study.config.sections.description import FACES, LISTS, ORDINARY_FOLDS, RATINGS, DescriptionKeys
+from rankbound_study.config.words import listed, shown
 
 
 class SourceKeys(Keys):
-    """The keys of every data set: fetched ones have an archive; generated ones have names in `synthetic-*`."""
+    """The keys of every data set: known ones have an archive, others a source, generated ones a name `synthetic-*`."""
 
-    archive: FileName | None = Field(None, description="File name of the raw archive (absent for synthetic data)")
+    formats: ClassVar[tuple[str, ...]] = ()
+    """The formats of descriptions that belong into this section."""
+
+    archive: FileName | None = Field(None, description="File name of the raw archive, below the data folder's raw/")
+    source: DescriptionKeys | None = Field(None, description="What the data set is, unless the project knows it")
     size: Annotated[int, Field(ge=SMALLEST_GENERATED, le=1_000_000)] | None = Field(
         None, description="Users, queries or pictures to generate (synthetic data only)"
     )
@@ -36,15 +42,42 @@ class SourceKeys(Keys):
                 yield ("archive",), f"is set for generated data (the name starts with {SYNTHETIC}): remove the archive"
             if self.seed is None:
                 yield (), "is generated: give it a seed"
+            if self.source is not None:
+                yield ("source",), f"is set for generated data (the name starts with {SYNTHETIC}): remove it"
         else:
-            if self.archive is None:
-                yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+            yield from self._description_problems(name)
             if self.size is not None:
                 yield ("size",), f"is for generated data, whose names start with {SYNTHETIC}"
+
+    def n_folds(self, name: str) -> int:
+        """Return the number of folds of the data set of that name."""
+        described = self.source or (known_set(name) if name in known_names() else None)
+        return described.n_folds if described else ORDINARY_FOLDS
+
+    def _description_problems(self, name: str) -> Iterator[Problem]:
+        if name in known_names():
+            if self.source is not None:
+                yield ("source",), f"is set, but the project knows {name}: give data of your own another name"
+            if self.archive is None:
+                yield (), f"needs an archive: the raw file's name (generated data have names in {SYNTHETIC}*)"
+        elif self.source is None:
+            known = listed([one for one in known_names() if known_set(one).format in self.formats])
+            yield (), f"is not known (known are {known}): describe it under source, as docs/data.md says"
+            return
+        elif (self.source.path is None) == (self.archive is None):
+            found = "has an archive beside" if self.archive else "has neither an archive nor"
+            yield (), f"{found} source.path: name the archive to fetch, or the path of files of yours"
+        described = self.source or known_set(name)
+        if described.format not in self.formats:
+            expected = listed(self.formats)
+            where = ("source", "format") if self.source else ()
+            yield where, f"is {described.format}, which does not belong here: expected {expected}"
 
 
 class InteractionKeys(SourceKeys):
     """A data set of ratings."""
+
+    formats = (RATINGS,)
 
     threshold: float = Field(ge=-1_000_000, le=1_000_000, description="Smallest relevant rating")
     min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
@@ -73,6 +106,8 @@ Threshold = Annotated[
 class ListKeys(SourceKeys):
     """A data set of judged lists."""
 
+    formats = LISTS
+
     thresholds: Axis[Threshold] = Field(
         description="Smallest relevant label, one data set each; graded: the labels themselves"
     )
@@ -88,6 +123,8 @@ class PairKeys(Keys):
 
 class ImageKeys(SourceKeys):
     """A data set of pictures."""
+
+    formats = (FACES,)
 
     folds: Positive = Field(description="Random splits in training, validation and test part")
     validation_share: ProperShare = Field(description="Share of the pictures for validation")

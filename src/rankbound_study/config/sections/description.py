@@ -1,0 +1,208 @@
+"""The description of a data set: where its files are, what they hold, how they split, and what is known of them."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed
+
+LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
+FORMATS = (*LISTS, RATINGS, FACES, WEIGHTS)
+NUMBER = "{fold}"
+"""Stands for the number of a fold in the names of its files."""
+
+ORDINARY_FOLDS = 5
+"""Folds of ratings and of generated data."""
+
+FEWEST_PARTS = 3
+"""One part for testing, one for validation, and one for training."""
+
+Checksum = Annotated[
+    str, Allowed(pattern="[0-9a-f]{32}|[0-9a-f]{64}", expected="a checksum in small hexadecimal digits")
+]
+Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Files = Axis[Text]
+MostFolds = Annotated[int, Field(ge=1, le=100)]
+
+
+class ContentKeys(Keys):
+    """The checksums of a data set's files; steps refuse other content."""
+
+    algorithm: Annotated[str, Allowed("sha256", "md5")] = Field("sha256", description="Of the checksums of members")
+    line_ends: Annotated[str, Allowed("as-is", "any")] = Field("as-is", description="any: CRLF counts as LF")
+    members: dict[Text, Checksum] = Field({}, description="Checksums by the ends of the members' paths")
+    file: Checksum | None = Field(None, description="SHA-256 of a file that is no archive")
+
+
+class FolderKeys(Keys):
+    """A folder of many files in an archive, compared as a whole."""
+
+    path: Text = Field(description="Its name in the archive")
+    count: Positive = Field(description="Number of files")
+    names: Checksum = Field(description="SHA-256 of the sorted names, a line each")
+    editions: dict[str, Checksum] = Field({}, description="Bytes of all files: SHA-256 of their checksums and names")
+    unknown_from: Positive | None = Field(None, description="Megabytes from which the names alone are compared")
+
+
+class LimitKeys(Keys):
+    """What an archive may hold at most."""
+
+    members: Positive = Field(10_000, description="Number of members")
+    member_megabytes: Positive = Field(2048, description="Megabytes of a member")
+    megabytes: Positive = Field(8192, description="Megabytes of all members")
+
+
+class ColumnKeys(Keys):
+    """The columns of a table, by their names; by their numbers from 1 where no line names them."""
+
+    topic: Text = Field(description="Query or user")
+    item: Text | None = Field(None, description="Document or item (judged items: topic and row number by default)")
+    relevance: Text | None = Field(None, description="Label of a judged item")
+    rating: Text | None = Field(None, description="Rating (absent: every row is a rating of 1)")
+    timestamp: Text | None = Field(None, description="Time of a rating in seconds (absent: 0)")
+    features: Files | None = Field(None, description="Features of a judged item (default: all other numeric columns)")
+
+
+class ScaleKeys(Keys):
+    """The ratings that occur."""
+
+    lowest: float = Field(description="Lowest rating")
+    highest: float = Field(description="Highest rating")
+    step: Annotated[float, Field(gt=0)] = Field(description="Difference of neighbouring ratings")
+
+
+class FoldKeys(Keys):
+    """The files of a fold."""
+
+    train: Files = Field(description="Files to train on")
+    validation: Files | None = Field(
+        None, description="Files that select the epoch (absent: a share of train's topics)"
+    )
+    test: Files = Field(description="Files to test on")
+
+
+class FoldPatternKeys(FoldKeys):
+    """The files of every fold, with {fold} for its number."""
+
+    count: MostFolds = Field(description="Number of folds")
+
+
+class DescriptionKeys(Keys):
+    """What a data set is."""
+
+    format: Annotated[str, Allowed(*FORMATS)] = Field(description="Layout of the files")
+    title: Text | None = Field(None, description="Name of the data set in messages")
+    homepage: Text | None = Field(None, description="Where it is published")
+    terms: Text | None = Field(None, description="Terms of its use")
+    citation: Text | None = Field(None, description="How to cite it")
+    remark: Text | None = Field(None, description="What the check of its content does not cover")
+
+    path: Text | None = Field(None, description="A file, an archive or a folder of yours, read where it lies")
+    archives: Files | None = Field(None, description="Names of the archive at a mirror, preferred first")
+    addresses: Files | None = Field(None, description="URLs of the archive")
+    content: ContentKeys | None = Field(None, description="Checksums of the content")
+    folder: FolderKeys | None = Field(None, description="A folder of the archive that is compared as a whole")
+    limits: LimitKeys | None = Field(None, description="What the archive may hold at most")
+
+    files: Files | None = Field(
+        None, description="Members or files to read (default: those of the folds, or the only one)"
+    )
+    groups: Text = Field(".query", description="lightgbm: what the names of files with the sizes of queries end in")
+    columns: ColumnKeys | None = Field(None, description="table and ratings: the columns")
+    separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
+    header: bool = Field(True, description="ratings: the first line names the columns")
+    scale: ScaleKeys | None = Field(None, description="ratings: those that occur; others are errors")
+    features: Positive | None = Field(None, description="Number of features (default: as found)")
+    largest_label: Annotated[int, Field(ge=1, le=127)] | None = Field(None, description="Larger labels are errors")
+
+    parts: Files | None = Field(
+        None, description="Files of disjoint topics: fold k trains on k, k+1, ..., tests on the last"
+    )
+    copies: dict[Text, Text] = Field({}, description="Members that are the same part, and so have the same size")
+    folds: Annotated[list[FoldKeys], Field(min_length=1, max_length=100)] | None = Field(
+        None, description="The files of each fold; its test topics may recur in other folds"
+    )
+    fold_pattern: FoldPatternKeys | None = Field(None, description="The files of every fold")
+    random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = Field(
+        None, description="Number of parts to which topics are dealt at random; folds as those of parts"
+    )
+    validation_share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.2, description="Share of the training topics for validation where no file is given for it"
+    )
+    seed: Seed = Field(0, description="Seed of random parts and of validation topics")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield keys that contradict each other or the format."""
+        splits = [key for key in ("parts", "folds", "fold_pattern", "random_parts") if getattr(self, key) is not None]
+        if self.format in LISTS and len(splits) != 1:
+            found = f"has {' and '.join(splits)}" if splits else "says nothing of folds"
+            yield (), f"{found}: give one of parts, folds, fold_pattern and random_parts"
+        elif self.format not in LISTS and splits:
+            yield (splits[0],), f"is for judged lists: {', '.join(LISTS)}"
+        if self.parts is not None and len(self.parts) < FEWEST_PARTS:
+            yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
+        yield from self._pattern_problems()
+        yield from self._column_problems()
+
+    def _pattern_problems(self) -> Iterator[Problem]:
+        pattern = self.fold_pattern
+        if pattern is None or pattern.count == 1:
+            return
+        for split in ("train", "validation", "test"):
+            names = getattr(pattern, split)
+            if names and not any(NUMBER in name for name in names):
+                yield ("fold_pattern", split), f"has no {NUMBER}, so that all folds would be one"
+
+    def _column_problems(self) -> Iterator[Problem]:
+        if self.format == RATINGS and self.columns is None:
+            yield (), "needs columns: those of the topic (user), the item, and usually the rating"
+        if self.columns is None:
+            return
+        if self.format not in ("table", RATINGS):
+            yield ("columns",), f"is for table and ratings, but the format is {self.format}"
+        foreign = ("rating", "timestamp") if self.format == "table" else ("relevance", "features")
+        for key in foreign:
+            if getattr(self.columns, key) is not None:
+                yield ("columns", key), f"is not for {self.format}"
+        if self.format == RATINGS and self.columns.item is None:
+            yield ("columns",), "needs an item"
+
+    @property
+    def n_folds(self) -> int:
+        """The number of folds that its files make; 5 for ratings."""
+        if self.fold_pattern is not None:
+            return self.fold_pattern.count
+        if self.folds is not None:
+            return len(self.folds)
+        return self.random_parts or len(self.parts or ()) or ORDINARY_FOLDS
+
+    @property
+    def given_folds(self) -> list[dict[str, list[str]]]:
+        """The files of each fold by split, if the folds are given by files."""
+        if self.fold_pattern is None:
+            return [_files_of(fold) for fold in self.folds or ()]
+        pattern = _files_of(self.fold_pattern)
+        return [
+            {split: [name.replace(NUMBER, str(fold)) for name in names] for split, names in pattern.items()}
+            for fold in range(1, self.fold_pattern.count + 1)
+        ]
+
+    @property
+    def splitting(self) -> dict[str, Any]:
+        """The options of the folds: nothing for parts by file."""
+        drawn = {"validation_share": self.validation_share, "seed": self.seed}
+        if self.given_folds:
+            return {"folds": self.given_folds, **drawn}
+        return {"random_parts": self.random_parts, "seed": self.seed} if self.random_parts else {}
+
+    @property
+    def wanted(self) -> list[str]:
+        """The members to read, each once; none where the only file is to be read."""
+        of_folds = [name for fold in self.given_folds for names in fold.values() for name in names]
+        return list(dict.fromkeys(self.files or self.parts or of_folds))
+
+
+def _files_of(fold: FoldKeys) -> dict[str, list[str]]:
+    named = {split: getattr(fold, split) for split in ("train", "validation", "test")}
+    return {split: names for split, names in named.items() if names}

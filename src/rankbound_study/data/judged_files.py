@@ -1,0 +1,194 @@
+"""Judged lists in files of any known layout, converted to one file.
+
+A list that several files repeat, as the files of folds do, is stored once. Which lists each file has is noted in the
+metadata, from which `rankbound_study.data.list_splits` makes the folds.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+from tqdm import tqdm
+from tqdm.utils import CallbackIOWrapper
+
+from rankbound.errors import DataError
+from rankbound.io.letor import read_lists
+from rankbound.io.letor_files import largest_index
+from rankbound.io.letor_groups import group_sizes, with_query_ids
+from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.data.contracts import open_writer
+from rankbound_study.data.plain_files import Raw
+from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY
+
+_GROUP_BYTES = 16 * 2**20
+
+
+def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -> None:
+    """Write the judged lists of `raw` to `out`, file by file, under the name of its source.
+
+    Every file has separate row groups. Memory is that of a few chunks of text and the largest file of a table.
+
+    Raises DataError for files that contradict each other or the description, and for malformed lines (file, line number
+    and token).
+    """
+    files = _members(raw, described)
+    _check_copies(raw, described)
+    reader = _reader(raw, described, list(files.values()))
+    kept = _Kept(repeats=bool(described.given_folds))
+    sizes = {member.name: member.size for member in raw.members}
+    # disable=None: no bar unless the output is a terminal.
+    bar = tqdm(
+        total=sum(map(sizes.__getitem__, files.values())), unit="B", unit_scale=True, desc=raw.source.name, disable=None
+    )
+    with bar, open_writer(out, "lists", {DATASET_KEY: raw.source.name}) as write:
+        for wanted, name in files.items():
+            for table in _ahead(_grouped(kept.new_lists(wanted, reader(name, kept.seen, bar.update)))):
+                write(table)
+        write.note(PARTS_KEY, json.dumps(kept.places, separators=(",", ":")))
+
+
+def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
+    """Return the members to read by the names that the description gives them."""
+    if described.wanted:
+        return {wanted: raw.find(wanted) for wanted in described.wanted}
+    if len(raw.members) != 1:
+        shown = ", ".join(member.name for member in raw.members[:8])
+        raise DataError(f"{raw.path}: it has {len(raw.members)} files ({shown}): name those to read (files)")
+    name = raw.members[0].name
+    return {Path(name).name: name}
+
+
+def _check_copies(raw: Raw, described: DescriptionKeys) -> None:
+    """Check the folds as far as the archive's listing allows: copies of one part have one size."""
+    sizes = {member.name: member.size for member in raw.members}
+    for first, second in (map(raw.find, pair) for pair in described.copies.items()):
+        if sizes[first] != sizes[second]:
+            raise DataError(
+                f"{raw.path}: {first!r} and {second!r} should be the same part, but have {sizes[first]} and "
+                f"{sizes[second]} bytes: the folds contradict one another; fetch the archive again"
+            )
+
+
+_Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
+"""A reader of a member: its name, the topics seen so far, and what is told of the bytes read."""
+
+
+def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Reader:
+    if described.format == "table":
+        from rankbound_study.data.judged_tables import read_table
+
+        return lambda name, seen, on_bytes: read_table(raw, described, name)
+    width = described.features or max(_width(raw, name) for name in names)
+    largest = described.largest_label or LARGEST_LABEL
+
+    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+        with _text(raw, described, name, on_bytes) as stream:
+            yield from read_lists(stream, width, f"{raw.path}: {name}", seen=seen, largest_label=largest)
+
+    return read
+
+
+def _width(raw: Raw, name: str) -> int:
+    with raw.open(name) as stream:
+        return max(largest_index(stream, f"{raw.path}: {name}"), 1)
+
+
+@contextmanager
+def _text(raw: Raw, described: DescriptionKeys, name: str, on_bytes: Callable[[int], object]) -> Iterator[BinaryIO]:
+    with raw.open(name) as stream:
+        counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, stream, "read"))
+        if described.format != "lightgbm":
+            yield counted
+            return
+        beside = raw.find(name + described.groups)
+        with raw.open(beside) as sizes:
+            yield with_query_ids(stream, group_sizes(sizes, f"{raw.path}: {beside}"), f"{raw.path}: {name}")
+
+
+@dataclass
+class _Kept:
+    """The lists that were stored, and where those of each file are.
+
+    Attributes:
+        repeats: files may have the same lists, and topics.
+        seen: the topics of the files so far, without repeats.
+        places: the ranges of stored lists, first and past the last, by the name of the file.
+    """
+
+    repeats: bool
+    seen: set[str] = field(default_factory=set)
+    places: dict[str, list[list[int]]] = field(default_factory=dict)
+    _count: int = 0
+    _stored: dict[bytes, int] = field(default_factory=dict)
+
+    def new_lists(self, file: str, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the lists of a file that are not stored yet."""
+        self.places[file] = []
+        for table in tables:
+            if not self.repeats:
+                self._note(file, range(self._count, self._count + len(table)))
+                self._count += len(table)
+                yield table
+                continue
+            new = [row for row in range(len(table)) if self._is_new(file, table, row)]
+            if new:
+                yield table if len(new) == len(table) else table.take(new)
+        if self.repeats:
+            self.seen.clear()
+
+    def _is_new(self, file: str, table: pa.Table, row: int) -> bool:
+        key = _digest(table, row)
+        place = self._stored.setdefault(key, self._count)
+        is_new = place == self._count
+        self._count += is_new
+        self._note(file, range(place, place + 1))
+        return is_new
+
+    def _note(self, file: str, rows: range) -> None:
+        ranges = self.places[file]
+        if ranges and ranges[-1][1] == rows.start:
+            ranges[-1][1] = rows.stop
+        else:
+            ranges.append([rows.start, rows.stop])
+
+
+def _digest(table: pa.Table, row: int) -> bytes:
+    """Return a digest of a topic, its labels and features; items without names are called after their lines."""
+    digest = hashlib.blake2b(str(table.column("topic")[row]).encode(), digest_size=16)
+    for name in ("relevance", "features"):
+        values = table.column(name)[row].values
+        flat = values.flatten() if name == "features" else values
+        digest.update(np.ascontiguousarray(flat.to_numpy(zero_copy_only=False)).tobytes())
+    return digest.digest()
+
+
+def _grouped(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same rows in fewer tables, of bounded size."""
+    held: list[pa.Table] = []
+    size = 0
+    for table in tables:
+        held.append(table)
+        size += table.nbytes
+        if size >= _GROUP_BYTES:
+            yield pa.concat_tables(held).combine_chunks()
+            held, size = [], 0
+    if held:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _ahead(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Yield the same tables, each made while the previous one is being written."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, tables, None)
+        while (table := coming.result()) is not None:
+            coming = pool.submit(next, tables, None)
+            yield table

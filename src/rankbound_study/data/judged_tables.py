@@ -1,0 +1,33 @@
+"""Judged lists from a CSV or parquet file with a row per item."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from rankbound.errors import DataError
+from rankbound.io.files import read_lists
+from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound_study.config.sections.description import ColumnKeys, DescriptionKeys
+from rankbound_study.data.plain_files import PlainFiles, Raw
+
+
+def read_table(raw: Raw, described: DescriptionKeys, name: str) -> Iterator[pa.Table]:
+    """Yield the lists of a file, which has to fit into memory, as a table of the lists contract."""
+    if not isinstance(raw, PlainFiles):
+        raise DataError(f"{raw.path}: tables are not read from archives: unpack {name}, and give its path")
+    named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
+    relevance = named.relevance or "relevance"
+    lists = read_lists(name, topic=named.topic, item=named.item, relevance=relevance, features=named.features)
+    largest = described.largest_label or LARGEST_LABEL
+    wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > largest)
+    if wrong.any():
+        raise DataError(f"{name}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest}")
+    columns = {
+        "items": pa.array(list(lists.items), pa.string()),
+        "relevance": pa.array(lists.relevance.astype(np.int8)),
+        "features": pa.FixedSizeListArray.from_arrays(pa.array(lists.features.ravel()), lists.features.shape[1]),
+    }
+    offsets = pa.array(lists.offsets.astype(np.int32))
+    made = {key: pa.ListArray.from_arrays(offsets, column) for key, column in columns.items()}
+    yield pa.table({"topic": pa.array(list(lists.topics), pa.string()), **made})

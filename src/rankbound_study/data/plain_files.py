@@ -1,0 +1,74 @@
+"""Raw data that are no archive: files of somebody's own, read where they lie."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+from rankbound.errors import SourceError
+from rankbound.io.unpacked import open_unpacked
+from rankbound_study.data.archives import RAR_STARTS, ZIP_STARTS, find_member
+from rankbound_study.data.rar import Member
+from rankbound_study.data.sources import RawFile, RawSource, checksum_of
+
+
+@dataclass(frozen=True)
+class PlainFiles:
+    """Files that have been compared with the checksums of their source, if it has any; gzip is unpacked.
+
+    Raises SourceError for other content, which names the file, the checksum expected and the one found.
+    """
+
+    source: RawSource
+    paths: Sequence[Path]
+
+    def __post_init__(self) -> None:
+        for wanted, expected in self.source.members.items():
+            with self.open(self.find(wanted)) as stream:
+                found = checksum_of(stream, self.source)
+            if found != expected:
+                raise SourceError(
+                    f"{self.find(wanted)}: its content is not that of {self.source.title}: "
+                    f"expected {expected} ({self.source.algorithm}), found {found}"
+                )
+
+    @property
+    def path(self) -> str:
+        """What they are called in messages: the file, or the folder that holds all of them."""
+        return os.path.commonpath(self.paths)
+
+    @cached_property
+    def members(self) -> Sequence[Member]:
+        """The files by their paths."""
+        return [Member(path.as_posix(), path.stat().st_size, "file") for path in self.paths]
+
+    def find(self, wanted: str) -> str:
+        """Return the one path that ends in `wanted`; DataError if there is none or several."""
+        return find_member(self.members, wanted, self.path)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """Open the file of that path as a stream of bytes."""
+        with open_unpacked(name) as stream:
+            yield stream
+
+
+Raw = RawFile | PlainFiles
+
+
+def raw_data(source: RawSource, paths: Sequence[Path], own: bool) -> Raw:
+    """Return what was fetched, or an archive, as a `RawFile`; somebody's own files as they lie."""
+    if len(paths) == 1 and (not own or _is_archive(paths[0])):
+        return RawFile(source, paths[0])
+    return PlainFiles(source, paths)
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(8).startswith(ZIP_STARTS + RAR_STARTS)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
