@@ -210,7 +210,8 @@ def test_every_worked_table_can_be_read_back(tmp_path: Path, name: str) -> None:
     """Also one whose lists have names that look like numbers: 9.3."""
     table = worked_table(name)
     (tmp_path / f"{name}.csv").write_text(table.write_csv(), encoding="utf-8")
-    (block,) = document._worked_section(tmp_path).blocks
+    (section,) = document._worked_sections(tmp_path, reproduced=False)
+    (block,) = section.blocks
     assert [row[0].text for row in block.rows] == table["part"].to_list()
     assert all(isinstance(cell.text, str) for row in block.rows for cell in row)
 

@@ -28,7 +28,13 @@ def _configurations(page: str) -> list[str]:
                 "experiment budgets: 30 training jobs, 180 trainings\n",
             ],
         ),
-        ("data.md", ["valid: study 'thesis', 5 data sets, 96 training jobs, 960 trainings\ncomparison"]),
+        (
+            "data.md",
+            [
+                "valid: study 'thesis', 5 data sets, 96 training jobs, 960 trainings\ncomparison",
+                *["valid: study 'thesis', 6 data sets, 150 training jobs"] * 2,
+            ],
+        ),
         ("report.md", ["valid: study 'thesis', 3 data sets, 9 training jobs, 18 trainings\n"]),
         ("reproducibility.md", ["valid: study 'thesis', "]),
     ],

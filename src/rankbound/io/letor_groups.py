@@ -38,17 +38,17 @@ def group_sizes(lines: Iterable[bytes], where: str) -> list[int]:
     return sizes
 
 
-def with_query_ids(stream: BinaryIO, sizes: list[int], where: str) -> BinaryIO:
-    """Return the text with `qid:1`, `qid:2`, ... behind the labels; other lines keep their numbers.
+def with_query_ids(stream: BinaryIO, sizes: list[int], where: str, first: int = 1) -> BinaryIO:
+    """Return the text with `qid:1`, `qid:2`, ... (from `first` on) behind the labels; lines keep their numbers.
 
     Reading it raises DataError for a line that has a query's id already, and for more or fewer lines than the sizes
     add up to.
     """
-    return io.BufferedReader(BlockStream(_numbered(stream, sizes, where)))
+    return io.BufferedReader(BlockStream(_numbered(stream, sizes, where, first)))
 
 
-def _numbered(stream: BinaryIO, sizes: list[int], where: str) -> Iterator[bytes]:
-    keys = (itertools.repeat(b" qid:%d " % query, size) for query, size in enumerate(sizes, start=1))
+def _numbered(stream: BinaryIO, sizes: list[int], where: str, first: int) -> Iterator[bytes]:
+    keys = (itertools.repeat(b" qid:%d " % query, size) for query, size in enumerate(sizes, start=first))
     queries = itertools.chain.from_iterable(keys)
     lines = enumerate(stream, start=1)
     while some := list(itertools.islice(lines, _LINES_AT_ONCE)):

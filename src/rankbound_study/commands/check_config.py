@@ -38,6 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.config.check import check_config, editor_schema
     from rankbound_study.config.estimate import estimated
     from rankbound_study.config.lines import merged
+    from rankbound_study.config.own_files import require_files
     from rankbound_study.config.study import Study
     from rankbound_study.figures import figure_specs
     from rankbound_study.report.tables import table_names
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     config = merged(arguments.files)
     check_config(config, arguments.files, figures=figure_specs(), tables=table_names())
     study = Study(config)
+    require_files(study, arguments.files)
     print(
         f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
         f"{_trainings(study, study.runs)} trainings"

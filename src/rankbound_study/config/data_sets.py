@@ -53,6 +53,11 @@ class DataSet(NamedTuple):
         return self.dataset.startswith(SYNTHETIC)
 
     @property
+    def of_the_sources(self) -> bool:
+        """It is one that the reproduced sources rank, or generated like it."""
+        return self.dataset.removeprefix(SYNTHETIC) in _TITLES
+
+    @property
     def label(self) -> str:
         """Text for one line of a table."""
         return self.title.replace("\n", " ")

@@ -1,8 +1,12 @@
 """The files of somebody's own data, as a description names them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from rankbound.errors import ConfigError
+from rankbound_study.config.lines import ConfigLines
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.study import Study
 
 
 def own_files(described: DescriptionKeys) -> list[str]:
@@ -18,3 +22,18 @@ def own_files(described: DescriptionKeys) -> list[str]:
         return sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
     beside = [f"{name}{described.groups}" for name in described.wanted] if described.format == "lightgbm" else []
     return [str(path / name) for name in (*described.wanted, *described.copies.values(), *beside)]
+
+
+def require_files(study: Study, config_files: Sequence[Path]) -> None:
+    """Raise ConfigError for the descriptions whose files are not there, with the lines of the configuration."""
+    lines = ConfigLines(config_files)
+    problems = []
+    for name in study.fetched:
+        described = study.described(name)
+        missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
+        if missing:
+            key = (study.kind_of(name), name, "source")
+            more = f", nor {len(missing) - 1} others" if len(missing) > 1 else ""
+            problems.append(f"{lines.locate(key)}{'.'.join(key)}: there is no file {missing[0]}{more}")
+    if problems:
+        raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))

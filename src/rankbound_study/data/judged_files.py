@@ -9,7 +9,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -87,31 +86,37 @@ def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Read
         from rankbound_study.data.judged_tables import read_table
 
         return lambda name, seen, on_bytes: read_table(raw, described, name)
-    width = described.features or max(_width(raw, name) for name in names)
-    largest = described.largest_label or LARGEST_LABEL
-
-    def read(name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
-        with _text(raw, described, name, on_bytes) as stream:
-            yield from read_lists(stream, width, f"{raw.path}: {name}", seen=seen, largest_label=largest)
-
-    return read
+    return _LetorText(raw, described, described.features or max(_width(raw, name) for name in names))
 
 
 def _width(raw: Raw, name: str) -> int:
     with raw.open(name) as stream:
-        return max(largest_index(stream, f"{raw.path}: {name}"), 1)
+        return max(largest_index(stream, raw.where(name)), 1)
 
 
-@contextmanager
-def _text(raw: Raw, described: DescriptionKeys, name: str, on_bytes: Callable[[int], object]) -> Iterator[BinaryIO]:
-    with raw.open(name) as stream:
-        counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, stream, "read"))
-        if described.format != "lightgbm":
-            yield counted
-            return
-        beside = raw.find(name + described.groups)
-        with raw.open(beside) as sizes:
-            yield with_query_ids(stream, group_sizes(sizes, f"{raw.path}: {beside}"), f"{raw.path}: {name}")
+@dataclass
+class _LetorText:
+    """A reader of LETOR text; queries without ids are numbered through all files."""
+
+    raw: Raw
+    described: DescriptionKeys
+    width: int
+    _numbered: int = 0
+
+    def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
+        where, largest = self.raw.where(name), self.described.largest_label or LARGEST_LABEL
+        with self.raw.open(name) as text:
+            counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
+            stream = self._with_ids(text, name) if self.described.format == "lightgbm" else counted
+            yield from read_lists(stream, self.width, where, seen=seen, largest_label=largest)
+
+    def _with_ids(self, text: BinaryIO, name: str) -> BinaryIO:
+        beside = self.raw.find(name + self.described.groups)
+        with self.raw.open(beside) as lines:
+            sizes = group_sizes(lines, self.raw.where(beside))
+        first = self._numbered + 1
+        self._numbered += len(sizes)
+        return with_query_ids(text, sizes, self.raw.where(name), first)
 
 
 @dataclass

@@ -49,6 +49,10 @@ class PlainFiles:
         """Return the one path that ends in `wanted`; DataError if there is none or several."""
         return find_member(self.members, wanted, self.path)
 
+    def where(self, name: str) -> str:
+        """Return what that file is called in messages."""
+        return name
+
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
         """Open the file of that path as a stream of bytes."""

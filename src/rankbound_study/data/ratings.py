@@ -38,7 +38,7 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     names = [raw.find(name) for name in described.wanted] or [member.name for member in raw.members]
     if len(names) != 1:
         raise DataError(f"{raw.path}: it has {len(names)} files: name the one with the ratings (files)")
-    where = f"{raw.path}: {names[0]}"
+    where = raw.where(names[0])
     assert described.columns is not None
     layout = _Layout(described.columns, described.separator, described.header, where)
     parts = list(_parts(raw, names[0], layout))

@@ -124,6 +124,10 @@ class RawFile:
         """Return the name of the one member whose path ends in `wanted`; DataError if there is none or several."""
         return find_member(self.members, wanted, self.path)
 
+    def where(self, name: str) -> str:
+        """Return what the member of that exact name is called in messages."""
+        return f"{self.path}: {name}"
+
     def open(self, name: str) -> AbstractContextManager[BinaryIO]:
         """Open the member of that exact name as a stream of bytes."""
         return open_member(self.path, name, self.source.limits)

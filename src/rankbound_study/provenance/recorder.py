@@ -81,12 +81,15 @@ def _target(arguments: argparse.Namespace) -> Path | None:
 
 
 def _place(target: Path, results: Path) -> str:
-    """Return the place of a file's record: that of the file in the results folder, or else in the working folder."""
+    """Return the place of a file's record: that of the file in the results folder, or in the working folder.
+
+    A file elsewhere has the name of its folder before its own.
+    """
     for base in (results, Path()):
         relative = Path(os.path.relpath(target, base))
         if ".." not in relative.parts and not relative.is_absolute():
             return relative.as_posix()
-    return target.name
+    return Path(target.parent.name, target.name).as_posix()
 
 
 def _earlier_attempts(note: Path) -> tuple[Attempt, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report import attempts
 from rankbound_study.report.blocks import ReportSection, TableBlock
 from rankbound_study.report.claims_section import Claims
@@ -49,6 +50,16 @@ class Bounded:
             return cls(folder, table, summary, pl.DataFrame(schema=COLUMNS), None)
         honest = read_table(folder / f"{HONEST_TABLE}.csv", COLUMNS)
         return cls(folder, table, summary, honest, _read_summary(folder / f"{HONEST_TABLE}_summary.json"))
+
+    @property
+    def data_sets(self) -> list[DataSet]:
+        """The data sets of Table 5.1, in its order."""
+        return scores.data_sets(self.table.rename({"nsr": "nsr_test"}))
+
+    @property
+    def reproduced(self) -> bool:
+        """The study is one of the sources', or has no results yet; not one on other data alone."""
+        return not self.data_sets or any(data_set.of_the_sources for data_set in self.data_sets)
 
     @property
     def protocols(self) -> str:

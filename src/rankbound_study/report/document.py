@@ -39,21 +39,32 @@ def build(results: Path, provenance: Path | None = None) -> Document:
     claims = Claims.read(results / "tables")
     synthetic = bounded.summary["synthetic"]
     first = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
+    title, subtitle = _headings(bounded)
     return Document(
-        title="User/query-wise metric bounding and neural networks in learning to rank, reproduced",
-        subtitle=f"Every table and figure of both studies, regenerated — {bounded.protocols}",
+        title=title,
+        subtitle=subtitle,
         synthetic=synthetic,
         sections=(
             ReportSection("findings", "Findings", "", findings=first),
             _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),
-            *_figure_sections(results, synthetic=synthetic),
-            _worked_section(results / "tables"),
+            *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
+            *_worked_sections(results / "tables", reproduced=bounded.reproduced),
             *neural_sections(results, claims),
             provenance_section(results, bounded.table, manifest),
         ),
     )
+
+
+def _headings(bounded: Bounded) -> tuple[str, str]:
+    """Return the title and what stands below it: of the reproduced studies, or of one on other data."""
+    if bounded.reproduced:
+        title = "User/query-wise metric bounding and neural networks in learning to rank, reproduced"
+        return title, f"Every table and figure of both studies, regenerated — {bounded.protocols}"
+    *others, last = dict.fromkeys(data_set.dataset for data_set in bounded.data_sets)
+    names = f"{', '.join(others)} and {last}" if others else last
+    return f"Losses and bounds compared on {names}", bounded.protocols
 
 
 def _methods(provenance: Path | None, manifest: Manifest | None) -> ReportSection:
@@ -63,7 +74,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None) -> ReportSectio
         return methods_section(manifest.config)
 
 
-def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
+def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
         "results": ("Figures of the results", ("figure_5_",)),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
@@ -73,12 +84,16 @@ def _figure_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSectio
         names = [name for name in figure_specs() if name.startswith(prefixes)]
         missing = [name for name in names if not figure_file(results, name, ".svg").exists()]
         blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
-        text = f"Not drawn: {', '.join(missing)}." if missing else ""
+        if not blocks and not reproduced:
+            continue
+        text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
         yield ReportSection(anchor, title, text, blocks)
 
 
-def _worked_section(folder: Path) -> ReportSection:
+def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:
     blocks = tuple(table_blocks("worked", folder))
+    if not blocks and not reproduced:
+        return
     marks = [row[-1].text for block in blocks for row in block.rows]
     holding, failing = (marks.count(HOLDS[holds]) for holds in (True, False))
     text = (
@@ -87,4 +102,4 @@ def _worked_section(folder: Path) -> ReportSection:
         if blocks
         else "No worked table has been made."
     )
-    return ReportSection("worked", "Worked tables", text, blocks, columns=2)
+    yield ReportSection("worked", "Worked tables", text, blocks, columns=2)

@@ -1,6 +1,6 @@
 """Write the report's methods: data, losses, bounds, training, protocols, statistics, from the configuration."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rankbound_study.config.data_sets import GRADED, DataSet
@@ -38,9 +38,11 @@ _PROTOCOLS = {
     ),
     HONEST: (
         "The honest protocol picks the epoch on a validation part, which is used neither for training nor for the "
-        "reported scores. Its runs decide the claims, except those about the published protocol or about formulas."
+        "reported scores."
     ),
 }
+_DECIDING = " Its runs decide the claims, except those about the published protocol or about formulas."
+_OF_CLAIMS = "table_claims"
 _CONTROLS = {
     "random": "a random ordering (its exact mean)",
     "oracle": "the oracle, which knows the labels",
@@ -70,11 +72,16 @@ def methods_section(config: Mapping[str, Any] | None) -> ReportSection:
             Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
             _bounds(known.get("boundings", list(_BOUNDED))),
             Paragraph("Training", _TRAINING),
-            Paragraph("Protocols", " ".join(_PROTOCOLS[name] for name in protocols)),
+            Paragraph("Protocols", _text_of(protocols, claims=_OF_CLAIMS in known.get("tables", [_OF_CLAIMS]))),
             *_controls(known.get("controls", list(_CONTROLS))),
             Paragraph("Statistics", _STATISTICS),
         ),
     )
+
+
+def _text_of(protocols: Sequence[str], *, claims: bool) -> str:
+    texts = " ".join(_PROTOCOLS[name] for name in protocols)
+    return texts + _DECIDING if claims and HONEST in protocols else texts
 
 
 def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:

@@ -90,8 +90,9 @@ def data_sets(frame: pl.DataFrame) -> list[DataSet]:
 
 
 def boundings(frame: pl.DataFrame) -> list[str]:
-    """Return the five boundings of the thesis, then the frame's variants such as distribution(gain=sd) by name."""
-    return [*BOUNDINGS, *sorted(set(frame["bounding"].unique()) - set(BOUNDINGS))]
+    """Return the frame's boundings: those of the thesis first, then variants such as distribution(gain=sd) by name."""
+    found = set(frame["bounding"].unique())
+    return [*(bounding for bounding in BOUNDINGS if bounding in found), *sorted(found - set(BOUNDINGS))]
 
 
 def of_data_set(frame: pl.DataFrame, data_set: DataSet) -> pl.DataFrame:

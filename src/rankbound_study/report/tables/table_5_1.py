@@ -76,7 +76,8 @@ def is_honest(table: pl.DataFrame) -> bool:
 def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     """Return the table for the report; bold and italic type are computed from our numbers."""
     sets = scores.data_sets(table.rename({"nsr": "nsr_test"}))
-    rows = [row for loss in METRICS for metric in METRICS[loss] for row in _rows(table, sets, loss, metric)]
+    losses = [loss for loss in METRICS if loss in table["loss"]] or METRICS
+    rows = [row for loss in losses for metric in METRICS[loss] for row in _rows(table, sets, loss, metric)]
     beside = "The thesis' score is in small type. " if table["published"].count() else ""
     if is_honest(table):
         beside = (

@@ -1,0 +1,43 @@
+"""The step `new`: a configuration for one's own data."""
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "Look at files of your own, and write the configuration of a study of them"
+EXAMPLES = """\
+  python -m rankbound_study new searches.csv --out mine.yaml
+  python -m rankbound_study new /data/MQ2007 --out mine.yaml    # a folder: Fold1/train.txt, ..., or S1.txt, S2.txt, ...
+  python -m rankbound_study new ml-1m/ratings.dat --out mine.yaml
+
+It reads the beginning of the files and asks nothing. The file that it writes says in comments what was found and what
+to run; edit it as you like. Known layouts: LETOR text (also LightGBM's, with group sizes beside it), CSV, TSV and
+parquet with a row per item, ratings in any of these or separated by `::`."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("path", type=Path, metavar="PATH", help="a file, or a folder with the files of folds")
+    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the configuration to write (.yaml)")
+    parser.add_argument("--name", metavar="NAME", help="name of the data set (default: by the name of PATH)")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Inspect and write."""
+    from rankbound.errors import ConfigError
+    from rankbound.io.atomic import atomic_path
+    from rankbound_study.config.new_study import new_study, study_name
+    from rankbound_study.data.inspection import inspect
+
+    if arguments.out.exists():
+        raise ConfigError(f"{arguments.out}: there is a file of that name: choose another one")
+    path = arguments.path
+    name = study_name(arguments.name or path.resolve().name.partition(".")[0])
+    found = inspect(path)
+    text = new_study(name, str(arguments.out), found.kind, found.description, found.labels, found.notes)
+    with atomic_path(arguments.out) as temporary:
+        temporary.write_text(text, "utf-8")
+    print(f"{path}: {found.description['format']}, {found.kind}")
+    for note in found.notes:
+        print(f"  {note}")
+    print(f"wrote {arguments.out}. Now:\n  python -m rankbound_study check-config config.yaml {arguments.out}")
+    print(f"  snakemake --configfile {arguments.out} --cores 2")

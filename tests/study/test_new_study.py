@@ -1,0 +1,112 @@
+"""`python -m rankbound_study new`: what it finds in files is what they are, and what it writes is a valid study."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from rankbound_study import cli
+from rankbound_study.config.lines import merged
+from rankbound_study.config.new_study import study_name
+from rankbound_study.config.sections.description import DescriptionKeys
+from tests.described_files import LISTS, RATINGS
+
+ROOT = Path(__file__).resolve().parents[2]
+Told = Callable[..., str]
+
+
+@pytest.fixture
+def told(capsys: pytest.CaptureFixture[str]) -> Told:
+    """What a command prints; checks its status."""
+
+    def call(*arguments: str, status: int = 0) -> str:
+        assert cli.main(arguments) == status, capsys.readouterr().err
+        printed = capsys.readouterr()
+        return printed.err if status else printed.out
+
+    return call
+
+
+def section(path: Path, out: Path, told: Told) -> tuple[str, dict[str, Any]]:
+    """The kind and the section of the data set in the configuration that is written for a file."""
+    told("new", str(path), "--out", str(out), "--name", "mine")
+    said = told("check-config", str(ROOT / "config.yaml"), str(out))
+    assert said.startswith("valid: study 'mine', 1 data sets, 15 training jobs, ")
+    config = merged([out])
+    (kind,) = {"lists", "interactions"} & set(config)
+    return kind, config[kind]["mine"]
+
+
+@pytest.mark.parametrize("name", [name for name in LISTS | RATINGS if name != "repeated"])
+def test_what_is_found_describes_the_files(tmp_path: Path, told: Told, name: str) -> None:
+    described = (LISTS | RATINGS)[name](tmp_path)
+    kind, found = section(Path(described["path"]), tmp_path / "mine.yaml", told)
+    assert kind == ("lists" if name in LISTS else "interactions")
+    parts = {"random_parts": 5} if "random_parts" in described else {}
+    assert DescriptionKeys(**found["source"]) == DescriptionKeys(**{**described, **parts})
+
+
+def test_parts_in_a_folder(tmp_path: Path, told: Told) -> None:
+    for part in (1, 2, 3):
+        (tmp_path / f"S{part}.txt").write_text(f"2 qid:{part} 1:0.5\n0 qid:{part} 1:0.25\n")
+    out = tmp_path.parent / f"{tmp_path.name}.yaml"
+    _, found = section(tmp_path, out, told)
+    assert found["source"]["parts"] == ["S1.txt", "S2.txt", "S3.txt"]
+    assert "the first lines have 0, 2" in out.read_text()
+
+
+def test_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "rank.train").write_text("1 1:0.5\n0 1:0.25\n")
+    (tmp_path / "rank.train.query").write_text("2\n")
+    _, found = section(tmp_path / "rank.train", tmp_path / "mine.yaml", told)
+    assert found["source"] == {"format": "lightgbm", "path": str(tmp_path / "rank.train"), "random_parts": 5}
+
+
+@pytest.mark.parametrize(
+    ("stars", "threshold"), [((1, 2, 3, 4, 5), 4), ((0.5, 1, 3.5, 4, 4.5, 5), 4), ((1,), 1), ((-10, 0, 10), 10)]
+)
+def test_the_upper_quarter_of_the_ratings_is_relevant(
+    tmp_path: Path, told: Told, stars: tuple[float, ...], threshold: float
+) -> None:
+    rows = pl.DataFrame({"userId": 1, "movieId": range(len(stars)), "rating": stars})
+    rows.write_csv(tmp_path / "ratings.csv")
+    _, found = section(tmp_path / "ratings.csv", tmp_path / "mine.yaml", told)
+    assert found["threshold"] == threshold
+
+
+def test_a_name_that_is_known_or_no_name_is_changed() -> None:
+    assert [study_name(text) for text in ("MovieLens", "My Data_2", "synthetic-x", "...", "web")] == [
+        "my-movielens",
+        "my-data-2",
+        "my-synthetic-x",
+        "mine",
+        "web",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.txt", "hello\n", r"x.txt: neither LETOR text nor columns with a separator"),
+        ("x.csv", "a,b\n1,2\n", r"x.csv: found the columns a, b; expected a topic (such as query)"),
+        ("x.dat", "1::2\n", r"x.dat: found 2 columns without names, expected user, item, rating"),
+        ("x.csv", "query,label\nq,high\n", r"column 'label' holds 'high', expected numbers"),
+        ("x.csv", "", r"x.csv: neither LETOR text nor columns"),
+        ("folder/notes.md", "# Notes\n", r"folder: found notes.md; expected LETOR text as Fold1/train.txt"),
+    ],
+)
+def test_unclear_files_are_named(tmp_path: Path, told: Told, name: str, text: str, message: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    path = (tmp_path / name).parent if "/" in name else tmp_path / name
+    assert message in told("new", str(path), "--out", str(tmp_path / "mine.yaml"), status=2)
+    assert not (tmp_path / "mine.yaml").exists()
+
+
+def test_nothing_is_overwritten_and_no_file_is_named(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "mine.yaml").write_text("study: thesis\n")
+    assert "there is a file of that name" in told("new", "x", "--out", str(tmp_path / "mine.yaml"), status=2)
+    assert (tmp_path / "mine.yaml").read_text() == "study: thesis\n"
+    assert "there is no such file or folder" in told("new", "x", "--out", str(tmp_path / "other.yaml"), status=2)

@@ -1,0 +1,74 @@
+"""A study of data that the project does not know, by configuration alone: from the files to a report that verifies."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from project import GENERATED, Project
+
+from tests.described_files import LISTS, RATINGS
+
+NETWORK = GENERATED["training"]["synthetic-mq2008"] | {"learning_rate": {"honest": 0.01}}
+FACTORS = GENERATED["training"]["synthetic-movielens"] | {"learning_rate": {"honest": 0.01}}
+
+
+def configuration(files: Path) -> dict[str, Any]:
+    """A study of one data set of each layout."""
+    lists = {name: {"source": write(files), "thresholds": [1]} for name, write in LISTS.items()}
+    drawing = {"threshold": 4, "min_relevant": 10, "nsr": [1], "validation_share": 0.1, "seed": 0}
+    ratings = {name: {"source": write(files), **drawing} for name, write in RATINGS.items()}
+    return {
+        **GENERATED,
+        "study": "mine",
+        "protocols": ["honest"],
+        "datasets": [*lists, *ratings],
+        "losses": ["nDCG"],
+        "boundings": ["none", "min-max"],
+        "folds": [1],
+        "lists": lists,
+        "interactions": ratings,
+        "training": dict.fromkeys(lists, NETWORK) | dict.fromkeys(ratings, FACTORS),
+        "figures": ["figure_5_2"],
+        "tables": ["table_5_1"],
+    }
+
+
+def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    project = Project.create(tmp_path / "project", configuration(files))
+    assert "valid: study 'mine', 8 data sets, 16 training jobs" in project.run("rankbound_study", "check-config")
+    project.snakemake()
+    rows = project.path("results/tables/table_5_1.csv").read_text("utf-8").splitlines()
+    assert sum(",nDCG,min-max,nDCG," in row for row in rows) == 8
+    assert not any("expectation" in row for row in project.path("results/tables/table_5_1.md").read_text().splitlines())
+    page = project.path("results/paper/index.html").read_text("utf-8")
+    assert "<title>Losses and bounds compared on " in page
+    for absent in ("Worked tables", "Not drawn", "reproduced", "published"):
+        assert absent not in page, absent
+    assert "nothing differs from what was recorded" in project.run("rankbound_study", "verify", "results")
+    # A file that changes is read again.
+    with (files / "searches.csv").open("a") as file:
+        file.write("boots,s1,1,0.5,0.5\n")
+    assert project.waiting()["convert"] == 1
+
+
+def test_files_that_are_not_there_are_named_before_anything_runs(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    project = Project.create(tmp_path / "project", configuration(files))
+    (files / "web/Fold3/vali.txt").unlink()
+    said = project.run("rankbound_study", "check-config", status=2)
+    assert "lists.web.source: there is no file " in said
+    assert "Fold3/vali.txt" in said
+
+
+def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    config = configuration(files)
+    config["lists"]["web"] = {"archive": "web.zip", "thresholds": [1]}
+    project = Project.create(tmp_path / "project", config)
+    line = next(n for n, text in enumerate(yaml.safe_dump(config).splitlines(), start=1) if text.startswith("  web:"))
+    said = project.run("rankbound_study", "check-config", status=2)
+    assert f"config.yaml, line {line}: lists.web is not known (known are mq2008, mslr-web10k): describe it" in said

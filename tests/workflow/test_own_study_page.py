@@ -1,0 +1,58 @@
+"""The page on a study of one's own data: its commands run, on fewer folds, losses and epochs."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from project import GENERATED, ROOT, Project
+
+PAGE = ROOT / "docs" / "your_own_study.md"
+SMALLER = {
+    r"losses: .*": "losses: [nDCG]",
+    r"boundings: .*": "boundings: [none, distribution]",
+    r"epochs: \d+": "epochs: 2",
+    r"folds: .*": "folds: [1]",
+}
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    project = Project.create(tmp_path / "project", GENERATED)
+    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    subprocess.run([sys.executable, "-c", "\n".join(blocks("python"))], cwd=project.folder, check=True)
+    lines = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
+    made = set()
+    for line in lines:
+        if line[0] == "snakemake":
+            made.add(configured := line[line.index("--configfile") + 1])
+            if configured == "searches.yaml":
+                project.snakemake(*line[1:3])
+            continue
+        said = project.run(*line[2:])
+        if line[3] == "new":
+            assert f"wrote {line[-1]}" in said
+            text = project.path(line[-1]).read_text("utf-8")
+            for pattern, smaller in SMALLER.items():
+                text = re.sub(pattern, smaller, text)
+            project.path(line[-1]).write_text(text, "utf-8")
+        else:
+            assert said.startswith("valid: study 'searches', 1 data sets, 2 training jobs, 2 trainings")
+    assert made == {"searches.yaml", "web.yaml"}
+    page = project.path("results/searches/paper/index.html").read_text("utf-8")
+    assert "<title>Losses and bounds compared on searches-label1" in page
+    assert project.path("results/searches/figures/figure_5_8.pdf").exists()
+
+
+def test_the_description_on_the_page_is_the_one_that_is_written(tmp_path: Path) -> None:
+    project = Project.create(tmp_path / "project", GENERATED)
+    subprocess.run([sys.executable, "-c", "\n".join(blocks("python"))], cwd=project.folder, check=True)
+    project.run("rankbound_study", "new", "web", "--out", "web.yaml")
+    (shown,) = blocks("yaml")
+    assert yaml.safe_load(project.path("web.yaml").read_text())["lists"] == yaml.safe_load(shown)["lists"]
