@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
+    from rankbound.training.cross_validation import CrossValidated, cross_validate
     from rankbound.training.ranker import Ranker, Recipe, load
     from rankbound.training.ranker_training import train_ranker
 
@@ -42,6 +43,7 @@ _HOMES = {
     "rankbound.lists": ("Lists",),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
+    "rankbound.training.cross_validation": ("CrossValidated", "cross_validate"),
     "rankbound.training.ranker": ("Ranker", "Recipe", "load"),
     "rankbound.training.ranker_training": ("train_ranker",),
     "rankbound.smooth_ranks": ("smooth_rank",),
@@ -51,6 +53,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Batch",
     "BoundedMetric",
+    "CrossValidated",
     "Evaluation",
     "JudgedLists",
     "Lists",
@@ -70,6 +73,7 @@ __all__ = [
     "bounded",
     "collate",
     "compare_runs",
+    "cross_validate",
     "evaluate",
     "evaluate_run",
     "expectation",

@@ -28,7 +28,7 @@ _MOMENT = 0.02
 KILLED = 128
 """The exit status of a program that a signal ended is this plus the signal's number."""
 
-SUBCOMMANDS = ("pack", "train", "score", "evaluate", "compare")
+SUBCOMMANDS = ("pack", "train", "cross-validate", "score", "evaluate", "compare")
 
 STEPS = (
     "check-config",
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser(
         "rankbound",
         "Pack judged lists, train rankers on them, score with these, evaluate runs, and compare two of them.",
-        {name: f"{commands.__name__}.{name}" for name in SUBCOMMANDS},
+        {name: f"{commands.__name__}.{name.replace('-', '_')}" for name in SUBCOMMANDS},
     )
     return run(parser, words)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
-from rankbound.flags import names, plain_errors, widths
+from rankbound.commands._recipe_flags import add_recipe_flags, recipe_of
+from rankbound.flags import plain_errors
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
@@ -21,51 +22,23 @@ A CSV or parquet file has a row per item with the columns topic and relevance, a
 columns are features. The rows of a topic need not be adjacent. `rankbound score` reads the model, as does
 `rankbound.load` in Python."""
 
-# Omitted flags keep the defaults of `rankbound.training.ranker.Recipe`, which the help repeats.
-_NUMBERS = {
-    "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
-    "epochs": (int, "N", "passes over the training topics (default: 100)"),
-    "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
-    "batch_size": (int, "N", "topics per step (default: 16)"),
-    "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
-}
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the model to write (.safetensors)")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
-    parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
-    parser.add_argument("--kernel", help="smooth step of the ranks: sigmoid (default) or laplace")
-    parser.add_argument("--model", help="linear (default) or mlp")
-    parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
-    parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")
-    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    add_recipe_flags(parser)
     add_group_flag(parser)
     parser.add_argument("--validation", type=Path, metavar="FILE", help="judged lists to select the epoch on")
     parser.add_argument(
-        "--validation-share",
-        type=float,
-        metavar="SHARE",
-        help="share of topics held out for validation without such a file (default: 0.2)",
-    )
-    parser.add_argument(
         "--validation-groups", type=Path, metavar="FILE", help="the same for the judged lists of --validation"
-    )
-    parser.add_argument("--metric", metavar="METRIC", help="metric that selects the epoch (default: nDCG@10)")
-    for name, (kind, shown, meaning) in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
-    parser.add_argument(
-        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="auto (default) takes a GPU if there is one"
     )
     add_column_flags(parser)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
-    from dataclasses import fields
-
     from rankbound.io.files import needs_extra
     from rankbound.training.ranker import Recipe
     from rankbound.training.ranker_training import train_ranker
@@ -73,8 +46,7 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
-    flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
-    recipe = {name: value for name, value in flags.items() if value is not None}
+    recipe = recipe_of(arguments)
     with plain_errors():
         epochs = Recipe(**recipe).epochs
     lists = read_named(arguments.lists, arguments, arguments.features, groups=arguments.groups)

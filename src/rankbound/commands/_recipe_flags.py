@@ -1,0 +1,47 @@
+"""Flags for the recipe of a ranker."""
+
+import argparse
+from typing import Any
+
+from rankbound.flags import names, widths
+
+# Omitted flags keep the defaults of `rankbound.training.ranker.Recipe`, which the help repeats.
+_NUMBERS = {
+    "temperature": (float, "T", "temperature of the smooth ranks, in units of the scores (default: 1.0)"),
+    "epochs": (int, "N", "passes over the training topics (default: 100)"),
+    "learning_rate": (float, "RATE", "learning rate of Adam (default: 0.01)"),
+    "batch_size": (int, "N", "topics per step (default: 16)"),
+    "seed": (int, "N", "seed of initial weights, order of topics and validation topics (default: 0)"),
+}
+
+
+def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags, but for the loss."""
+    parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
+    parser.add_argument("--kernel", help="smooth step of the ranks: sigmoid (default) or laplace")
+    parser.add_argument("--model", help="linear (default) or mlp")
+    parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
+    parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")
+    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    parser.add_argument(
+        "--validation-share",
+        type=float,
+        metavar="SHARE",
+        help="share of topics held out for validation without a file of them (default: 0.2)",
+    )
+    parser.add_argument("--metric", metavar="METRIC", help="metric that selects the epoch (default: nDCG@10)")
+    for name, (kind, shown, meaning) in _NUMBERS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=shown, help=meaning)
+    parser.add_argument(
+        "--device", default="auto", choices=("auto", "cpu", "cuda"), help="auto (default) takes a GPU if there is one"
+    )
+
+
+def recipe_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the fields of the recipe that flags set."""
+    from dataclasses import fields
+
+    from rankbound.training.ranker import Recipe
+
+    flags = {setting.name: getattr(arguments, setting.name, None) for setting in fields(Recipe)}
+    return {name: value for name, value in flags.items() if value is not None}
