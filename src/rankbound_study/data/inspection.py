@@ -24,6 +24,7 @@ _SPLITS = {"train": "train", "training": "train", "vali": "validation", "valid":
            "validation": "validation", "dev": "validation", "test": "test"}  # fmt: skip
 _ORDER = ("train", "validation", "test")
 _FOLD = re.compile(r"(.*?)(\d+)$")
+_DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
 _NAMES = {
     "topic": ("topic", "query", "qid", "query_id", "queryid", "search", "session", "user", "userid", "user_id"),
@@ -119,6 +120,7 @@ def _one_split(path: Path, files: Sequence[str]) -> dict[str, Any] | None:
 def _parts(path: Path, files: Sequence[str]) -> dict[str, Any] | None:
     """Files of disjoint queries whose names end in numbers."""
     parts = [file for file in files if _PART.fullmatch(file) and _is_letor(path / file)]
+    parts.sort(key=lambda file: int(_DIGITS.findall(file)[0]))
     return {"format": "letor", "parts": parts} if len(parts) >= 3 and len(parts) == len(files) else None
 
 
