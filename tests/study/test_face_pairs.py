@@ -289,4 +289,4 @@ def test_images_from_nothing_to_instances(run: Callable[..., str]) -> None:
         "sample", name, *files, "--options", '{"nsr": 1}', status=2
     )
     message = run("convert", "vgg16", "--raw", "x", "--out", "y", status=2)
-    assert "vgg16 is not converted; these are: movielens, mq2008, mslr-web10k, aaf" in message
+    assert "vgg16 is not converted: its format is weights" in message

@@ -31,17 +31,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Convert the files if their content is that of their source."""
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.sections.description import CONVERTED
     from rankbound_study.data.plain_files import raw_data
 
     described, source = read_description(arguments.source, arguments.description)
+    if described.format not in CONVERTED:
+        raise ConfigError(f"{source.name} is not converted: its format is {described.format}")
     if source.remark:
         print(f"note: {source.remark}")
     _convert(raw_data(source, arguments.raw, own=described.path is not None), described, arguments.out)
 
 
 def _convert(raw: "Raw", described: "DescriptionKeys", out: Path) -> None:
-    from rankbound.errors import ConfigError
-    from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
+    from rankbound.errors import DataError
+    from rankbound_study.config.sections.description import LISTS, RATINGS
     from rankbound_study.data.sources import RawFile
 
     if described.format in LISTS:
@@ -52,9 +56,9 @@ def _convert(raw: "Raw", described: "DescriptionKeys", out: Path) -> None:
         from rankbound_study.data import ratings
 
         ratings.convert(raw, described, out)
-    elif described.format == FACES and isinstance(raw, RawFile):
+    elif isinstance(raw, RawFile):
         from rankbound_study.data import faces
 
         faces.convert(raw, out)
     else:
-        raise ConfigError(f"{raw.source.name} is not converted: its format is {described.format}")
+        raise DataError(f"{raw.path}: pictures are read from an archive, .zip or .rar: pack the folder")

@@ -8,7 +8,8 @@ from pydantic import Field
 from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, Problem, Seed
 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
-FORMATS = (*LISTS, RATINGS, FACES, WEIGHTS)
+CONVERTED = (*LISTS, RATINGS, FACES)
+FORMATS = (*CONVERTED, WEIGHTS)
 NUMBER = "{fold}"
 """Stands for the number of a fold in the names of its files."""
 
@@ -23,6 +24,7 @@ Checksum = Annotated[
 ]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Files = Axis[Text]
+Rating = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
 MostFolds = Annotated[int, Field(ge=1, le=100)]
 
 
@@ -67,9 +69,9 @@ class ColumnKeys(Keys):
 class ScaleKeys(Keys):
     """The ratings that occur."""
 
-    lowest: float = Field(description="Lowest rating")
-    highest: float = Field(description="Highest rating")
-    step: Annotated[float, Field(gt=0)] = Field(description="Difference of neighbouring ratings")
+    lowest: Rating = Field(description="Lowest rating")
+    highest: Rating = Field(description="Highest rating")
+    step: Annotated[float, Field(gt=0, le=1_000_000)] = Field(description="Difference of neighbouring ratings")
 
 
 class FoldKeys(Keys):
