@@ -171,8 +171,6 @@ def test_the_readme_says_how_many_seeds_the_honest_protocol_has() -> None:
 
 def test_the_readme_says_that_the_collapse_appears_but_less_deep() -> None:
     assert "its collapse on nDCG appears, but less deep" in README
-    table = verdict_table.read(ROOT / "results" / "tables" / "table_claims.csv")
-    assert dict(table.select("id", "verdict").rows())["T26"] == "confirmed"
     printed = pl.read_csv(ROOT / "results" / "tables" / "table_5_1.csv").filter(
         pl.col("dataset") == "movielens", pl.col("loss") == "nDCG", pl.col("metric") == "nDCG", pl.col("as_printed")
     )
