@@ -1,5 +1,6 @@
 """Ratings in delimited text or parquet of any columns, converted to interactions."""
 
+import codecs
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -115,7 +116,7 @@ def _of_text(stream: BinaryIO, layout: _Layout) -> Iterator[pa.Table]:
 
 def _column_names(first: bytes, layout: _Layout) -> list[str]:
     """Return the names in the first line; without such a line, the columns' numbers."""
-    line = first.decode("utf-8-sig", "replace").rstrip("\r\n")
+    line = first.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")
     if not line:
         raise DataError(f"{layout.where}: it has no ratings")
     fields = line.split(layout.separator)
