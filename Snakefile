@@ -155,4 +155,4 @@ rule paper:
 # `snakemake --workflow-profile profiles/demo` runs the same rules on generated data; this target fails on other data.
 rule demo:
     input:
-        rules.all.input if not study.fetched else "use --workflow-profile profiles/demo",
+        rules.all.input if not study.converted else "use --workflow-profile profiles/demo",

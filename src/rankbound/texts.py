@@ -132,3 +132,12 @@ def _typed(value: str, kind: Any, where: str, key: str) -> Any:
 
 def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value).removesuffix(".0")
+
+
+def is_number(text: str) -> bool:
+    """Return true for a text that Python reads as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -59,7 +59,7 @@ rule convert:
         "<logs>/convert/{kind}-{source}.log",
     wildcard_constraints:
         kind="interactions|lists|images",
-        source=one_of(study.fetched),
+        source=one_of(study.converted),
     priority: 2
     threads: 1
     resources:

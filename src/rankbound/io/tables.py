@@ -22,6 +22,7 @@ from rankbound.io.intents import qrels_by_intent, rows_of_intents
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.parquet import check_memory
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
+from rankbound.texts import is_number
 
 _SHOWN_NAMES = 8
 _LONGEST_REASON = 300
@@ -175,7 +176,7 @@ def _column(table: _Table, name: str) -> pl.Series:
         columns = table.frame.columns
         some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
         shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
-        hint = "; the first line must name the columns" if any(map(_is_number, columns)) else ""
+        hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
         raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}") from None
 
 
@@ -289,14 +290,6 @@ def _refuse(table: _Table, name: str) -> None:
     found = "is empty" if column[row] is None else f"holds {quoted(column[row])}"
     hint = " with a decimal point" if re.fullmatch(r"\s*[+-]?\d*,\d+\s*", str(column[row])) else ""
     raise DataError(f"{table.row(row)}: column {name!r} {found}, expected a finite number{hint}")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _first(mask: pl.Series) -> int:

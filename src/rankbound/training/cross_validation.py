@@ -5,16 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, Run
+from rankbound.io.ragged import Indices, rows_of_lists
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import Epoch
 from rankbound.training.ranker import Ranker
 from rankbound.training.ranker_training import train_ranker
-
-Indices = npt.NDArray[np.int64]
 
 FEWEST_FOLDS = 2
 
@@ -81,15 +79,15 @@ def cross_validate(
             ranker = train_ranker(_topics(lists, others), device=device, on_epoch=on_epoch, **recipe)
         except DataError as error:
             raise DataError(f"fold {number}: {error}") from error
-        scores[_rows(lists, part)] = ranker.score_lists(_topics(lists, part)).scores
+        scores[rows_of_lists(lists.offsets, part)[0]] = ranker.score_lists(_topics(lists, part)).scores
         rankers.append(ranker)
     tested = np.sort(np.concatenate(parts))
-    rows = _rows(lists, tested)
+    rows, limits = rows_of_lists(lists.offsets, tested)
     run = Run(
         topics=[lists.topics[topic] for topic in tested.tolist()],
         items=name_column(lists.items)[rows],
         scores=scores[rows],
-        offsets=_limits(lists, tested),
+        offsets=limits,
     )
     return CrossValidated(run, rankers, [[lists.topics[topic] for topic in part.tolist()] for part in parts])
 
@@ -114,26 +112,15 @@ def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:
     return [np.sort([place[name] for name in fold]) for fold in folds]
 
 
-def _limits(lists: JudgedLists, topics: Indices) -> Indices:
-    return np.append(0, np.cumsum(np.diff(lists.offsets)[topics]))
-
-
-def _rows(lists: JudgedLists, topics: Indices) -> Indices:
-    """Return the rows of the topics' items."""
-    limits = _limits(lists, topics)
-    starts = np.asarray(lists.offsets)[topics] - limits[:-1]
-    return np.repeat(starts, np.diff(limits)) + np.arange(limits[-1])
-
-
 def _topics(lists: JudgedLists, topics: Indices) -> JudgedLists:
     from rankbound.io.grouping import name_column
 
-    rows = _rows(lists, topics)
+    rows, limits = rows_of_lists(lists.offsets, topics)
     return JudgedLists(
         topics=[lists.topics[topic] for topic in topics.tolist()],
         items=name_column(lists.items)[rows],
         relevance=lists.relevance[rows],
-        offsets=_limits(lists, topics),
+        offsets=limits,
         features=lists.features[rows],
         feature_names=lists.feature_names,
     )

@@ -15,20 +15,19 @@ def own_files(described: DescriptionKeys) -> list[str]:
     A folder of which nothing is named has all its files.
     """
     path = Path(described.path or "")
-    if not path.is_dir():
-        beside = [f"{path}{described.groups}"] if described.format == "lightgbm" else []
-        return [str(path), *beside]
-    if not described.wanted:
+    if path.is_dir() and not described.wanted:
         return sorted(str(file) for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-    beside = [f"{name}{described.groups}" for name in described.wanted] if described.format == "lightgbm" else []
-    return [str(path / name) for name in (*described.wanted, *described.copies.values(), *beside)]
+    files = [path / name for name in described.wanted] if path.is_dir() else [path]
+    beside = [f"{file}{described.groups}" for file in files] if described.format == "lightgbm" else []
+    copies = [str(path / name) for name in described.copies.values()] if path.is_dir() else []
+    return [*map(str, files), *copies, *beside]
 
 
 def require_files(study: Study, config_files: Sequence[Path]) -> None:
     """Raise ConfigError for the descriptions whose files are not there, with the lines of the configuration."""
     lines = ConfigLines(config_files)
     problems = []
-    for name in study.fetched:
+    for name in study.converted:
         described = study.described(name)
         missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
         if missing:

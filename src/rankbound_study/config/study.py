@@ -97,7 +97,7 @@ class Study:
         return {name: self.config[kind][name] for name, kind in kinds.items()}
 
     @cached_property
-    def fetched(self) -> list[str]:
+    def converted(self) -> list[str]:
         """The data sets that are converted from raw files."""
         return [name for name in self.sources if not name.startswith(SYNTHETIC)]
 
@@ -109,7 +109,7 @@ class Study:
     @cached_property
     def archives(self) -> dict[str, str]:
         """The data set of each raw file, by the file's name; VGG16's weights are one."""
-        files = {self.sources[name]["archive"]: name for name in self.fetched if self.sources[name].get("archive")}
+        files = {self.sources[name]["archive"]: name for name in self.converted if self.sources[name].get("archive")}
         return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
 
     # Training jobs

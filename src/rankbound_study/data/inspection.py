@@ -14,6 +14,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.unpacked import open_unpacked
+from rankbound.texts import is_number
 
 PARTS = 5
 GROUPS = ".query"
@@ -190,7 +191,7 @@ def _delimited(path: Path) -> tuple[Any, dict[str, Any]]:
     if separator is None:
         shown = " ".join(map(repr, _SEPARATORS))
         raise ConfigError(f"{path}: neither LETOR text nor columns with a separator: expected one of {shown}")
-    header = not all(map(_is_number, first.split(separator)))
+    header = not all(map(is_number, first.split(separator)))
     content = b"".join(lines).replace(separator.encode(), b"\x1f") if len(separator) > 1 else b"".join(lines)
     try:
         frame = pl.read_csv(
@@ -237,11 +238,3 @@ def _values(frame: Any, column: str) -> list[float]:
     if not frame[column].dtype.is_numeric():
         raise ConfigError(f"column {column!r} holds {frame[column][0]!r}, expected numbers")
     return [float(value) for value in frame[column].cast(pl.Float64).drop_nulls().unique().sort()]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -116,6 +116,7 @@ def _given(
 
 def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: str) -> None:
     owners: dict[str, str] = {}
+    count = 0
     for split in SPLITS:
         for row in chosen[split].tolist():
             other = owners.setdefault(topics[row], split)
@@ -123,7 +124,8 @@ def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: s
                 raise DataError(
                     f"{where}: topic {topics[row]!r} is in {other} and in {split}: remove it from one of them"
                 )
-        if len(owners) != sum(len(chosen[one]) for one in SPLITS[: SPLITS.index(split) + 1]):
+        count += len(chosen[split])
+        if len(owners) != count:
             raise DataError(f"{where}: a topic is in several files of {split}, or twice in one: remove the copies")
 
 

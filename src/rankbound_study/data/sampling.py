@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import ConfigError, DataError
+from rankbound.io.ragged import rows_of_lists
 from rankbound_study.data.arrow import list_to_numpy
 from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.folds import OPTIONS_KEY
@@ -93,12 +94,9 @@ class _Judged:
 def _judged_lists(judged: _Judged, splits: pa.Table) -> Iterator[FoldLists]:
     fold, split = splits.column("fold").to_numpy(), np.array(splits.column("split").to_pylist(), dtype=str)
     rows = splits.column("list").to_numpy().astype(np.int64)
-    sizes = np.diff(judged.offsets)
     for number in np.unique(fold).tolist():
         for wanted in SPLITS:
             chosen = rows[(fold == number) & (split == wanted)]
-            ends = np.append(0, np.cumsum(sizes[chosen]))
-            # The items of one list after another, wherever the lists are.
-            items = np.repeat(judged.offsets[chosen] - ends[:-1], sizes[chosen]) + np.arange(ends[-1])
+            items, ends = rows_of_lists(judged.offsets, chosen)
             names = [judged.names[row] for row in chosen.tolist()]
             yield number, wanted, lists_table(names, items, judged.relevance[items], ends)
