@@ -12,7 +12,7 @@ from rankbound.errors import SourceError
 from rankbound.io.unpacked import open_unpacked
 from rankbound_study.data.archives import RAR_STARTS, ZIP_STARTS, find_member
 from rankbound_study.data.rar import Member
-from rankbound_study.data.sources import RawFile, RawSource, checksum_of
+from rankbound_study.data.sources import RawFile, RawSource, checksum_of, require_checksum
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,9 @@ class PlainFiles:
 
     def __post_init__(self) -> None:
         for wanted, expected in self.source.members.items():
-            with self.open(self.find(wanted)) as stream:
-                found = checksum_of(stream, self.source)
-            if found != expected:
-                raise SourceError(
-                    f"{self.find(wanted)}: its content is not that of {self.source.title}: "
-                    f"expected {expected} ({self.source.algorithm}), found {found}"
-                )
+            name = self.find(wanted)
+            with self.open(name) as stream:
+                require_checksum(self.source, expected, checksum_of(stream, self.source), f"{name}: its content")
 
     @property
     def path(self) -> str:

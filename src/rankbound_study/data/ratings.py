@@ -66,6 +66,11 @@ class _Layout:
         named = {name: getattr(self.columns, name) for name in _TYPES}
         return {name: column for name, column in named.items() if column is not None}
 
+    @property
+    def delimiter(self) -> str:
+        """The separator as the reader takes it, of one character."""
+        return self.separator if len(self.separator) == 1 else _ONE_CHARACTER
+
     def interactions(self, table: pa.Table) -> pa.Table:
         """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
         absent = {"rating": np.ones(len(table), np.float32), "timestamp": np.zeros(len(table), np.int64)}
@@ -89,8 +94,7 @@ def _parts(raw: Raw, name: str, layout: _Layout) -> Iterator[pa.Table]:
 def _of_text(stream: BinaryIO, layout: _Layout) -> Iterator[pa.Table]:
     first = stream.readline()
     names = _column_names(first, layout)
-    text = BlockStream(_blocks(first, stream, layout.separator))
-    several = len(layout.separator) > 1
+    text = BlockStream(_blocks(first, stream, layout))
     types = {layout.named[name]: kind for name, kind in _TYPES.items() if name in layout.named}
     try:
         reader = pyarrow.csv.open_csv(
@@ -99,7 +103,7 @@ def _of_text(stream: BinaryIO, layout: _Layout) -> Iterator[pa.Table]:
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows=int(layout.header)
             ),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=_ONE_CHARACTER if several else layout.separator),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=layout.delimiter),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
             ),
@@ -131,20 +135,16 @@ def _column_names(first: bytes, layout: _Layout) -> list[str]:
     return names
 
 
-def _blocks(first: bytes, stream: BinaryIO, separator: str) -> Iterator[bytes]:
-    """Yield the text in blocks; a separator of several characters is replaced by one."""
+def _blocks(first: bytes, stream: BinaryIO, layout: _Layout) -> Iterator[bytes]:
+    """Yield the text in blocks of whole lines, with separators of one character."""
+    found, taken = layout.separator.encode(), layout.delimiter.encode()
     held = first
-    wide = separator.encode()
     while block := stream.read(_BLOCK_BYTES):
         held += block
-        if len(wide) == 1:
-            yield held
-            held = b""
-            continue
         cut = held.rfind(b"\n") + 1
-        yield held[:cut].replace(wide, _ONE_CHARACTER.encode())
+        yield held[:cut].replace(found, taken)
         held = held[cut:]
-    yield held.replace(wide, _ONE_CHARACTER.encode()) if len(wide) > 1 else held
+    yield held.replace(found, taken)
 
 
 def _of_parquet(path: str, layout: _Layout) -> Iterator[pa.Table]:

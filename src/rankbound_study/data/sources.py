@@ -152,15 +152,16 @@ def check_content(source: RawSource, path: str | os.PathLike[str]) -> None:
         members = list_members(path, source.limits) if source.members else []
         for wanted, expected in source.members.items():
             name = find_member(members, wanted, path)
-            found = member_checksum(path, name, source)
-            if found != expected:
-                how = f"{source.algorithm}{', CRLF read as LF' if source.normalise else ''}"
-                raise SourceError(
-                    f"{path}: the content of {name!r} is not that of {source.title}: "
-                    f"expected {expected} ({how}), found {found}"
-                )
+            require_checksum(source, expected, member_checksum(path, name, source), f"{path}: the content of {name!r}")
     except DataError as error:
         raise SourceError(str(error)) from error
+
+
+def require_checksum(source: RawSource, expected: str, found: str, what: str) -> None:
+    """Raise SourceError for another checksum than that of the source; `what` names the content that has it."""
+    if found != expected:
+        how = f"{source.algorithm}{', CRLF read as LF' if source.normalise else ''}"
+        raise SourceError(f"{what} is not that of {source.title}: expected {expected} ({how}), found {found}")
 
 
 def member_checksum(path: str | os.PathLike[str], name: str, source: RawSource) -> str:
