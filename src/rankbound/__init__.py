@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
     from rankbound.training.cross_validation import CrossValidated, cross_validate
-    from rankbound.training.ranker import Ranker, Recipe, load
+    from rankbound.training.ranker import Ranker
+    from rankbound.training.ranker_files import load
     from rankbound.training.ranker_training import train_ranker
+    from rankbound.training.recipe import Recipe
 
 _HOMES = {
     "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
@@ -44,8 +46,10 @@ _HOMES = {
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate"),
-    "rankbound.training.ranker": ("Ranker", "Recipe", "load"),
+    "rankbound.training.ranker": ("Ranker",),
+    "rankbound.training.ranker_files": ("load",),
     "rankbound.training.ranker_training": ("train_ranker",),
+    "rankbound.training.recipe": ("Recipe",),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

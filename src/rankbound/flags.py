@@ -1,10 +1,11 @@
 """Types of command-line flags, and the conversion of their errors to messages."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rankbound.errors import ConfigError
+from rankbound.errors import ConfigError, DataError
 
 
 def names(text: str) -> list[str]:
@@ -31,3 +32,12 @@ def plain_errors() -> Iterator[None]:
         yield
     except ValueError as error:
         raise ConfigError(str(error)) from error
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Precede the messages of `DataError` by the file whose content they are about."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{os.fspath(path)}: {error}") from error

@@ -13,7 +13,7 @@ import pytest
 
 from rankbound.errors import DataError
 from rankbound.io import letor
-from rankbound.io.files import read_lists, read_qrels
+from rankbound.io.files import pack_lists, read_lists, read_qrels
 from rankbound.io.judged import JudgedLists
 
 # Topic b's rows do not stand together.
@@ -151,9 +151,14 @@ def test_columns_that_are_not_there_or_are_something_else(arguments: dict[str, A
         read_lists(frame(), **arguments)
 
 
-def test_a_table_without_numbers_has_no_features() -> None:
-    with pytest.raises(DataError, match=r"there are no features"):
-        read_lists(frame().select("topic", "item", "relevance"))
+def test_a_table_without_numbers_has_no_features(tmp_path: Path) -> None:
+    frame().select("topic", "item", "relevance").write_csv(tmp_path / "x.csv")
+    lists = read_lists(tmp_path / "x.csv")
+    assert content(lists)[:4] == EXPECTED[:4]
+    assert lists.features.shape == (4, 0)
+    assert lists.feature_names == []
+    with pytest.raises(DataError, match=r"x\.arrow: there are no features to pack"):
+        pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow")
 
 
 @pytest.mark.parametrize(("name", "kind"), [("x.csv", "CSV"), ("x.parquet", "parquet"), ("x.txt", "")])

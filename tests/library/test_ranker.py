@@ -22,7 +22,7 @@ from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
 from rankbound.training.feature_scaling import Scaling
-from rankbound.training.ranker import Recipe
+from rankbound.training.recipe import Recipe
 
 N_TOPICS, N_ITEMS = 40, 12
 QUICK: dict[str, Any] = {"epochs": 30, "learning_rate": 0.05}
@@ -449,6 +449,9 @@ def test_the_examples_of_help_run(
     for name in ("train", "vali", "test"):
         Path(f"{name}.letor").write_text(letor)
     rb.write_qrels("qrels.txt", lists)
+    pairs = [(user, film) for user in range(6) for film in range(8)]
+    rated = [(user, film, int((user + film) % 3 > 0)) for user, film in pairs]
+    pl.DataFrame(rated, schema=["user", "film", "relevance"], orient="row").write_csv("ratings.csv")
     trained, scored = examples("train"), examples("score")
     # What is scored has the features that the example before it trained with.
     for arguments in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _run_of(lists: "JudgedLists", loss: str, arguments: argparse.Namespace) -> "Run":
     from rankbound.io.files import needs_extra, write_run
     from rankbound.training.cross_validation import cross_validate
-    from rankbound.training.ranker import Recipe
+    from rankbound.training.recipe import Recipe
 
     with needs_extra("data"):
         from tqdm import tqdm

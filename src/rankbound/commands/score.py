@@ -4,14 +4,16 @@ import argparse
 from pathlib import Path
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
-from rankbound.flags import plain_errors
+from rankbound.commands._recipe_flags import add_unknown_flag
+from rankbound.flags import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
 EXAMPLES = """\
   rankbound score model.safetensors lists.csv --out run.txt
   rankbound score model.safetensors test.letor --out scores.parquet
 
-Features are matched by name; the file needs no relevance labels. `rankbound evaluate` reads the result."""
+Features are matched by name, and for a matrix factorisation topics and items; the file needs no relevance labels.
+`rankbound evaluate` reads the result."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tag", default="rankbound", metavar="NAME", help="the run's name in a TREC run (default: rankbound)"
     )
+    add_unknown_flag(parser, "as in training (default), refuse")
     add_group_flag(parser)
     add_column_flags(parser)
 
@@ -31,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
     from rankbound.io.files import write_run
-    from rankbound.training.ranker import load
+    from rankbound.training.ranker_files import load
 
     ranker = load(arguments.model)
     lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False, groups=arguments.groups)
-    with plain_errors():
-        scored = ranker.score_lists(lists)
+    with naming(arguments.lists), plain_errors():
+        scored = ranker.score_lists(lists, arguments.unknown)
     write_run(arguments.out, scored, tag=arguments.tag)
     print(f"scored {len(scored.items)} items of {len(scored.topics)} topics\nwrote {arguments.out}")

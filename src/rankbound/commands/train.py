@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
-from rankbound.commands._recipe_flags import add_recipe_flags, recipe_of
-from rankbound.flags import plain_errors
+from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
+from rankbound.flags import naming, plain_errors
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
@@ -17,10 +17,12 @@ EXAMPLES = """\
   rankbound train lists.csv --loss nDCG --bound min-max --out model.safetensors
   rankbound train train.letor --validation vali.letor --model mlp --hidden 64,32 --out model.safetensors
   rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
+  rankbound train ratings.csv --topic user --item film --model matrix-factorization --out films.safetensors
 
 A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item; all other numeric
-columns are features. The rows of a topic need not be adjacent. `rankbound score` reads the model, as does
-`rankbound.load` in Python."""
+columns are features. The rows of a topic need not be adjacent. A matrix factorisation reads no features: it learns
+topics (users) and items that recur between them. `rankbound score` reads the model, as does `rankbound.load` in
+Python."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
     from rankbound.io.files import needs_extra
-    from rankbound.training.ranker import Recipe
     from rankbound.training.ranker_training import train_ranker
+    from rankbound.training.recipe import Recipe
 
     with needs_extra("data"):
         from tqdm import tqdm
@@ -49,11 +51,11 @@ def run(arguments: argparse.Namespace) -> None:
     recipe = recipe_of(arguments)
     with plain_errors():
         epochs = Recipe(**recipe).epochs
-    lists = read_named(arguments.lists, arguments, arguments.features, groups=arguments.groups)
+    lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
     held_out = arguments.validation
     groups = arguments.validation_groups
     validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
-    with plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
+    with naming(arguments.lists), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
         )
@@ -66,8 +68,7 @@ def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
 
     recipe, record = ranker.recipe, ranker.record
     print(
-        f"trained on {record['training_topics']} topics, {record['training_items']} items, "
-        f"{len(ranker.feature_names)} features"
+        f"trained on {record['training_topics']} topics, {record['training_items']} items, {_reads(ranker)}"
         + (f" (text left out: {printable(shortened(', '.join(left_out), LONGEST))})" if left_out else "")
     )
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
@@ -75,3 +76,10 @@ def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
     if record["validation"] is not None:
         print(f"{recipe.metric} on {record['validation_topics']} validation topics: {record['validation']:.4f}")
     print(f"wrote {out}")
+
+
+def _reads(ranker: "Ranker") -> str:
+    """Say what the model reads."""
+    if ranker.vocabulary is None:
+        return f"{len(ranker.feature_names)} features"
+    return f"{len(ranker.vocabulary.items)} distinct"

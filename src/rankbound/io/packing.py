@@ -48,7 +48,9 @@ def pack_letor(
 
 
 def pack_judged(lists: JudgedLists, path: str | os.PathLike[str]) -> Pack:
-    """Pack lists in memory; DataError for relevance that is no whole number."""
+    """Pack lists in memory; DataError for lists without features, or relevance that is no whole number."""
+    if not lists.feature_names:
+        raise DataError(f"{path}: there are no features to pack: expected a column of numbers besides topic and item")
     broken = lists.relevance != np.floor(lists.relevance)
     if broken.any():
         raise DataError(f"{path}: found relevance {lists.relevance[broken][0]}, but packed files hold whole numbers")

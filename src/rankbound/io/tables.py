@@ -227,8 +227,6 @@ def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str
     names = [name for name in table.frame.columns if name not in (columns.topic, columns.items, columns.relevance)]
     is_text = {name: _is_text(table.frame[name]) for name in names}
     text, chosen = ([name for name in names if is_text[name] is kind] for kind in (True, False))
-    if not chosen:
-        raise DataError(f"{table.where}: there are no features: no column of numbers besides topic, item, relevance")
     return chosen, text
 
 

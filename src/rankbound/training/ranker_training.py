@@ -1,23 +1,23 @@
 """Train a ranker on judged lists."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
 
 from rankbound import _version
-from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.lists import Lists, as_tensor
+from rankbound.lists import Lists
 from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import LAST, Epoch
-from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
+from rankbound.training.factorization_inputs import FactorizationInputs
+from rankbound.training.feature_inputs import FeatureInputs
+from rankbound.training.inputs import Inputs
 from rankbound.training.parts import Part
-from rankbound.training.ranker import Ranker, Recipe
+from rankbound.training.ranker import Ranker
+from rankbound.training.recipe import FACTORIZATION, Recipe
 from rankbound.training.trainer import Learner, Settings, train
 
 if TYPE_CHECKING:
@@ -63,20 +63,19 @@ def train_ranker(
     where = _device(device)
     for each in (lists, *([] if validation is None else [validation])):
         _require_judged(each)
-    training, held_out = _parts(lists, validation, chosen)
+    inputs = _INPUTS[chosen.model == FACTORIZATION](lists, validation, chosen)
+    training, held_out = inputs.training, inputs.held_out
+    _require_orders(training)
     if not bool(objective.informative(training.relevance, training.lists).any()):
-        raise DataError("no training topic is informative: expected at least one with two different relevance labels")
+        raise DataError(f"no training topic is informative for the loss {chosen.loss}")
     if held_out is not None:
         _require_defined(held_out, criterion)
-    scaling = Scaling.fitted(chosen.scale, column_tensor(lists.features, "features"), training.items)
-    trained_on = _scaled(scaling, lists, where)
-    measured_on = trained_on if validation is None else _scaled(scaling, validation, where)
-    measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
     generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
-    model = chosen.build(len(lists.feature_names), generator).to(where)
+    model, scorer = inputs.build(generator, where)
+    measured = {LAST: training} if held_out is None else {VALIDATION: held_out}
     parts = {name: _moved(part, where) for name, part in measured.items()}
     (trained,) = train(
-        [Learner(model, _scorer(trained_on, measured_on), _moved(training, where), parts, generator)],
+        [Learner(model, scorer, _moved(training, where), parts, generator)],
         objective,
         settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
         monitored=[criterion],
@@ -93,7 +92,7 @@ def train_ranker(
         "training_items": training.lists.n_items,
         "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
     }
-    return Ranker(chosen, list(lists.feature_names), scaling, model.cpu(), record)
+    return inputs.ranker(model.cpu(), record)
 
 
 def _device(name: str) -> torch.device:
@@ -121,60 +120,27 @@ def _criterion(text: str) -> Metric:
     return criterion
 
 
-def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> tuple[Part, Part | None]:
-    """Return the training and the validation part; the items of each are rows of its own file's features."""
-    all_lists = _part(lists)
-    if validation is not None:
-        if list(validation.feature_names) != list(lists.feature_names):
-            raise DataError("the validation lists have other features than the training lists")
-        return all_lists, _part(validation)
-    if recipe.validation_share == 0:
-        return all_lists, None
-    count = len(all_lists.lists)
-    if count < 2:
-        raise DataError(f"found {count} topics, expected two or more, to train and to validate; or a share of 0")
-    held = min(max(round(recipe.validation_share * count), 1), count - 1)
-    shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
-    picked = [part.sort().values for part in (shuffled[held:], shuffled[:held])]
-    training, held_out = (
-        replace(all_lists.batch(index), names=[all_lists.names[at] for at in index.tolist()]) for index in picked
-    )
-    return training, held_out
-
-
-def _part(lists: "JudgedLists") -> Part:
-    relevance, topics = as_tensor(lists.relevance, "relevance"), torch.arange(len(lists.topics))
-    return Part(list(lists.topics), topics, torch.arange(len(relevance)), relevance, _lists(lists))
-
-
-def _lists(lists: "JudgedLists") -> Lists:
-    return Lists(as_tensor(lists.offsets, "offsets"))
-
-
-def _scaled(scaling: Scaling, lists: "JudgedLists", device: torch.device) -> ScaledFeatures:
-    features = column_tensor(lists.features, "features").to(device)
-    return ScaledFeatures(scaling, features, _moved_lists(_lists(lists), device))
-
-
 def _moved(part: Part, device: torch.device) -> Part:
     topics, items, relevance = (values.to(device) for values in (part.topics, part.items, part.relevance))
-    return Part(part.names, topics, items, relevance, _moved_lists(part.lists, device))
+    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)))
 
 
-def _moved_lists(lists: Lists, device: torch.device) -> Lists:
-    return Lists(lists.offsets.to(device))
-
-
-def _scorer(trained_on: ScaledFeatures, measured_on: ScaledFeatures) -> Callable[[nn.Module, Part], Tensor]:
-    """Return a scorer that reads a batch at once, and the measured lists a block of rows at a time."""
-
-    def score(model: nn.Module, part: Part) -> Tensor:
-        if torch.is_grad_enabled():
-            scores: Tensor = model(trained_on.of_rows(part.items))
-            return scores
-        return torch.cat([model(measured_on.of_rows(rows)) for rows in torch.split(part.items, ROWS_AT_ONCE)])
-
-    return score
+def _require_orders(part: Part) -> None:
+    """Raise DataError unless a list has two different relevance labels: otherwise all orders are equally good."""
+    if not bool((part.lists.sizes > 1).any()):
+        raise DataError(
+            f"each of the {len(part.lists)} training topics has one item, so that there is no order to learn: expected "
+            "topics of several items, such as the queries, users or searches that the items belong to (on the command "
+            "line: --topic NAME)"
+        )
+    first = float(part.relevance[0])
+    if bool((part.relevance == first).all()):
+        raise DataError(
+            f"no training topic is informative: all {part.lists.n_items} relevance labels are {first:g}; expected "
+            "at least one topic with two different labels (on the command line, --relevance NAME is their column)"
+        )
+    if not bool((part.lists.max(part.relevance) > part.lists.min(part.relevance)).any()):
+        raise DataError("no training topic is informative: expected at least one with two different relevance labels")
 
 
 def _require_defined(part: Part, criterion: Metric) -> None:
@@ -182,3 +148,6 @@ def _require_defined(part: Part, criterion: Metric) -> None:
     scores = torch.zeros(part.lists.n_items)
     if bool(evaluate([criterion], scores, part.relevance, part.lists.offsets)[str(criterion)].isnan().all()):
         raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
+
+
+_INPUTS: Mapping[bool, type[Inputs]] = {False: FeatureInputs, True: FactorizationInputs}

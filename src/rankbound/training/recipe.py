@@ -1,0 +1,120 @@
+"""The settings of a ranker's training."""
+
+from dataclasses import dataclass
+
+import torch
+
+from rankbound.kernels import STEPS
+from rankbound.training.factorization import BIASES
+from rankbound.training.feature_scaling import SCALES
+from rankbound.training.mlp import ACTIVATIONS, MLP
+
+FACTORIZATION = "matrix-factorization"
+
+MODELS = ("linear", "mlp", FACTORIZATION)
+
+UNKNOWN = ("refuse", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings of a ranker's training.
+
+    Args:
+        loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
+        bound: the bound of a metric's loss.
+        temperature: of the loss' smooth ranks, in units of the scores.
+        kernel: the smooth step of these ranks, `sigmoid` or `laplace`, as in `rankbound.smooth_rank`.
+        model: `linear`, a weight per feature; `mlp`, a network; or `matrix-factorization`, which reads no features but
+            learns factors of topics (users) and of items that recur between topics.
+        hidden: the widths of the layers of an `mlp`.
+        activation: of the layers of an `mlp`.
+        scale: `standard` gives every feature mean 0 and standard deviation 1 over the training items: an item's score
+            does not depend on its list. `query` scales every feature to 0 .. 1 within each list, as LETOR does: this
+            removes differences between topics, and scoring takes whole lists. `none` leaves features unchanged.
+        factors: of each topic and each item of a `matrix-factorization`.
+        bias: of a `matrix-factorization`: `item`, one for each item, or `none`.
+        negatives: for a `matrix-factorization`, so many items are drawn for each relevant item of a topic, once, by
+            `seed`: from all items of the training lists that the topic's list lacks, uniformly and without
+            replacement (all of them if they are fewer). Their relevance is 0.
+        unknown: topics and items to score that a `matrix-factorization` was not trained on: `refuse`, or `mean` for
+            the mean of all factors and biases.
+        epochs: passes over the training topics.
+        learning_rate: of Adam.
+        batch_size: topics per step.
+        metric: selects the epoch on the validation topics; without validation topics, the last epoch is used.
+        validation_share: share held out for validation without validation lists, drawn by `seed`: of the topics, or,
+            for a `matrix-factorization`, of each topic's items.
+        seed: of initial weights, order of batches and validation topics; the draws do not depend on loss and bound.
+
+    Raises:
+        ValueError: a setting is unknown or out of range.
+
+    >>> rb.Recipe(loss="AP", bound="min-max").learning_rate
+    0.01
+    """
+
+    loss: str = "nDCG"
+    bound: str = "none"
+    temperature: float = 1.0
+    kernel: str = "sigmoid"
+    model: str = "linear"
+    hidden: tuple[int, ...] = (64, 32)
+    activation: str = "relu"
+    scale: str = "standard"
+    factors: int = 32
+    bias: str = "item"
+    negatives: int = 0
+    unknown: str = "refuse"
+    epochs: int = 100
+    learning_rate: float = 0.01
+    batch_size: int = 16
+    metric: str = "nDCG@10"
+    validation_share: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, str):
+            raise ValueError(
+                f"loss: found {self.loss}, expected a text, since the ranker's file records it: loss='nDCG', with "
+                "bound= and temperature= beside it; other losses train your own model in a loop of your own"
+            )
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}: found {getattr(self, name)!r}, expected one of {', '.join(allowed)}")
+        for name in ("temperature", "factors", "epochs", "learning_rate", "batch_size"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name}: found {getattr(self, name)}, expected a number above 0")
+        if not all(width > 0 for width in self.hidden):
+            raise ValueError(f"hidden: found {self.hidden}, expected widths above 0")
+        if not 0 <= self.validation_share < 1:
+            raise ValueError(f"validation_share: found {self.validation_share}, expected a share in [0, 1)")
+        if self.negatives < 0:
+            raise ValueError(f"negatives: found {self.negatives}, expected a number from 0")
+        if self.negatives and self.model != FACTORIZATION:
+            raise ValueError(
+                f"negatives: found {self.negatives} beside the model {self.model}, whose items need features: only "
+                f"model {FACTORIZATION} draws negatives"
+            )
+
+    def build(self, n_features: int, generator: torch.Generator | None = None) -> MLP:
+        """Return a model of features, with initial weights.
+
+        Args:
+            n_features: the number of features.
+            generator: of the initial weights; by default, PyTorch's own.
+
+        Returns:
+            The model, which maps `(n_items, n_features)` to `(n_items,)`.
+        """
+        return MLP(n_features, self.hidden if self.model == "mlp" else (), self.activation, generator)
+
+
+_CHOICES = {
+    "model": MODELS,
+    "scale": SCALES,
+    "activation": tuple(ACTIVATIONS),
+    "kernel": tuple(STEPS),
+    "bias": BIASES,
+    "unknown": UNKNOWN,
+}

@@ -1,0 +1,432 @@
+"""Matrix factorisation of one's own ratings: what it learns, what it knows, and what it refuses."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+import rankbound as rb
+from rankbound import cli
+from rankbound.errors import DataError
+from rankbound.io.judged import JudgedLists
+from rankbound.training.factorization import Factorization, score_pairs
+from rankbound.training.negatives import with_negatives
+from rankbound.training.vocabulary import Vocabulary
+from rankbound.training.within_topics import Pairs, folds_within, held_out_within
+from tests.library.planted_ratings import ratings
+
+QUICK: dict[str, Any] = {"model": "matrix-factorization", "factors": 4, "epochs": 3, "device": "cpu"}
+PLANTED = ratings()
+
+
+def small() -> JudgedLists:
+    return ratings(users=12, items=10).lists(ratings(users=12, items=10).known)
+
+
+def frame(lists: JudgedLists) -> pl.DataFrame:
+    topics = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
+    return pl.DataFrame({"topic": topics, "item": list(lists.items), "relevance": lists.relevance})
+
+
+def scores_of(run: rb.Run) -> dict[tuple[str, str], float]:
+    topics = np.repeat(np.array(run.topics), np.diff(run.offsets))
+    return dict(zip(zip(topics.tolist(), list(run.items), strict=True), run.scores.tolist(), strict=True))
+
+
+def bytes_of(ranker: rb.Ranker, path: Path) -> bytes:
+    ranker.save(path)
+    return path.read_bytes()
+
+
+# What is learned
+
+
+@pytest.mark.parametrize(("loss", "bias"), [("nDCG", "item"), ("RankNet", "none")])
+def test_what_is_planted_is_recovered(loss: str, bias: str) -> None:
+    tested = PLANTED.lists(PLANTED.tested)
+    ranker = rb.train_ranker(
+        PLANTED.lists(PLANTED.known), **{**QUICK, "epochs": 60}, loss=loss, bias=bias, learning_rate=0.03
+    )
+    popularity = np.broadcast_to((PLANTED.relevant * PLANTED.known).sum(0), PLANTED.utility.shape)
+    runs = [
+        PLANTED.run(np.random.default_rng(0).random(PLANTED.utility.shape)),
+        PLANTED.run(popularity.astype(float)),
+        ranker.score_lists(tested),
+        PLANTED.run(PLANTED.utility),
+    ]
+    values = [rb.evaluate_run(run, tested, "nDCG").means()["nDCG"] for run in runs]
+    for worse, better in pairwise(values):
+        assert better > worse + 0.03, values
+
+
+def test_an_item_bias_alone_is_popularity() -> None:
+    """Without effects of users, one number for each item is all there is to learn."""
+    relevant = np.repeat(np.arange(8)[None] % 3, 40, axis=0)
+    lists = PLANTED.lists(np.ones((40, 8), bool), relevance=relevant.reshape(-1))
+    ranker = rb.train_ranker(lists, **{**QUICK, "epochs": 40}, validation_share=0)
+    values = rb.evaluate_run(ranker.score_lists(lists), lists, "nDCG").values["nDCG"]
+    assert values.min() > 0.99
+
+
+def test_gradients_of_the_bias() -> None:
+    model = Factorization(3, 4, 2, spread=1.0, generator=torch.Generator().manual_seed(0), bias="item").double()
+    topics, items = torch.tensor([0, 2, 2, 1]), torch.tensor([3, 0, 3, 3])
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    assert names == ("topics", "items", "item_bias")
+
+    def scores(*values: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = torch.func.functional_call(model, dict(zip(names, values, strict=True)), (topics, items))
+        return made
+
+    values = [parameter.detach().clone().requires_grad_() for parameter in parameters]
+    assert torch.autograd.gradcheck(scores, values)
+    expected = [values[0][t] @ values[1][i] + values[2][i] for t, i in zip(topics, items, strict=True)]
+    torch.testing.assert_close(scores(*values), torch.stack(expected))
+
+
+def test_the_kernel_computes_the_same_with_a_bias() -> None:
+    models = [
+        Factorization(3, 4, 5, generator=torch.Generator().manual_seed(0), bias="item", by_kernel=kernel)
+        for kernel in (False, True)
+    ]
+    for model in models:
+        model.item_bias.data.copy_(torch.arange(4.0))  # type: ignore[union-attr, operator]
+        model(torch.tensor([0, 1, 1]), torch.tensor([3, 0, 3])).square().sum().backward()
+    for plain, fused in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(plain.grad, fused.grad)
+
+
+def test_unknown_topics_and_items_are_the_mean_of_the_others() -> None:
+    model = Factorization(3, 4, 2, spread=1.0, generator=torch.Generator().manual_seed(0), bias="item")
+    model.item_bias.data.copy_(torch.arange(4.0))  # type: ignore[union-attr, operator]
+    found = score_pairs(model, torch.tensor([-1, 1, -1, 1]), torch.tensor([2, -1, -1, 2]))
+    p, q, b = (parameter.detach() for parameter in model.parameters())
+    expected = [
+        p.mean(0) @ q[2] + b[2],
+        p[1] @ q.mean(0) + b.mean(),
+        p.mean(0) @ q.mean(0) + b.mean(),
+        p[1] @ q[2] + b[2],
+    ]
+    torch.testing.assert_close(found, torch.stack(expected))
+
+
+# What repeats
+
+
+@pytest.mark.parametrize("recipe", [{}, {"negatives": 2}, {"bias": "none", "validation_share": 0.0}])
+def test_the_order_of_rows_changes_nothing_and_a_seed_repeats_every_byte(
+    tmp_path: Path, recipe: dict[str, Any]
+) -> None:
+    table = frame(small())
+    rankers = [
+        rb.train_ranker(rb.read_lists(rows), **QUICK, **recipe, seed=seed)
+        for rows, seed in ((table, 1), (table, 1), (table.sample(fraction=1, shuffle=True, seed=3), 1), (table, 2))
+    ]
+    first, again, shuffled, other = (bytes_of(ranker, tmp_path / "m.safetensors") for ranker in rankers)
+    assert first == again == shuffled
+    assert first != other
+
+
+def test_a_file_gives_the_same_ranker_back(tmp_path: Path) -> None:
+    lists = small()
+    names = {"topics": ["", "é", "日本", "u\n1", *map(str, range(8))][: len(lists)]}
+    lists = JudgedLists(**{**vars(lists), **names})
+    for recipe in ({}, {"bias": "none", "unknown": "mean"}):
+        ranker = rb.train_ranker(lists, **QUICK, **recipe)
+        ranker.save(tmp_path / "model.safetensors")
+        loaded = rb.load(tmp_path / "model.safetensors")
+        assert (loaded.recipe, loaded.record, loaded.feature_names) == (ranker.recipe, ranker.record, [])
+        assert loaded.vocabulary is not None
+        assert ranker.vocabulary is not None
+        assert loaded.vocabulary.topics.to_list() == ranker.vocabulary.topics.to_list() == sorted(names["topics"])
+        assert loaded.vocabulary.items.to_list() == ranker.vocabulary.items.to_list()
+        assert scores_of(loaded.score_lists(lists)) == scores_of(ranker.score_lists(lists))
+
+
+def test_the_loss_does_not_change_what_is_drawn() -> None:
+    rankers = [
+        rb.train_ranker(small(), **{**QUICK, "epochs": 1}, learning_rate=1e-30, negatives=1, loss=loss)
+        for loss in ("nDCG", "RankNet")
+    ]
+    first, second = (ranker.model.state_dict() for ranker in rankers)
+    assert all(torch.equal(first[name], second[name]) for name in ("topics", "items"))
+
+
+def test_scores_are_found_by_name() -> None:
+    lists = small()
+    ranker = rb.train_ranker(lists, **QUICK)
+    shuffled = rb.read_lists(frame(lists).sample(fraction=1, shuffle=True, seed=0))
+    assert scores_of(ranker.score_lists(shuffled)) == scores_of(ranker.score_lists(lists))
+
+
+# Held-out items, folds and negatives
+
+
+def pairs_of(sizes: list[int], seed: int = 0) -> Pairs:
+    random = np.random.default_rng(seed)
+    topics = np.repeat(np.arange(len(sizes)), sizes)
+    items = np.concatenate([random.permutation(40)[:size] for size in sizes])
+    return Pairs(topics, items, random.integers(0, 3, len(topics)))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.9])
+def test_every_topic_and_label_gives_its_share_and_everything_stays_known(share: float) -> None:
+    pairs = pairs_of([1, 2, 5, 20, 39, 40])
+    held = held_out_within(pairs, share, seed=0)
+    for index in (pairs.topics, pairs.items):
+        assert set(index[~held]) == set(index)
+    for topic in range(6):
+        own = pairs.topics == topic
+        assert (held & own).sum() <= np.ceil(share * own.sum())
+        for label in range(3):
+            of_label = own & (pairs.relevance == label)
+            assert (held & of_label).sum() <= np.ceil(share * of_label.sum() + 1e-9) + (share > 0)
+    if share == 0.2:
+        assert held[pairs.topics >= 3].mean() > 0.12
+
+
+@pytest.mark.parametrize("folds", [2, 5])
+def test_folds_share_every_topic_and_label(folds: int) -> None:
+    pairs = pairs_of([1, 3, 20, 39, 40])
+    fold = folds_within(pairs, folds, seed=0)
+    assert set(fold) == set(range(folds))
+    for topic in range(5):
+        for label in (None, 0, 1, 2):
+            own = (pairs.topics == topic) & (True if label is None else pairs.relevance == label)
+            counts = np.bincount(fold[own], minlength=folds)
+            assert counts.max() - counts.min() <= 1
+    assert not np.array_equal(fold, folds_within(pairs, folds, seed=1))
+
+
+@pytest.mark.parametrize("per_relevant", [1, 3, 50])
+def test_negatives_are_items_that_the_topic_lacks(per_relevant: int) -> None:
+    lists = small()
+    drawn = with_negatives(lists, per_relevant, seed=0)
+    assert drawn.topics == lists.topics
+    catalogue = set(lists.items)
+    for place, (old, new) in enumerate(zip(pairwise(lists.offsets), pairwise(drawn.offsets), strict=True)):
+        own, more = list(lists.items[slice(*old)]), list(drawn.items[slice(*new)])
+        assert more[: len(own)] == own
+        negatives = more[len(own) :]
+        relevant = int((lists.relevance[slice(*old)] > 0).sum())
+        assert len(negatives) == len(set(negatives)) == min(per_relevant * relevant, len(catalogue) - len(own)), place
+        assert set(negatives) <= catalogue - set(own)
+        assert not drawn.relevance[slice(*new)][len(own) :].any()
+    assert list(lists.items) == list(small().items)
+
+
+@pytest.mark.parametrize("dense", [0.0, 1.0])
+def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By both ways: 4,000 topics draw one of five items each; the fewest and most differ by chance."""
+    monkeypatch.setattr("rankbound.training.negatives.DENSE", dense)
+    topics = 4000
+    lists = JudgedLists(
+        topics=[f"t{topic}" for topic in range(topics + 1)],
+        items=[*["a"] * topics, *"bcdef"],
+        relevance=np.ones(topics + 5, int),
+        offsets=[*range(topics + 1), topics + 5],
+        features=np.empty((topics + 5, 0), np.float32),
+        feature_names=[],
+    )
+    drawn = frame(with_negatives(lists, 1, seed=0)).filter(pl.col("relevance") == 0)
+    counts = drawn.filter(pl.col("topic") != f"t{topics}")["item"].value_counts()["count"]
+    assert len(counts) == 5
+    assert counts.sum() == topics
+    assert abs(counts - topics / 5).max() < 5 * (topics * 0.16) ** 0.5
+
+
+def test_negatives_teach_from_relevant_items_alone() -> None:
+    known, tested = PLANTED.known & (PLANTED.relevant > 0), PLANTED.tested
+    ranker = rb.train_ranker(
+        PLANTED.lists(known), **{**QUICK, "epochs": 40}, negatives=2, learning_rate=0.03, unknown="mean"
+    )
+    value, chance = (
+        rb.evaluate_run(run, PLANTED.lists(tested), "nDCG").means()["nDCG"]
+        for run in (
+            ranker.score_lists(PLANTED.lists(tested)),
+            PLANTED.run(np.random.default_rng(0).random(known.shape)),
+        )
+    )
+    assert value > chance + 0.1
+
+
+# What is refused
+
+
+def refuse(attempt: Callable[[], Any], message: str) -> None:
+    with pytest.raises((DataError, ValueError), match=message):
+        attempt()
+
+
+def test_unknown_names_are_refused_or_scored_by_the_mean() -> None:
+    lists = small()
+    ranker = rb.train_ranker(lists, **QUICK)
+    table = frame(lists)
+    more = pl.DataFrame({"topic": ["u0", "new"], "item": ["fresh", lists.items[0]], "relevance": [1, 0]})
+    refuse(lambda: ranker.score_lists(rb.read_lists(more)), r"found topic 'new', which the ranker was not trained on")
+    refuse(lambda: ranker.score_lists(rb.read_lists(more[:1])), "found item 'fresh' of topic 'u0', which")
+    refuse(lambda: ranker.score_lists(rb.read_lists(more[:1]), unknown="mean"), "none of the 1 items is one that")
+    refuse(lambda: ranker.score_lists(lists, unknown="zero"), "unknown: found zero, expected one of refuse, mean")
+    scored = scores_of(ranker.score_lists(rb.read_lists(more), unknown="mean"))
+    means = {name: values.mean(0) for name, values in ranker.model.state_dict().items()}
+    own = ranker.model.state_dict()["topics"][sorted(lists.topics).index("u0")]
+    assert scored["u0", "fresh"] == pytest.approx(float(own @ means["items"] + means["item_bias"]), abs=1e-6)
+    both = rb.read_lists(pl.concat([table, more], how="vertical_relaxed"))
+    known = scores_of(ranker.score_lists(lists))
+    for pair, score in scores_of(ranker.score_lists(both, unknown="mean")).items():
+        assert score == pytest.approx(known.get(pair, score), abs=1e-6)
+    by_recipe = rb.train_ranker(lists, both_less(both, lists), **QUICK, unknown="mean")
+    assert by_recipe.record["validation_topics"] == 2
+    by_recipe.score_lists(both)
+    refuse(lambda: rb.train_ranker(lists, both_less(both, lists), **QUICK), "validation lists: found topic 'new'")
+    refuse(
+        lambda: rb.train_ranker(lists, lists, **QUICK), r"item '.*' of topic 'u\d+' is in the training and in the val"
+    )
+
+
+def both_less(both: JudgedLists, lists: JudgedLists) -> JudgedLists:
+    return rb.read_lists(frame(both).join(frame(lists), on=["topic", "item"], how="anti"))
+
+
+def test_tables_without_anything_to_learn_are_refused() -> None:
+    lists = small()
+    columns = vars(lists)
+    ones, zeros = (JudgedLists(**{**columns, "relevance": np.full(len(lists.items), label)}) for label in (1, 0))
+    refuse(lambda: rb.train_ranker(ones, **QUICK), r"all \d+ relevance labels are 1, .*draw some .* by negatives=3")
+    refuse(lambda: rb.train_ranker(zeros, **QUICK), "relevance labels are 0, .*: expected relevant items, with labels")
+    refuse(lambda: rb.train_ranker(zeros, **QUICK, negatives=2), "relevance labels are 0")
+    rb.train_ranker(ones, **QUICK, negatives=2)
+    apart = JudgedLists(**{**columns, "items": [f"d{row}" for row in range(len(lists.items))]})
+    refuse(lambda: rb.train_ranker(apart, **QUICK), "no item is in two topics, .* --item NAME")
+    refuse(lambda: rb.train_ranker(lists), "there are no features, which model linear reads: .*matrix-factorization")
+    refuse(lambda: rb.train_ranker(lists, negatives=2), "negatives: found 2 beside the model linear")
+    single = rb.read_lists(pl.DataFrame({"topic": ["a", "b", "c"], "item": ["x", "x", "y"], "relevance": [1, 0, 1]}))
+    refuse(lambda: rb.train_ranker(single, **QUICK), "each of the 3 training topics has one item")
+    ranker = rb.train_ranker(lists, **QUICK)
+    refuse(lambda: ranker.score(np.zeros((2, 2))), r"this ranker is a factorisation, .* expected score_lists\(lists\)")
+
+
+def test_no_topics_are_refused() -> None:
+    lists = JudgedLists(
+        topics=[],
+        items=[],
+        relevance=np.empty(0),
+        offsets=[0],
+        features=np.empty((0, 0), np.float32),
+        feature_names=[],
+    )
+    refuse(lambda: rb.train_ranker(lists, **QUICK), "there are no items")
+    ranker = rb.train_ranker(small(), **QUICK)
+    assert len(ranker.score_lists(lists).scores) == 0
+
+
+def damaged(tensors: dict[str, torch.Tensor], name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    tensors[name] = change(tensors[name]).clone()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("known.items.ends", lambda ends: ends.flip(0)),
+        ("known.items.ends", lambda ends: ends + 1_000_000),
+        ("known.items.ends", lambda ends: -ends),
+        ("known.items.ends", lambda ends: ends[:-1]),
+        ("known.items.ends", lambda ends: ends.float()),
+        ("known.items.ends", lambda ends: ends[None]),
+        ("known.topics.text", lambda text: torch.zeros_like(text)),
+        ("known.topics.text", lambda text: torch.full_like(text, 255)),
+        ("known.topics.text", lambda text: text[:0]),
+        ("model.items", lambda factors: factors[1:]),
+        ("model.item_bias", lambda bias: bias * float("nan")),
+        ("model.topics", lambda factors: factors.double()),
+    ],
+)
+def test_damaged_models_are_refused(tmp_path: Path, name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    path = tmp_path / "m.safetensors"
+    rb.train_ranker(small(), **QUICK).save(path)
+    with safe_open(path, "pt") as file:
+        header = json.loads(file.metadata()["rankbound"])
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    del header["seal"]
+    save_file(tensors, path, {"rankbound": json.dumps(header)})
+    assert rb.load(path).vocabulary is not None
+    damaged(tensors, name, change)
+    save_file(tensors, path, {"rankbound": json.dumps(header)})
+    with pytest.raises(DataError, match="a ranker whose parts don't fit each other"):
+        rb.load(path)
+
+
+def test_names_in_a_vocabulary_have_no_order_of_their_own() -> None:
+    lists = small()
+    vocabulary = Vocabulary.of_lists(lists)
+    restored = Vocabulary.from_tensors(vocabulary.tensors())
+    for kind in ("topics", "items"):
+        names = getattr(restored, kind).to_list()
+        assert names == sorted(set(getattr(lists, kind)))
+    topics, items = restored.indices(lists)
+    assert [restored.topics[place] for place in topics.tolist()] == lists.topics
+    assert [restored.items[place] for place in items.tolist()] == list(lists.items)
+
+
+# The command line
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+def test_train_and_score_a_table_of_ratings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lists = small()
+    # Columns of text and of numbers that are not read, an empty cell among them.
+    table = frame(lists).with_columns(title=pl.lit("a"), time=pl.Series([None, *range(1, len(lists.items))]))
+    table.rename({"topic": "user", "item": "film", "relevance": "rating"}).write_csv(tmp_path / "ratings.csv")
+    columns = ("--topic", "user", "--item", "film", "--relevance", "rating")
+    model, flags = tmp_path / "m.safetensors", ("--factors", 4, "--epochs", 3, "--device", "cpu")
+    flags = (*flags, "--model", "matrix-factorization", "--seed", 5)
+    assert run("train", tmp_path / "ratings.csv", *columns, *flags, "--out", model) == 0
+    shown = capsys.readouterr().out
+    assert f"trained on {len(lists)} topics, " in shown
+    assert "matrix-factorization model: epoch" in shown
+    ranker = rb.train_ranker(lists, **QUICK, seed=5)
+    assert bytes_of(ranker, tmp_path / "same.safetensors") == model.read_bytes()
+    for out in ("run.txt", "run.csv"):
+        assert run("score", model, tmp_path / "ratings.csv", *columns, "--out", tmp_path / out) == 0
+        assert scores_of(rb.read_run(tmp_path / out)) == pytest.approx(scores_of(ranker.score_lists(lists)), abs=1e-9)
+    # New lists have no labels.
+    (tmp_path / "new.csv").write_text(f"user,film\n{lists.topics[0]},{lists.items[0]}\nnobody,{lists.items[0]}\n")
+    capsys.readouterr()
+    assert run("score", model, tmp_path / "new.csv", *columns, "--out", tmp_path / "new.txt") == 2
+    assert "new.csv: found topic 'nobody', which the ranker was not trained on" in capsys.readouterr().err
+    assert run("score", model, tmp_path / "new.csv", *columns, "--out", tmp_path / "new.txt", "--unknown", "mean") == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--features", "f"], "--features: found f beside --model matrix-factorization"),
+        (["--factors", "0"], "factors: found 0, expected a number above 0"),
+        (["--bias", "user"], "bias: found 'user', expected one of none, item"),
+        (["--negatives", "-1"], "negatives: found -1, expected a number from 0"),
+        (["--unknown", "zero"], "unknown: found 'zero', expected one of refuse, mean"),
+        (["--item", "film"], "there is no column 'film'"),
+        (["--relevance", "topic", "--topic", "relevance"], "column 'topic' holds 'u"),
+    ],
+)
+def test_mistakes_are_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    frame(small()).write_csv(tmp_path / "r.csv")
+    out = tmp_path / "m.safetensors"
+    assert run("train", tmp_path / "r.csv", "--model", "matrix-factorization", "--out", out, *flags) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown
+    assert not out.exists()
