@@ -96,6 +96,32 @@ def ratings(path: Path, separator: str) -> dict[str, Any]:
     return {"format": "ratings", "path": str(path), "separator": separator, "header": False, "columns": numbered}
 
 
+def splits_of_ratings(folder: Path) -> dict[str, Any]:
+    """Three random splits of the same ratings, whose test parts overlap: fold_0 .. fold_2 with train.csv, test.csv."""
+    random = np.random.default_rng(6)
+    rows = [
+        (user, int(item), int(random.integers(3, 6)))
+        for user in range(20)
+        for item in random.choice(120, 25, replace=False)
+    ]
+    for fold in range(3):
+        place = folder / f"fold_{fold}"
+        place.mkdir(parents=True)
+        is_test = random.random(len(rows)) < 0.3
+        for name, chosen in {"train": ~is_test, "test": is_test}.items():
+            text = "".join(
+                f"{user},{item},{stars}\n" for (user, item, stars), one in zip(rows, chosen, strict=True) if one
+            )
+            (place / f"{name}.csv").write_text(f"user,movie,stars\n{text}")
+    pattern = {split: [f"fold_{{fold}}/{split}.csv"] for split in ("train", "test")}
+    return {
+        "format": "ratings",
+        "path": str(folder),
+        "columns": {"topic": "user", "item": "movie", "rating": "stars"},
+        "fold_pattern": {"count": 3, "first": 0, **pattern},
+    }
+
+
 LISTS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "web": lambda folder: folds_of_letor(folder / "web"),
     "grouped": lambda folder: lightgbm(folder / "grouped"),
@@ -107,4 +133,6 @@ RATINGS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "colons": lambda folder: ratings(folder / "ratings.dat", "::"),
     "tabs": lambda folder: ratings(folder / "u.data", "\t"),
     "ratings-parquet": lambda folder: ratings(folder / "ratings.parquet", ""),
+    "given-splits": lambda folder: splits_of_ratings(folder / "given-splits"),
+    "by-time": lambda folder: {**ratings(folder / "by-time.data", "\t"), "by_time": {"test_share": 0.3}},
 }

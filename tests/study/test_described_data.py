@@ -48,8 +48,9 @@ def instances(run: Run, description: dict[str, Any], name: str = "mine") -> Fold
     """What the workflow's steps make of files by their description."""
     convert(run, description, name)
     is_ratings = description["format"] == "ratings"
-    keys = ("threshold", "min_relevant", "seed")
-    options = {key: DRAWING[key] for key in keys} if is_ratings else DescriptionKeys(**description).splitting
+    options = DescriptionKeys(**description).splitting
+    if is_ratings:
+        options |= {key: DRAWING[key] for key in ("threshold", "min_relevant", "seed")}
     run("split", name, "--in", "data.parquet", "--out", "folds.parquet", "--options", json.dumps(options))
     drawing = json.dumps(DRAWING if is_ratings else {"threshold": 1})
     files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
@@ -151,6 +152,28 @@ def test_files_may_be_packed(tmp_path: Path, run: Run) -> None:
         convert(run, {**described, "path": str(tmp_path / name)})
         found.append(read_table("data.parquet", "lists"))
     assert all(table.equals(found[0]) for table in found)
+
+
+@pytest.mark.parametrize("described", [searches, lambda path: ratings(path, ",")], ids=["judged items", "ratings"])
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet"])
+def test_tables_may_be_packed(tmp_path: Path, run: Run, name: str, described: Callable[[Path], dict[str, Any]]) -> None:
+    keys = described(tmp_path / name)
+    contract = "interactions" if keys["format"] == "ratings" else "lists"
+    convert(run, keys)
+    expected = read_table("data.parquet", contract)
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.write(tmp_path / name, f"folder/{name}")
+    convert(run, {**keys, "path": str(tmp_path / "x.zip")})
+    assert read_table("data.parquet", contract).equals(expected)
+
+
+def test_a_packed_table_is_named_by_its_archive(tmp_path: Path, run: Run) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("x.csv", "query;clicked\n1;1\n")
+    described = {"format": "table", "path": str(tmp_path / "x.zip"), "random_parts": 3}
+    message = convert(run, {**described, "columns": {"topic": "query", "relevance": "clicked"}}, status=2)
+    assert f"{tmp_path}/x.zip: x.csv" in message
+    assert "rankbound-" not in message
 
 
 def test_checksums_hold_for_own_files(tmp_path: Path, run: Run) -> None:

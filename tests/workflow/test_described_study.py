@@ -37,10 +37,10 @@ def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()
     project = Project.create(tmp_path / "project", configuration(files))
-    assert "valid: study 'mine', 8 data sets, 16 training jobs" in project.run("rankbound_study", "check-config")
+    assert "valid: study 'mine', 10 data sets, 20 training jobs" in project.run("rankbound_study", "check-config")
     project.snakemake()
     rows = project.path("results/tables/table_5_1.csv").read_text("utf-8").splitlines()
-    assert sum(",nDCG,min-max,nDCG," in row for row in rows) == 8
+    assert sum(",nDCG,min-max,nDCG," in row for row in rows) == 10
     assert not any("expectation" in row for row in project.path("results/tables/table_5_1.md").read_text().splitlines())
     page = project.path("results/paper/index.html").read_text("utf-8")
     assert "<title>Losses and bounds compared on " in page
@@ -71,4 +71,6 @@ def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> N
     project = Project.create(tmp_path / "project", config)
     line = next(n for n, text in enumerate(yaml.safe_dump(config).splitlines(), start=1) if text.startswith("  web:"))
     said = project.run("rankbound_study", "check-config", status=2)
-    assert f"config.yaml, line {line}: lists.web is not known (known are mq2008, mslr-web10k): describe it" in said
+    assert (
+        f"config.yaml, line {line}: lists.web is not known (known are mq2007, mq2008, mslr-web10k): describe it" in said
+    )

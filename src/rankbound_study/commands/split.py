@@ -12,7 +12,14 @@ EXAMPLES = """\
       --options '{"min_relevant": 25, "seed": 0, "threshold": 4}'
   python -m rankbound_study split aaf --in data/images/aaf.parquet --out data/folds/aaf.parquet \\
       --options '{"folds": 1}'"""
-INTERACTION_OPTIONS: dict[str, Any] = {"min_relevant": 25, "seed": 0, "threshold": 4.0}
+INTERACTION_OPTIONS: dict[str, Any] = {
+    "by_time": {},
+    "folds": [],
+    "min_relevant": 25,
+    "seed": 0,
+    "threshold": 4.0,
+    "validation_share": 0.1,
+}
 LIST_OPTIONS: dict[str, Any] = {"folds": [], "random_parts": 0, "seed": 0, "validation_share": 0.2}
 IMAGE_OPTIONS: dict[str, Any] = {"folds": 5, "seed": 0, "test_share": 0.2, "validation_share": 0.2}
 
@@ -28,7 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--options",
         default="{}",
         metavar="JSON",
-        help="interactions: min_relevant, seed, threshold; images: folds, seed, test_share, validation_share; "
+        help="interactions: min_relevant, seed, threshold, and folds or by_time with validation_share; "
+        "images: folds, seed, test_share, validation_share; "
         "lists: nothing for parts that take turns, or folds, random_parts, seed, validation_share",
     )
 
@@ -36,9 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Write the folds."""
     from rankbound_study.data.contracts import contract_of
-    from rankbound_study.data.folds import fold_interactions
     from rankbound_study.data.image_splits import Splitting, fold_images
     from rankbound_study.data.list_splits import ListSplitting, split_lists
+    from rankbound_study.data.rating_splits import RatingSplitting, split_ratings
     from rankbound_study.options import read_options
 
     contract = contract_of(arguments.data, ("interactions", "lists", "images"))
@@ -51,4 +59,5 @@ def run(arguments: argparse.Namespace) -> None:
         fold_images(arguments.data, arguments.out, Splitting(arguments.dataset, **options))
         return
     options = read_options(arguments.options, INTERACTION_OPTIONS)
-    fold_interactions(arguments.data, arguments.out, dataset=arguments.dataset, **options)
+    for note in split_ratings(arguments.data, arguments.out, RatingSplitting(arguments.dataset, **options)):
+        print(f"note: {note}")

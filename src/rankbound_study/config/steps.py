@@ -17,7 +17,7 @@ from rankbound_study.config.known_sets import known_names
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.study import Study, TrainingRun
 
-NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed"}
+NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed", "by_time"}
 """Keys of a description on which no converted file depends."""
 
 
@@ -76,10 +76,13 @@ class Steps:
             "images": ("folds", "validation_share", "test_share", "seed"),
         }
         section, kind = self.study.sources[wildcards.source], self.study.kind_of(wildcards.source)
-        if kind != "lists":
-            return as_json(_chosen(section, *keys[kind]))
-        generated = wildcards.source.startswith(SYNTHETIC)
-        return as_json({} if generated else self.study.described(wildcards.source).splitting)
+        chosen = _chosen(section, *keys.get(kind, ()))
+        if wildcards.source.startswith(SYNTHETIC) or kind == "images":
+            return as_json(chosen)
+        splitting = self.study.described(wildcards.source).splitting
+        # A split by time takes the validation items from the latest ones, which sampling could not know.
+        later = _chosen(section, "validation_share") if "by_time" in splitting else {}
+        return as_json({**chosen, **splitting, **later})
 
     def source_of_instances(self, wildcards: Any) -> str:
         """Return the data set that instances are sampled from."""

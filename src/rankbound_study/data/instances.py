@@ -24,6 +24,9 @@ ITEM_COUNT_KEY = "rankbound.item_count"
 ITEM_NAMES_KEY = "rankbound.item_names"
 """Metadata of sampled instances: JSON list of the item ids by index. (For judged lists: rows of the lists file.)"""
 
+TOPIC_NAMES_KEY = "rankbound.topic_names"
+"""Metadata of interactions whose users are texts: JSON list of them by number. (Items' have the key above.)"""
+
 FoldLists = tuple[int, str, pa.Table]
 """A fold, a split, and its lists by `lists_table`."""
 

@@ -1,6 +1,6 @@
 """Negative sampling: a number of irrelevant items per relevant one, drawn once per user, fold and seed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,49 @@ from rankbound.seeds import derive_seed
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.instances import SPLITS, FoldLists, lists_table
 
+_TRAIN, _VALIDATION, _TEST = range(len(SPLITS))
+
 
 @dataclass(frozen=True)
 class RelevantPairs:
-    """Relevant pairs sorted by topic: topic id, dense item index 0 .. item_count - 1, fold 1 .. 5."""
+    """Relevant pairs sorted by topic, and then by item.
+
+    Attributes:
+        topic: number of the topic.
+        item: dense index of the item, 0 .. item_count - 1.
+        fold: the fold 1 .. 5 that tests on the pair, and in which it is; with `split`, the fold in which it is.
+        item_count: number of items.
+        split: the place in `SPLITS` of each pair in its fold, of which a pair may have several rows.
+        topic_names: the topics' names by number, unless these are the numbers.
+    """
 
     topic: npt.NDArray[np.int32]
     item: npt.NDArray[np.int64]
     fold: npt.NDArray[np.int8]
     item_count: int
+    split: npt.NDArray[np.int8] | None = None
+    topic_names: Sequence[str] | None = None
+
+    @property
+    def folds(self) -> list[int]:
+        """The numbers of the folds."""
+        return [*range(1, FOLDS + 1)] if self.split is None else np.unique(self.fold).tolist()
+
+    def has_validation(self, fold: int) -> bool:
+        """Return whether the fold has pairs for validation, which are otherwise drawn from the training pairs."""
+        return self.split is not None and bool(((self.fold == fold) & (self.split == _VALIDATION)).any())
+
+    def name(self, row: int) -> str | int:
+        """Return what the topic of a row is called."""
+        topic = int(self.topic[row])
+        return topic if self.topic_names is None else self.topic_names[topic]
+
+    def of_fold(self, rows: slice, fold: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        """Return the items of a topic's rows that are in a fold, and their splits."""
+        item, here = self.item[rows], self.fold[rows] == fold
+        if self.split is None:
+            return item, np.where(here, np.int8(_TEST), np.int8(_TRAIN))
+        return item[here], self.split[rows][here]
 
 
 @dataclass(frozen=True)
@@ -36,18 +70,25 @@ class Drawing:
 def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLists]:
     """Yield the lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
 
-    A user's negatives are drawn without replacement from all rated items that are not relevant to that user (low-rated
-    ones included), so the splits share none. Items are in ascending order within a list, which is independent of
+    A user's negatives are drawn without replacement from all rated items that are not relevant to that user in any fold
+    (low-rated ones included), so the splits share none. Where a fold has no pairs for validation, a share of each
+    user's training pairs becomes them. Items are in ascending order within a list, which is independent of
     relevance. Raises DataError if a user has too few items to draw from.
     """
     starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
-    users = list(zip(starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)], strict=True))
-    for fold in range(1, FOLDS + 1):
+    users = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)]))
+    for fold in pairs.folds:
+        given = pairs.has_validation(fold)
         lists: dict[str, list[tuple[str, _List]]] = {split: [] for split in SPLITS}
-        for start, stop in users:
-            topic = int(pairs.topic[start])
-            item, is_test = pairs.item[start:stop], pairs.fold[start:stop] == fold
-            drawn = _draw_user(topic, item, is_test, fold, pairs.item_count, drawing)
+        for rows in users:
+            item, place = pairs.of_fold(rows, fold)
+            if not len(item):
+                continue
+            topic = pairs.name(rows.start)
+            positives = [item[place == split] for split in range(len(SPLITS))]
+            if not given:
+                positives[_TRAIN], positives[_VALIDATION] = _cut(positives[_TRAIN], topic, fold, drawing)
+            drawn = _draw_user(topic, positives, pairs.item[rows], fold, pairs.item_count, drawing)
             for split, one in zip(SPLITS, drawn, strict=True):
                 lists[split].append((str(topic), one))
         for split in SPLITS:
@@ -58,23 +99,25 @@ _List = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
 
 
 def _draw_user(
-    topic: int,
-    item: npt.NDArray[np.int64],
-    is_test: npt.NDArray[np.bool_],
+    topic: str | int,
+    positives: Sequence[npt.NDArray[np.int64]],
+    relevant: npt.NDArray[np.int64],
     fold: int,
     item_count: int,
     drawing: Drawing,
 ) -> list[_List]:
-    """Return items and relevance of one user's training, validation and test list."""
-    train, validation = _cut(item[~is_test], topic, fold, drawing)
-    positives = (train, validation, item[is_test])
+    """Return items and relevance of one user's training, validation and test list.
+
+    `relevant` are the user's relevant items in all folds, none of which is drawn.
+    """
     is_candidate = np.ones(item_count, dtype=bool)
-    is_candidate[item] = False
+    is_candidate[relevant] = False
     candidates = np.flatnonzero(is_candidate)
-    needed = drawing.nsr * len(item)
+    count = sum(map(len, positives))
+    needed = drawing.nsr * count
     if needed > len(candidates):
         raise DataError(
-            f"{drawing.dataset}: user {topic} has {len(item)} relevant items and needs {needed} negatives at NSR "
+            f"{drawing.dataset}: user {topic} has {count} relevant items and needs {needed} negatives at NSR "
             f"{drawing.nsr}, but only {len(candidates)} of the {item_count} rated items are left: lower nsr"
         )
     seed = derive_seed("negatives", drawing.dataset, drawing.nsr, fold, drawing.seed, topic)
@@ -84,7 +127,7 @@ def _draw_user(
 
 
 def _cut(
-    positives: npt.NDArray[np.int64], topic: int, fold: int, drawing: Drawing
+    positives: npt.NDArray[np.int64], topic: str | int, fold: int, drawing: Drawing
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return training and validation positives, the same at every NSR: the seed does not depend on it."""
     count = max(1, round(drawing.validation_share * len(positives))) if drawing.validation_share > 0 else 0

@@ -1,18 +1,22 @@
 """Raw data that are no archive: files of somebody's own, read where they lie."""
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from rankbound.errors import SourceError
+from rankbound.errors import DataError, SourceError
 from rankbound.io.unpacked import open_unpacked
 from rankbound_study.data.archives import RAR_STARTS, ZIP_STARTS, find_member
 from rankbound_study.data.rar import Member
 from rankbound_study.data.sources import RawFile, RawSource, checksum_of, require_checksum
+
+_BUFFER_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,25 @@ def raw_data(source: RawSource, paths: Sequence[Path], own: bool) -> Raw:
     if len(paths) == 1 and (not own or _is_archive(paths[0])):
         return RawFile(source, paths[0])
     return PlainFiles(source, paths)
+
+
+@contextmanager
+def as_file(raw: Raw, name: str) -> Iterator[Path]:
+    """Yield a path of the file of that name; a member of an archive is unpacked to the system's folder for such files.
+
+    For formats that are not read in one pass. Raises DataError if there is no room for it.
+    """
+    if isinstance(raw, PlainFiles):
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
+        path = Path(folder, PurePosixPath(name).name)
+        try:
+            with raw.open(name) as stream, path.open("wb") as file:
+                shutil.copyfileobj(stream, file, _BUFFER_BYTES)
+        except OSError as error:
+            raise DataError(f"{raw.where(name)}: cannot be unpacked to {folder}: {error.strerror}") from error
+        yield path
 
 
 def _is_archive(path: Path) -> bool:

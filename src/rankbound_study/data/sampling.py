@@ -9,13 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
 from rankbound_study.data.arrow import list_to_numpy
-from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.contracts import contract_of, read_metadata, read_table
 from rankbound_study.data.folds import OPTIONS_KEY
-from rankbound_study.data.instances import SPLITS, FoldLists, lists_table, origin_of, write_instances
+from rankbound_study.data.instances import (
+    ITEM_NAMES_KEY,
+    SPLITS,
+    TOPIC_NAMES_KEY,
+    FoldLists,
+    lists_table,
+    origin_of,
+    write_instances,
+)
 from rankbound_study.data.list_splits import TOPICS_KEY, digest_of
 from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
 
@@ -63,7 +72,8 @@ def sample_interactions(
     interactions: Path, folds: Path, out: Path, *, drawing: Drawing, checked: dict[str, float]
 ) -> None:
     """Write instances with sampled negatives; `checked` options must be those that the folds were made with."""
-    made_with = json.loads(read_metadata(folds, "interaction-folds").get(OPTIONS_KEY, "{}"))
+    contract = contract_of(folds, ("interaction-folds", "interaction-splits"))
+    made_with = json.loads(read_metadata(folds, contract).get(OPTIONS_KEY, "{}"))
     for key, value in checked.items():
         if made_with.get(key) != value:
             raise DataError(
@@ -71,15 +81,27 @@ def sample_interactions(
                 "make the folds anew"
             )
     ids = np.unique(read_table(interactions, "interactions", ["item"]).column("item").to_numpy())
-    table = read_table(folds, "interaction-folds").sort_by([("topic", "ascending"), ("item", "ascending")])
+    metadata = read_metadata(interactions, "interactions")
+    item_names = json.loads(metadata[ITEM_NAMES_KEY]) if ITEM_NAMES_KEY in metadata else ids.tolist()
+    topic_names = json.loads(metadata[TOPIC_NAMES_KEY]) if TOPIC_NAMES_KEY in metadata else None
+    table = read_table(folds, contract).sort_by([("topic", "ascending"), ("item", "ascending")])
     topic, item, fold = (table.column(name).to_numpy() for name in ("topic", "item", "fold"))
     if not len(topic) or not np.isin(item, ids).all():
         raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
-    made = sampled_instances(RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids)), drawing)
+    split = _split_places(table.column("split"), folds) if contract == "interaction-splits" else None
+    pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names)
+    made = sampled_instances(pairs, drawing)
     origin = origin_of(interactions, "interactions", drawing.dataset)
-    write_instances(
-        out, drawing.dataset, drawing.nsr, made, item_count=len(ids), item_names=ids.tolist(), origin=origin
-    )
+    write_instances(out, drawing.dataset, drawing.nsr, made, item_count=len(ids), item_names=item_names, origin=origin)
+
+
+def _split_places(column: pa.ChunkedArray, folds: Path) -> npt.NDArray[np.int8]:
+    """Return the place in `SPLITS` of each name of a split."""
+    places = pc.index_in(column, pa.array(SPLITS))
+    if places.null_count:
+        raise DataError(f"{folds}: column 'split' has other names than {', '.join(SPLITS)}; make the folds anew")
+    numbers: npt.NDArray[np.int8] = places.to_numpy().astype(np.int8)
+    return numbers
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,10 @@ CONTRACTS: Mapping[str, Contract] = {
         Contract("list-splits", {"fold": pa.int8(), "split": pa.string(), "list": pa.int32()}),
         Contract("interaction-folds", {"topic": pa.int32(), "item": pa.int32(), "fold": pa.int8()}),
         Contract(
+            "interaction-splits",
+            {"fold": pa.int8(), "split": pa.string(), "topic": pa.int32(), "item": pa.int32()},
+        ),
+        Contract(
             "images",
             {"face": pa.string(), "number": pa.int32(), "age": pa.int8(), "group": pa.int32(), "pixels": PIXELS},
         ),

@@ -10,6 +10,10 @@ from rankbound_study.config.sections.base import Allowed, Axis, Keys, Positive, 
 LISTS, RATINGS, FACES, WEIGHTS = ("letor", "lightgbm", "table"), "ratings", "faces", "weights"
 CONVERTED = (*LISTS, RATINGS, FACES)
 FORMATS = (*CONVERTED, WEIGHTS)
+NUMBERS, TEXTS = "numbers", "texts"
+"""What the names of users and items may be: whole numbers of 32 bits, or any texts."""
+
+SPLIT_KEYS = ("parts", "folds", "fold_pattern", "random_parts", "by_time")
 NUMBER = "{fold}"
 """Stands for the number of a fold in the names of its files."""
 
@@ -79,7 +83,7 @@ class FoldKeys(Keys):
 
     train: Files = Field(description="Files to train on")
     validation: Files | None = Field(
-        None, description="Files that select the epoch (absent: a share of train's topics)"
+        None, description="Files that select the epoch (absent: a share of train's topics, or of each user's items)"
     )
     test: Files = Field(description="Files to test on")
 
@@ -88,6 +92,16 @@ class FoldPatternKeys(FoldKeys):
     """The files of every fold, with {fold} for its number."""
 
     count: MostFolds = Field(description="Number of folds")
+    first: Annotated[int, Field(ge=0, le=1)] = Field(1, description="Number of the first fold in the files' names")
+
+
+class TimeKeys(Keys):
+    """A split of ratings by time, in one fold: training items are older than those for validation, then testing."""
+
+    cut: Annotated[str, Allowed("user", "global")] = Field(
+        "user", description="user: each user's latest relevant items are tested; global: all from one moment on"
+    )
+    test_share: Annotated[float, Field(gt=0, lt=1)] = Field(0.2, description="Share of relevant items to test on")
 
 
 class DescriptionKeys(Keys):
@@ -113,6 +127,7 @@ class DescriptionKeys(Keys):
     groups: Text = Field(".query", description="lightgbm: what the names of files with the sizes of queries end in")
     columns: ColumnKeys | None = Field(None, description="table and ratings: the columns")
     separator: Annotated[str, Field(min_length=1, max_length=4)] = Field(",", description="ratings: between columns")
+    ids: Annotated[str, Allowed(NUMBERS, TEXTS)] = Field(NUMBERS, description="ratings: what users and items are")
     header: bool = Field(True, description="ratings: the first line names the columns")
     scale: ScaleKeys | None = Field(None, description="ratings: those that occur; others are errors")
     features: Positive | None = Field(None, description="Number of features (default: as found)")
@@ -129,6 +144,7 @@ class DescriptionKeys(Keys):
     random_parts: Annotated[int, Field(ge=FEWEST_PARTS, le=100)] | None = Field(
         None, description="Number of parts to which topics are dealt at random; folds as those of parts"
     )
+    by_time: TimeKeys | None = Field(None, description="ratings: test on the latest relevant items")
     validation_share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.2, description="Share of the training topics for validation where no file is given for it"
     )
@@ -136,16 +152,35 @@ class DescriptionKeys(Keys):
 
     def problems(self) -> Iterator[Problem]:
         """Yield keys that contradict each other or the format."""
-        splits = [key for key in ("parts", "folds", "fold_pattern", "random_parts") if getattr(self, key) is not None]
-        if self.format in LISTS and len(splits) != 1:
-            found = f"has {' and '.join(splits)}" if splits else "says nothing of folds"
-            yield (), f"{found}: give one of parts, folds, fold_pattern and random_parts"
-        elif self.format not in LISTS and splits:
-            yield (splits[0],), f"is for judged lists: {', '.join(LISTS)}"
+        yield from self._split_problems()
         if self.parts is not None and len(self.parts) < FEWEST_PARTS:
             yield ("parts",), f"has {len(self.parts)} files: expected at least {FEWEST_PARTS}"
         yield from self._pattern_problems()
         yield from self._column_problems()
+
+    def _split_problems(self) -> Iterator[Problem]:
+        splits = [key for key in SPLIT_KEYS if getattr(self, key) is not None]
+        if self.by_time is not None and self.format != RATINGS:
+            yield ("by_time",), "is for ratings: name the files of the folds to split judged lists by time"
+        elif self.format in LISTS and len(splits) != 1:
+            found = f"has {' and '.join(splits)}" if splits else "says nothing of folds"
+            yield (), f"{found}: give one of parts, folds, fold_pattern and random_parts"
+        elif self.format not in LISTS and (alien := [key for key in splits if key in ("parts", "random_parts")]):
+            yield (alien[0],), f"is for judged lists: {', '.join(LISTS)}"
+        elif self.format not in (*LISTS, RATINGS) and splits:
+            yield (splits[0],), f"is for judged lists and ratings: {', '.join((*LISTS, RATINGS))}"
+        elif len(splits) > 1:
+            yield (), f"has {' and '.join(splits)}: give one of folds, fold_pattern and by_time, or none of them"
+        if self.format == RATINGS:
+            yield from self._of_lists_alone()
+
+    def _of_lists_alone(self) -> Iterator[Problem]:
+        for key in sorted({"validation_share", "seed"} & self.model_fields_set):
+            yield (key,), "is for judged lists: for ratings it stands beside source"
+        if self.files is not None and self.given_folds:
+            yield ("files",), "is set beside the files of folds: remove it"
+        if self.by_time is not None and self.columns is not None and self.columns.timestamp is None:
+            yield ("columns",), "needs a timestamp, by which by_time splits"
 
     def _pattern_problems(self) -> Iterator[Problem]:
         pattern = self.fold_pattern
@@ -172,7 +207,9 @@ class DescriptionKeys(Keys):
 
     @property
     def n_folds(self) -> int:
-        """The number of folds that its files make; 5 for ratings."""
+        """The number of folds that its files make; 5 for ratings that are cut at random, 1 by time."""
+        if self.by_time is not None:
+            return 1
         if self.fold_pattern is not None:
             return self.fold_pattern.count
         if self.folds is not None:
@@ -187,12 +224,15 @@ class DescriptionKeys(Keys):
         pattern = _files_of(self.fold_pattern)
         return [
             {split: [name.replace(NUMBER, str(fold)) for name in names] for split, names in pattern.items()}
-            for fold in range(1, self.fold_pattern.count + 1)
+            for fold in range(self.fold_pattern.first, self.fold_pattern.first + self.fold_pattern.count)
         ]
 
     @property
     def splitting(self) -> dict[str, Any]:
-        """The options of the folds: nothing for parts by file."""
+        """The options of the folds: nothing for parts by file, and for ratings that are cut at random."""
+        if self.format == RATINGS:
+            by_time = {"by_time": self.by_time.model_dump()} if self.by_time else {}
+            return {"folds": self.given_folds} if self.given_folds else by_time
         drawn = {"validation_share": self.validation_share, "seed": self.seed}
         if self.given_folds:
             return {"folds": self.given_folds, **drawn}

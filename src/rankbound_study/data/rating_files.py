@@ -1,0 +1,173 @@
+"""Ratings in one file, delimited text or parquet of any columns, read in blocks."""
+
+import codecs
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from rankbound.errors import DataError
+from rankbound.io.block_stream import BlockStream
+from rankbound.io.parquet import open_parquet
+from rankbound.printable import quoted, shortened
+from rankbound_study.config.sections.description import TEXTS, DescriptionKeys
+from rankbound_study.data.plain_files import Raw, as_file
+from rankbound_study.data.schemas import CONTRACTS
+
+IDS = ("topic", "item")
+"""The columns of users and items."""
+
+_TYPES = CONTRACTS["interactions"].columns
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_BLOCK_BYTES = 2**24
+_ONE_CHARACTER = "\x1f"
+"""A separator of one character, which stands for one of several; it occurs in no text."""
+
+_PARQUET = b"PAR1"
+_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class RatingFile:
+    """A file of ratings: its name among the raw files, and the description of its layout."""
+
+    raw: Raw
+    name: str
+    described: DescriptionKeys
+
+    @property
+    def where(self) -> str:
+        """What it is called in messages."""
+        return self.raw.where(self.name)
+
+    @cached_property
+    def is_parquet(self) -> bool:
+        """It is a parquet file, by its first bytes."""
+        with self.raw.open(self.name) as stream:
+            return stream.read(len(_PARQUET)) == _PARQUET
+
+    def row(self, index: int) -> str:
+        """Return what the row of that index is called in messages: rows count from 1, a line of names included."""
+        names = self.described.header and not self.is_parquet
+        return f"{self.where}, row {index + 1 + names}"
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield its rows with the columns of interactions; users and items that are texts as dictionaries.
+
+        Raises DataError for missing columns, and for values of another type.
+        """
+        if not self.is_parquet:
+            with self.raw.open(self.name) as stream:
+                yield from self._of_text(stream)
+            return
+        with as_file(self.raw, self.name) as path:
+            yield from self._of_parquet(str(path))
+
+    @cached_property
+    def _named(self) -> dict[str, str]:
+        """The columns' names in the file by those of interactions, of which some may be absent."""
+        assert self.described.columns is not None
+        named = {name: getattr(self.described.columns, name) for name in _TYPES}
+        return {name: column for name, column in named.items() if column is not None}
+
+    @cached_property
+    def _types(self) -> dict[str, pa.DataType]:
+        texts = self.described.ids == TEXTS
+        return {name: _TEXT if texts and name in IDS else kind for name, kind in _TYPES.items()}
+
+    @property
+    def _delimiter(self) -> str:
+        """The separator as the reader takes it, of one character."""
+        return self.described.separator if len(self.described.separator) == 1 else _ONE_CHARACTER
+
+    def _interactions(self, table: pa.Table) -> pa.Table:
+        """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
+        absent = {"rating": np.ones(len(table), np.float32), "timestamp": np.zeros(len(table), np.int64)}
+        return pa.table(
+            {
+                name: table.column(self._named[name]) if name in self._named else pa.array(absent[name])
+                for name in _TYPES
+            }
+        )
+
+    def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
+        header = self.described.header
+        first = stream.readline()
+        names = self._column_names(first)
+        types = {self._named[name]: kind for name, kind in self._types.items() if name in self._named}
+        try:
+            reader = pyarrow.csv.open_csv(
+                BlockStream(self._blocks(first, stream)),
+                # Errors give the row only with a single thread.
+                read_options=pyarrow.csv.ReadOptions(
+                    use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows=int(header)
+                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+                ),
+            )
+            for batch in reader:
+                yield self._interactions(pa.Table.from_batches([batch]))
+        except pa.ArrowInvalid as error:
+            texts = self.described.ids == TEXTS
+            ids = "" if texts else "whole numbers for users and items (any texts with ids: texts) and "
+            counted = "rows count from 1, the columns' names" if header else "rows count from 1"
+            raise DataError(
+                f"{self.where}: {error}; expected rows of {len(names)} columns, with {ids}numbers for ratings "
+                f"({counted})"
+            ) from error
+
+    def _column_names(self, first: bytes) -> list[str]:
+        """Return the names in the first line; without such a line, the columns' numbers."""
+        line = first.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")
+        if not line:
+            raise DataError(f"{self.where}: it has no ratings")
+        fields = line.split(self.described.separator)
+        names = fields if self.described.header else [str(number) for number in range(1, len(fields) + 1)]
+        missing = next((column for column in self._named.values() if column not in names), None)
+        if missing is not None:
+            expected = "the columns' names" if self.described.header else "columns"
+            raise DataError(
+                f"{self.where}, line 1: found {shortened(repr(line), _SHOWN)}, which has no column {missing!r}; "
+                f"expected {expected} separated by {self.described.separator!r}"
+            )
+        return names
+
+    def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+        """Yield the text in blocks of whole lines, with separators of one character."""
+        found, taken = self.described.separator.encode(), self._delimiter.encode()
+        held = first
+        while block := stream.read(_BLOCK_BYTES):
+            held += block
+            cut = held.rfind(b"\n") + 1
+            yield held[:cut].replace(found, taken)
+            held = held[cut:]
+        yield held.replace(found, taken)
+
+    def _of_parquet(self, path: str) -> Iterator[pa.Table]:
+        file: pq.ParquetFile = open_parquet(path)
+        missing = next((column for column in self._named.values() if column not in file.schema_arrow.names), None)
+        if missing is not None:
+            shown = shortened(", ".join(file.schema_arrow.names), _SHOWN)
+            raise DataError(f"{self.where}: there is no column {missing!r}; it has {shown}")
+        for batch in file.iter_batches(columns=list(self._named.values())):
+            table = self._interactions(pa.Table.from_batches([batch]))
+            for name, kind in self._types.items():
+                try:
+                    column = _cast(table.column(name), kind)
+                except pa.ArrowException as error:
+                    raise DataError(f"{self.where}: column {quoted(self._named[name])}: {error}") from error
+                table = table.set_column(table.column_names.index(name), name, column)
+            yield table
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind != _TEXT:
+        return column.cast(kind)
+    return column.cast(pa.string()).dictionary_encode()
