@@ -6,14 +6,9 @@ and about its length of lines. Every step is a separate process, whose peak resi
 
 import argparse
 import json
-import resource
 import shutil
-import subprocess
-import sys
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.generated_source import generated_source
+from benchmarks.study_steps import run_step
 
 DATASET = "mslr-web10k"
 TOPICS, ROWS, WIDTH, PARTS = 10_000, 1_200_192, 136, 5
@@ -37,17 +33,7 @@ _DENSE = 0.75
 """Share of nonzero values."""
 _QUERIES_AT_ONCE = 50
 
-# Runs a step and writes its peak memory; not ru_maxrss, which a process inherits from its parent.
-_PROBE = """\
-import re, sys
-from rankbound_study.cli import main
-status = main(sys.argv[2:])
-with open("/proc/self/status") as own, open(sys.argv[1], "w") as out:
-    out.write(re.search(r"VmHWM:\\s*(\\d+)", own.read())[1])
-sys.exit(status)
-"""
-
-# Precedes the probe: replaces the source's checksums by those of the generated archive.
+# Precedes a step: replaces the source's checksums by those of the generated archive.
 _REGISTER = """\
 import json, sys
 from dataclasses import replace
@@ -88,22 +74,6 @@ _JOB = {
     "seeds": [0],
 }
 _SETTINGS = {"optimiser": "adam", "learning_rate": 0.001, "epochs": 1, "batch_size": 100, "scale": "standard"}
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step with its elapsed time, processor time and peak memory."""
-
-    name: str
-    seconds: float
-    processor_seconds: float
-    peak_bytes: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.name:24}{self.seconds:9.1f} s{self.processor_seconds:10.1f} s of processor"
-            f"{self.peak_bytes / 1e6:10.0f} MB at most"
-        )
 
 
 def main() -> None:
@@ -150,9 +120,9 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     unfinished.rename(path)
 
 
-def sizes_of(random: np.random.Generator, topics: int, rows: int) -> npt.NDArray[np.int64]:
+def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float = _SPREAD) -> npt.NDArray[np.int64]:
     """Return uneven list sizes with the sum `rows`."""
-    weight = np.exp(_SPREAD * random.standard_normal(topics))
+    weight = np.exp(spread * random.standard_normal(topics))
     ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
     sizes: npt.NDArray[np.int64] = np.diff(ends, prepend=0) + 1
     return sizes
@@ -192,14 +162,17 @@ def _text_bytes(archive: Path) -> int:
 def _run_all(folder: Path, methods: list[str]) -> None:
     archive, lists, folds = folder / ARCHIVE, folder / "lists.parquet", folder / "folds.parquet"
     arguments = ("convert", DATASET, "--raw", archive, "--out", lists)
-    step = _step(folder, *arguments, checksums=generated_source(DATASET, archive).members)
+    checksums = json.dumps([DATASET, dict(generated_source(DATASET, archive).members)])
+    step = run_step(folder, *arguments, first=_REGISTER, told=checksums)
     megabytes = _text_bytes(archive) / 1e6
     rates = f"{megabytes / step.seconds:.0f} MB/s, {megabytes / step.processor_seconds:.0f} of processor"
     print(f"{step}   {rates}", flush=True)
-    print(_step(folder, "split", DATASET, "--in", lists, "--out", folds), flush=True)
+    print(run_step(folder, "split", DATASET, "--in", lists, "--out", folds), flush=True)
     for reading, options in (("label2", {"threshold": 2}), ("graded", {"graded": True})):
         arguments = ("--in", lists, "--folds", folds, "--out", folder / f"{reading}.parquet")
-        step = _step(folder, "sample", DATASET, *arguments, "--options", json.dumps(options), name=f"sample {reading}")
+        step = run_step(
+            folder, "sample", DATASET, *arguments, "--options", json.dumps(options), name=f"sample {reading}"
+        )
         print(step, flush=True)
     for method in methods:
         arguments = ("--instances", folder / "label2.parquet", "--lists", lists, "--out", folder / f"{method}.parquet")
@@ -209,24 +182,7 @@ def _run_all(folder: Path, methods: list[str]) -> None:
             **METHODS[method],
             "settings": {**_SETTINGS, **METHODS[method]["settings"]} if METHODS[method]["settings"] else {},
         }
-        print(_step(folder, "job", *arguments, "--options", json.dumps(options), name=f"job {method}"), flush=True)
-
-
-def _step(
-    folder: Path, *arguments: object, name: str | None = None, checksums: Mapping[str, str] | None = None
-) -> Step:
-    peak = folder / "peak.txt"
-    code, extra = (_PROBE, []) if checksums is None else (_REGISTER + _PROBE, [json.dumps([DATASET, dict(checksums)])])
-    start, used = time.perf_counter(), processor_seconds()
-    subprocess.run([sys.executable, "-c", code, str(peak), *extra, *map(str, arguments)], check=True)
-    seconds, spent = time.perf_counter() - start, processor_seconds() - used
-    return Step(name or str(arguments[0]), seconds, spent, float(peak.read_text()) * 1024)
-
-
-def processor_seconds() -> float:
-    """Return the processor time of the child processes that have ended."""
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+        print(run_step(folder, "job", *arguments, "--options", json.dumps(options), name=f"job {method}"), flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.mslr_size import processor_seconds, sizes_of, write_queries
+from benchmarks.mslr_size import sizes_of, write_queries
+from benchmarks.study_steps import processor_seconds
 
 TOPICS, ROWS = 31_531, 3_771_125
 _EVERY = 0.05
