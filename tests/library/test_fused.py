@@ -1,6 +1,7 @@
 """Compiled kernels against their references: values, gradients, second derivatives; where they aren't used."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -220,8 +221,20 @@ def test_compiled_code_is_kept_in_the_folder_of_the_user(tmp_path: Path) -> None
     out = run(RANKBOUND_CACHE=str(tmp_path))
     (folder,) = (tmp_path / "rankbound").iterdir()
     assert out == f"True {folder} True [0.09, -0.7553, 0.6652]\n"
-    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".nbi", ".nbc"}
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".nbi", ".nbc", ".py"}
     assert not list(Path(rb.__file__).parent.rglob("*.nb[ci]"))
+
+
+def test_a_copy_of_the_package_compiles_nothing_again(tmp_path: Path) -> None:
+    kept, copy = tmp_path / "kept", tmp_path / "copy"
+    out = run(RANKBOUND_CACHE=str(kept))
+    before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.*")}
+    shutil.copytree(Path(rb.__file__).parent, copy / "rankbound", ignore=shutil.ignore_patterns("__pycache__"))
+    # Not by a copy of the times, by which Numba would know a file that has not changed.
+    for path in copy.rglob("*.py"):
+        path.touch()
+    assert run(RANKBOUND_CACHE=str(kept), PYTHONPATH=str(copy)) == out
+    assert {path: path.stat().st_mtime_ns for path in kept.rglob("*.*")} == before
 
 
 @pytest.mark.parametrize("kind", ["a file", "writable by others", "switched off", "numba refuses"])

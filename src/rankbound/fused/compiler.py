@@ -1,5 +1,7 @@
 """Compilation by Numba; compiled code is kept in a folder of the user's, named by the sources that it was made of.
 
+Whatever has the same sources shares it: another checkout, another virtual environment.
+
 The folder is `rankbound` in `$XDG_CACHE_HOME`, by default `~/.cache` (`~/Library/Caches` on macOS, `%LOCALAPPDATA%` on
 Windows), or `$RANKBOUND_CACHE`. It is only used if nobody else can write to it, since compiled code is run.
 """
@@ -34,6 +36,8 @@ def compiled(signature: str, exact: bool = False) -> Callable[[Callable[..., Any
         assert folder is not None
         if sys.stderr.isatty() and not any(folder.rglob(f"{function.__module__.rpartition('.')[2]}.*.nbi")):
             print("rankbound: compiling a kernel for this machine, once", file=sys.stderr)
+        source = _kept_source(folder, function)
+        function.__code__ = function.__code__.replace(co_filename=str(source))
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
             options = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -66,6 +70,23 @@ def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., A
     options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
     made: Callable[..., Any] = numba.njit(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return made
+
+
+def _kept_source(folder: Path, function: Callable[..., Any]) -> Path:
+    """Return a copy of the function's module in the folder of compiled code, which is made if it isn't there.
+
+    Numba finds compiled code by the path of its source. By that of the copy, all checkouts and environments with the
+    same sources share it.
+    """
+    content = Path(function.__code__.co_filename).read_bytes()
+    name = function.__module__
+    copy = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}" / f"{name.rpartition('.')[2]}.py"
+    if not copy.exists():
+        copy.parent.mkdir(exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as file:
+            file.write(content)
+        Path(file.name).replace(copy)
+    return copy
 
 
 @cache
