@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
-    from rankbound.training.cross_validation import CrossValidated, cross_validate
+    from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
     from rankbound.training.ranker import Ranker
     from rankbound.training.ranker_files import load
     from rankbound.training.ranker_training import train_ranker
     from rankbound.training.recipe import Recipe
+    from rankbound.training.splits import Split
 
 _HOMES = {
     "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
@@ -45,11 +46,12 @@ _HOMES = {
     "rankbound.lists": ("Lists",),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
-    "rankbound.training.cross_validation": ("CrossValidated", "cross_validate"),
+    "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
     "rankbound.training.ranker": ("Ranker",),
     "rankbound.training.ranker_files": ("load",),
     "rankbound.training.ranker_training": ("train_ranker",),
     "rankbound.training.recipe": ("Recipe",),
+    "rankbound.training.splits": ("Split",),
     "rankbound.smooth_ranks": ("smooth_rank",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -69,6 +71,7 @@ __all__ = [
     "Run",
     "ScoreDistribution",
     "SmoothLoss",
+    "Split",
     "Topic",
     "__version__",
     "boosting_metric",
@@ -78,6 +81,7 @@ __all__ = [
     "collate",
     "compare_runs",
     "cross_validate",
+    "cross_validate_splits",
     "evaluate",
     "evaluate_run",
     "expectation",

@@ -1,6 +1,8 @@
 """Rankers across folds: every topic is scored once, by a ranker that never saw it."""
 
+import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,7 @@ import rankbound as rb
 from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
+from tests.library.planted_ratings import ratings
 
 QUICK = {"epochs": 3, "batch_size": 8, "device": "cpu"}
 
@@ -117,3 +120,272 @@ def test_the_command_compares_losses_and_keeps_their_runs(tmp_path: Path, capsys
         main(["evaluate", str(tmp_path / "runs/nDCG.csv"), str(tmp_path / "lists.csv"), "-m", "nDCG@5", *columns]) == 0
     )
     assert capsys.readouterr().out.splitlines()[1] in shown
+
+
+def test_a_mean_over_topics_is_that_of_the_run_and_folds_have_their_own() -> None:
+    lists = judged()
+    made = rb.cross_validate(lists, 4, **QUICK)
+    expected = rb.evaluate_run(made.run, lists, ["nDCG@2", "AP"])
+    found = made.evaluate(["nDCG@2", "AP"])
+    assert list(found.topics) == list(expected.topics)
+    by_fold = made.evaluate_folds(["nDCG@2", "AP"])
+    for name, values in expected.values.items():
+        np.testing.assert_allclose(found.values[name], values)
+        for fold, mean in zip(made.folds, by_fold[name], strict=True):
+            assert mean == pytest.approx(np.nanmean(values[[lists.topics.index(topic) for topic in fold]]))
+    assert len(made.seconds) == 4
+    assert min(made.seconds) > 0
+    assert list(made.unknown) == [0, 0, 0, 0]
+
+
+# Folds within topics, of a factorisation
+
+FACTORS: dict[str, Any] = {**QUICK, "model": "matrix-factorization", "factors": 4}
+
+
+def pairs(lists: rb.Run | rb.Qrels, tests: Any = None) -> list[tuple[str, str]]:
+    names = [topic for topic, _ in tests] if tests else list(lists.topics)
+    return list(zip(np.repeat(np.array(names), np.diff(lists.offsets)).tolist(), list(lists.items), strict=True))
+
+
+def test_every_item_of_a_topic_is_tested_once_by_a_factorisation_that_never_saw_it() -> None:
+    made_of = ratings(users=15, items=12)
+    lists = made_of.lists(made_of.known)
+    made = rb.cross_validate(lists, 3, **FACTORS)
+    assert sorted(pairs(made.run, made.tests)) == sorted(pairs(lists))
+    assert list(made.run.topics) == [f"{topic}/{fold}" for topic, fold in made.tests]
+    assert list(made.judged.topics) == list(made.run.topics)
+    # Flipping the labels of what one fold tests changes none of its scores, but other folds'.
+    tested = {pair for pair, fold in _folds_of(made).items() if fold == 1}
+    flipped = np.array([pair in tested for pair in pairs(lists)])
+    changed = JudgedLists(**{**vars(lists), "relevance": np.where(flipped, 1 - lists.relevance, lists.relevance)})
+    # The folds depend on labels, so that these are given.
+    assert _folds_of(made) == _folds_of(rb.cross_validate(lists, 3, **FACTORS))
+    ranker = rb.train_ranker(_only(changed, ~flipped), **FACTORS, unknown="mean")
+    again = dict(zip(pairs(lists), ranker.score_lists(lists).scores.tolist(), strict=True))
+    for pair, score in zip(pairs(made.run, made.tests), made.run.scores.tolist(), strict=True):
+        if pair in tested:
+            assert score == pytest.approx(again[pair], abs=1e-7)
+
+
+def _folds_of(made: rb.CrossValidated) -> dict[tuple[str, str], int]:
+    folds = np.repeat([fold for _, fold in made.tests], np.diff(made.run.offsets)).tolist()
+    return dict(zip(pairs(made.run, made.tests), folds, strict=True))
+
+
+def _only(lists: JudgedLists, mask: Any) -> JudgedLists:
+    table = pl.DataFrame(pairs(lists), schema=["topic", "item"], orient="row")
+    return rb.read_lists(table.with_columns(relevance=pl.Series(lists.relevance)).filter(pl.Series(mask)))
+
+
+def test_the_value_of_a_topic_is_its_mean_over_folds() -> None:
+    made_of = ratings(users=15, items=12)
+    lists = made_of.lists(made_of.known)
+    made = rb.cross_validate(lists, 3, **FACTORS)
+    by_list = rb.evaluate_run(made.run, made.judged, "nDCG").values["nDCG"]
+    found = made.evaluate("nDCG")
+    assert list(found.topics) == lists.topics
+    for topic, value in zip(found.topics, found.values["nDCG"].tolist(), strict=True):
+        own = np.array([by_list[place] for place, (name, _) in enumerate(made.tests) if name == topic])
+        defined = own[~np.isnan(own)]
+        assert np.isnan(value) if not len(defined) else value == pytest.approx(defined.mean())
+    shuffled = _only(lists, np.ones(len(lists.items), bool))
+    rows = np.random.default_rng(0).permutation(len(lists.items))
+    table = pl.DataFrame(pairs(shuffled), schema=["topic", "item"], orient="row")
+    table = table.with_columns(relevance=pl.Series(shuffled.relevance))[rows]
+    assert _folds_of(rb.cross_validate(rb.read_lists(table), 3, **FACTORS)) == _folds_of(made)
+
+
+def test_test_lists_have_negatives_too() -> None:
+    made_of = ratings(users=15, items=12)
+    lists = made_of.lists(made_of.known & (made_of.relevant > 0))
+    made = rb.cross_validate(lists, 3, **FACTORS, negatives=1)
+    known = set(pairs(lists))
+    drawn = [pair for pair in pairs(made.run, made.tests) if pair not in known]
+    assert 0 < len(drawn) <= len(known)
+    assert made.judged.relevance.sum() == len(known)
+    assert 0 < made.evaluate("nDCG").means()["nDCG"] < 1
+
+
+def test_what_no_other_fold_has_is_scored_by_means_and_counted() -> None:
+    table = pl.DataFrame(
+        {"topic": list("aaaabbbbc"), "item": list("wxyzwxyur"), "relevance": [1, 0, 1, 0, 1, 0, 0, 1, 1]}
+    )
+    made = rb.cross_validate(rb.read_lists(table), 2, **FACTORS, validation_share=0)
+    folds = _folds_of(made)
+    for number, count in enumerate(made.unknown, start=1):
+        topics, items = ({pair[at] for pair, fold in folds.items() if fold != number} for at in (0, 1))
+        tested = [pair for pair, fold in folds.items() if fold == number]
+        assert count == sum(topic not in topics or item not in items for topic, item in tested)
+    assert sum(made.unknown) >= 3
+    with pytest.raises(DataError, match=r"fold 1: found (topic|item) .*, which the ranker was not trained on"):
+        rb.cross_validate(rb.read_lists(table), 2, **FACTORS, validation_share=0, unknown="refuse")
+
+
+@pytest.mark.parametrize(
+    ("folds", "message"),
+    [(1, "folds: found 1, expected 2 to"), (99, "number of items of the largest topic"), ([["u1"]], "names of topics")],
+)
+def test_folds_within_topics_that_cannot_be(folds: Any, message: str) -> None:
+    made_of = ratings(users=15, items=12)
+    with pytest.raises(ValueError, match=message):
+        rb.cross_validate(made_of.lists(made_of.known), folds, **FACTORS)
+
+
+# Given splits
+
+
+def some(lists: JudgedLists, first: int, last: int) -> JudgedLists:
+    start, stop = lists.offsets[first], lists.offsets[last]
+    return JudgedLists(
+        topics=lists.topics[first:last],
+        items=lists.items[start:stop],
+        relevance=lists.relevance[start:stop],
+        offsets=lists.offsets[first : last + 1] - start,
+        features=lists.features[start:stop],
+        feature_names=lists.feature_names,
+    )
+
+
+def test_given_splits_may_test_a_topic_twice() -> None:
+    lists = judged()
+    train, vali, test = some(lists, 0, 10), some(lists, 10, 14), some(lists, 14, 20)
+    splits = [
+        rb.Split(training=train, validation=vali, test=test),
+        rb.Split(training=vali, test=some(lists, 16, 20)),
+    ]
+    made = rb.cross_validate_splits(iter(splits), **QUICK)
+    assert list(made.run.topics) == [
+        *["q14/1", "q15/1"],
+        *(f"q{topic}/{fold}" for topic in range(16, 20) for fold in (1, 2)),
+    ]
+    for place, (split, options) in enumerate(zip(splits, ({"validation": vali}, {}), strict=True)):
+        alone = rb.train_ranker(split.training, **options, **QUICK).score_lists(split.test).scores
+        own = [at for at, (_, fold) in enumerate(made.tests) if fold == place + 1]
+        found = np.concatenate([made.run.scores[slice(*made.run.offsets[at:][:2])] for at in own])
+        np.testing.assert_array_equal(found, alone)
+    assert list(made.evaluate("AP").topics) == test.topics
+
+
+@pytest.mark.parametrize("model", ["linear", "matrix-factorization"])
+def test_parts_of_a_split_are_apart(model: str) -> None:
+    lists = judged()
+    lists = JudgedLists(**{**vars(lists), "items": [f"d{row % 7}" for row in range(len(lists.items))]})
+    train, test = some(lists, 0, 10), some(lists, 9, 12)
+    split = rb.Split(training=train, test=test, name="a.csv, b.csv")
+    what = "topic 'q9'" if model == "linear" else "item 'd1' of topic 'q9'"
+    with pytest.raises(DataError, match=rf"^fold 1 \(a.csv, b.csv\): {what} is in the training and in the test lists"):
+        rb.cross_validate_splits([split], model=model, **QUICK)
+    with pytest.raises(DataError, match=rf"{what} is in the training and in the validation lists"):
+        rb.train_ranker(train, test, model=model, **QUICK)
+
+
+def test_splits_that_cannot_be() -> None:
+    with pytest.raises(ValueError, match="splits: found none"):
+        rb.cross_validate_splits([], **QUICK)
+    with pytest.raises(ValueError, match="negatives: found 2 beside given splits"):
+        rb.cross_validate_splits([], **FACTORS, negatives=2)
+
+
+# The command line
+
+
+def write(lists: JudgedLists, path: Path) -> None:
+    topics = np.repeat(np.array(lists.topics), np.diff(lists.offsets))
+    columns = {name: lists.features[:, place] for place, name in enumerate(lists.feature_names)}
+    table = {"topic": topics, "item": list(lists.items), "relevance": lists.relevance, **columns}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(table).write_csv(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ten splits, by name."""
+    monkeypatch.chdir(tmp_path)
+    lists = judged(22)
+    for fold in range(1, 11):
+        write(some(lists, 0, 8), tmp_path / f"Fold{fold}" / "train.csv")
+        write(some(lists, 8, 12), tmp_path / f"Fold{fold}" / "vali.csv")
+        write(some(lists, 11 + fold, 12 + fold), tmp_path / f"Fold{fold}" / "test.csv")
+    return tmp_path
+
+
+PATTERN = "Fold{fold}/train.csv,Fold{fold}/vali.csv,Fold{fold}/test.csv"
+FLAGS = ["-m", "nDCG", "--epochs", "2", "--device", "cpu"]
+
+
+def test_a_pattern_names_the_files_of_all_splits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cross-validate", "--split", PATTERN, "--runs", "runs", *FLAGS]) == 0
+    shown = capsys.readouterr().out
+    assert "nDCG, 10 folds, 10 topics\n" in shown
+    assert "fold  topics    nDCG  epoch  seconds\n1          1" in shown
+    run = rb.read_run("runs/nDCG.csv")
+    assert list(run.topics) == [f"q{topic}" for topic in range(12, 22)]
+    same = [f"Fold{fold}/train.csv,Fold{fold}/vali.csv,Fold{fold}/test.csv" for fold in range(1, 11)]
+    flags = [word for split in same for word in ("--split", split)]
+    assert main(["cross-validate", *flags, "--runs", "again", *FLAGS]) == 0
+    assert (folder / "again/nDCG.csv").read_bytes() == (folder / "runs/nDCG.csv").read_bytes()
+    absolute = ",".join(str(folder / part) for part in PATTERN.split(","))
+    assert main(["cross-validate", "--split", absolute, *FLAGS]) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--split", "Fold{fold}/none.csv,Fold{fold}/test.csv"], "there is no file Fold{fold}/none.csv, with any name"),
+        (
+            ["--split", "Fold1/train.csv"],
+            "--split: found Fold1/train.csv, expected TRAIN,TEST or TRAIN,VALIDATION,TEST",
+        ),
+        (
+            ["--split", "Fold1/train.csv,Fold1/no.csv"],
+            "Fold1/no.csv: there is no such file; expected it beside Fold1/tr",
+        ),
+        (["Fold1/train.csv", "--split", PATTERN], "FILE: found Fold1/train.csv beside --split"),
+        (["--folds", "3", "--split", PATTERN], "--folds: found 3 beside --split"),
+        ([], "found no file: expected one to deal into folds, or the files of given splits by --split"),
+        (["--split", "Fold1/train.csv,Fold1/train.csv"], "topic 'q0' is in the training and in the test lists"),
+        (["--split", "Fold1/train.csv,Fold1/wide.csv"], "Fold1/wide.csv: there is no column 'b'; it has topic, item,"),
+    ],
+)
+def test_mistakes_in_splits_are_one_message(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: list[str], message: str
+) -> None:
+    pl.read_csv("Fold1/test.csv").drop("b").write_csv("Fold1/wide.csv")
+    assert main(["cross-validate", *flags, *FLAGS]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_fold_that_is_missing_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Fold7/vali.csv").unlink()
+    assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
+    assert "fold 7 of Fold7/vali.csv: there is no such file; expected it beside" in capsys.readouterr().err
+    (folder / "Fold7/train.csv").unlink()
+    assert main(["cross-validate", "--split", PATTERN, *FLAGS]) == 2
+    shown = capsys.readouterr().err
+    assert "fold 7 of Fold{fold}/train.csv is missing: found the folds 1, 2, 3, 4, 5, 6, 8, 9, 10; add its" in shown
+
+
+def test_losses_of_a_factorisation_are_compared_over_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made_of = ratings(users=20, items=15)
+    write(made_of.lists(made_of.known), tmp_path / "r.csv")
+    flags = ["--model", "matrix-factorization", "--folds", "3", "--loss", "nDCG", "--loss", "RankNet", *FLAGS]
+    assert main(["cross-validate", str(tmp_path / "r.csv"), "--runs", str(tmp_path / "runs"), *flags]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("3 folds, 20 topics\n") == 2
+    assert "A: RankNet\nB: nDCG\n" in shown
+    files = [str(tmp_path / "runs" / name) for name in ("nDCG.csv", "judgements.csv")]
+    assert main(["evaluate", *files, "-m", "nDCG"]) == 0
+    assert main(["compare", files[0], str(tmp_path / "runs/RankNet.csv"), "--qrels", files[1], "-m", "nDCG"]) == 0
+
+
+def test_training_across_folds_is_another_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(judged(), tmp_path / "my lists.csv")
+    path = str(tmp_path / "my lists.csv")
+    assert main(["train", path, "--folds", "3", "--loss", "hinge(margin=2)"]) == 2
+    shown = capsys.readouterr().err
+    command = f"rankbound cross-validate '{path}' --folds 3 --loss 'hinge(margin=2)' -m nDCG@10"
+    assert f"run `{command}`" in shown
+    assert main([*shlex.split(command)[1:], "--epochs", "1"]) == 0
+    assert main(["train", path]) == 2
+    assert "--out: found none, expected the file of the model" in capsys.readouterr().err

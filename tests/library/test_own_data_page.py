@@ -41,11 +41,26 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
             assert _NUMBER.sub("#", printed) == _NUMBER.sub("#", text)
             shown, found = ([float(number) for number in _NUMBER.findall(one)] for one in (text, printed))
             assert found == pytest.approx(shown, abs=0.02)
-    assert kinds == ["sh", "python", "sh", "text", "python", "python", "python", "sh", "python", "sh", "sh"]
+    assert kinds == [
+        "sh",
+        "python",
+        "sh",
+        "text",
+        "python",
+        "python",
+        "python",
+        "sh",
+        "python",
+        "sh",
+        "python",
+        "sh",
+        "sh",
+        "sh",
+    ]
     assert names["ndcg"].shape == (40,)
     assert np.nanmean(names["plain"]) > 0.85
     made = {"model.safetensors", "run.txt", "runs", "train.arrow", "packed.safetensors"}
-    made |= {"ratings.csv", "later.csv", "films.safetensors", "later.txt"}
+    made |= {"ratings.csv", "later.csv", "films.safetensors", "later.txt", "Fold1", "Fold2", "splits"}
     assert {path.name for path in tmp_path.iterdir()} == {"train.csv", "test.csv", *made}
 
 

@@ -35,7 +35,7 @@ def planted(seed: int = 0, n_topics: int = N_TOPICS) -> JudgedLists:
     relevance = np.digitize(latent[:, 0] - latent[:, 1], [0.5, 1.5])
     features = (latent * [1000, 0.01, 1] + [1e5, 0, 3]).astype(np.float32)
     return JudgedLists(
-        topics=[f"q{topic}" for topic in range(n_topics)],
+        topics=[f"q{topic}" if seed == 0 else f"q{seed}.{topic}" for topic in range(n_topics)],
         items=[f"d{item}" for item in range(n_topics * N_ITEMS)],
         relevance=relevance,
         offsets=np.arange(n_topics + 1) * N_ITEMS,
@@ -236,7 +236,7 @@ def test_uninformative_lists_are_refused() -> None:
     with pytest.raises(DataError, match="no training topic is informative"):
         rb.train_ranker(empty)
     with pytest.raises(DataError, match=r"nDCG@10 is undefined on all validation topics: none has a relevant item"):
-        rb.train_ranker(lists, empty)
+        rb.train_ranker(planted(seed=1), empty)
     with pytest.raises(DataError, match="found 1 topics, expected two or more"):
         rb.train_ranker(planted(n_topics=1))
 
@@ -446,8 +446,15 @@ def test_the_examples_of_help_run(
     frame(lists).rename({"topic": "query", "relevance": "clicked", "noise": "age"}).write_parquet("clicks.parquet")
     rows = zip(lists.relevance.tolist(), np.repeat(range(5), N_ITEMS).tolist(), lists.features.tolist(), strict=True)
     letor = "".join(f"{grade} qid:{topic} 1:{a} 2:{b} 3:{c}\n" for grade, topic, (a, b, c) in rows)
-    for name in ("train", "vali", "test"):
-        Path(f"{name}.letor").write_text(letor)
+    Path("lists.letor").write_text(letor)
+    for place, name in enumerate(("train", "vali", "test"), start=1):
+        text = letor.replace("qid:", f"qid:{place}")
+        Path(f"{name}.letor").write_text(text)
+        for fold in (1, 2):
+            Path(f"Fold{fold}").mkdir(exist_ok=True)
+            Path(f"Fold{fold}", f"{name}.txt").write_text(text)
+        for split in "ab":
+            frame(planted(seed=place, n_topics=5)).write_csv(f"{split}_{name}.csv")
     rb.write_qrels("qrels.txt", lists)
     pairs = [(user, film) for user in range(6) for film in range(8)]
     rated = [(user, film, int((user + film) % 3 > 0)) for user, film in pairs]
@@ -456,6 +463,10 @@ def test_the_examples_of_help_run(
     # What is scored has the features that the example before it trained with.
     for arguments in (trained[0], scored[0], trained[1], scored[1], *trained[2:], *examples("evaluate")):
         assert cli.main(arguments) == 0, (arguments, capsys.readouterr().err)
+    for arguments in examples("cross_validate"):
+        folds = [] if "--split" in arguments or "--folds" in arguments else ["--folds", "2"]
+        shorter = [word if word != "10" else "5" for word in arguments]
+        assert cli.main([*shorter, *folds, "--epochs", "1"]) == 0, (arguments, capsys.readouterr().err)
 
 
 def test_help_tells_the_defaults_of_the_recipe() -> None:

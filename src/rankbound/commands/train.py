@@ -3,10 +3,12 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
+from rankbound.errors import ConfigError
 from rankbound.flags import naming, plain_errors
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ Python."""
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR, .csv, .tsv, .parquet or .arrow")
-    parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the model to write (.safetensors)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the model to write (.safetensors)")
+    parser.add_argument("--folds", metavar="N", help="not here: see `rankbound cross-validate`")
     parser.add_argument("--loss", metavar="LOSS", help="a metric or a loss: nDCG (default), AP, nDCG@10, RankNet, ...")
     add_recipe_flags(parser)
     add_group_flag(parser)
@@ -48,6 +51,7 @@ def run(arguments: argparse.Namespace) -> None:
     with needs_extra("data"):
         from tqdm import tqdm
 
+    _require_one_model(arguments)
     recipe = recipe_of(arguments)
     with plain_errors():
         epochs = Recipe(**recipe).epochs
@@ -61,6 +65,20 @@ def run(arguments: argparse.Namespace) -> None:
         )
     ranker.save(arguments.out)
     _report(ranker, lists.left_out, arguments.out)
+
+
+def _require_one_model(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError for folds, with the command for them, and without a file to write."""
+    if arguments.folds is not None:
+        loss = "" if arguments.loss is None else f" --loss {quote(arguments.loss)}"
+        metric = quote(arguments.metric or "nDCG@10")
+        raise ConfigError(
+            "--folds: this command trains one model; to train, score and evaluate across folds, run `rankbound "
+            f"cross-validate {quote(str(arguments.lists))} --folds {quote(arguments.folds)}{loss} -m {metric}`, which "
+            "takes the other flags, too, but for --out and --validation"
+        )
+    if arguments.out is None:
+        raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
 
 
 def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:

@@ -1,38 +1,86 @@
-"""Cross-validation: rankers for parts of the topics, each part scored by one that was not trained on it."""
+"""Cross-validation: rankers for parts of the lists, each part scored by one that was not trained on it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from rankbound.errors import DataError
-from rankbound.io.judged import JudgedLists, Run
+from rankbound.evaluation import Evaluation, evaluate_run
+from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.ragged import Indices, rows_of_lists
+from rankbound.metrics import Metric
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import Epoch
+from rankbound.training.factorization_inputs import sorted_pairs
+from rankbound.training.negatives import with_negatives
 from rankbound.training.ranker import Ranker
 from rankbound.training.ranker_training import train_ranker
+from rankbound.training.recipe import FACTORIZATION, Recipe
+from rankbound.training.splits import Split, require_apart, split_by_item, split_by_topic
+from rankbound.training.vocabulary import Vocabulary
+from rankbound.training.within_topics import folds_within
 
 FEWEST_FOLDS = 2
 
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """What `cross_validate` returns.
+    """What `cross_validate` and `cross_validate_splits` return.
 
     Args:
-        run: scores of the topics of all test parts, each by the ranker of its fold.
+        run: scores of all tested lists, each by the ranker of its fold. If some topic is tested in several folds, the
+            lists are called `topic/fold`.
         rankers: one for each fold.
         folds: the names of the topics that each of them was tested on.
+        judged: the judgements of the run's lists, by the same names.
+        tests: the topic and the fold (from 1) of each list of the run.
+        seconds: for each fold, of training and scoring.
+        unknown: for each fold, the number of items scored by means of other topics or items (factorisations alone).
 
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), folds=10)  # doctest: +SKIP
+    >>> print(tested.evaluate("nDCG@10"), tested.evaluate_folds("nDCG@10"))  # doctest: +SKIP
     >>> tested.rankers[0].save("first.safetensors")  # doctest: +SKIP
     """
 
     run: Run
     rankers: Sequence[Ranker]
     folds: Sequence[Sequence[str]]
+    judged: Qrels
+    tests: Sequence[tuple[str, int]]
+    seconds: Sequence[float]
+    unknown: Sequence[int]
+
+    def evaluate(self, metrics: str | Metric | Sequence[str | Metric]) -> Evaluation:
+        """Return the metrics of each topic, the mean over the folds that test it and in which the metric is defined.
+
+        Args:
+            metrics: one or more metrics or their texts.
+
+        Returns:
+            The evaluation, one value per topic.
+        """
+        by_list = evaluate_run(self.run, self.judged, metrics)
+        topics = list(dict.fromkeys(topic for topic, _ in self.tests))
+        place = {topic: index for index, topic in enumerate(topics)}
+        owner = np.array([place[topic] for topic, _ in self.tests], np.int64)
+        values = {name: _means(own, owner, len(topics)) for name, own in by_list.values.items()}
+        return Evaluation(topics, values, [], [])
+
+    def evaluate_folds(self, metrics: str | Metric | Sequence[str | Metric]) -> dict[str, list[float]]:
+        """Return the mean of each metric over the lists of each fold; NaN where it is undefined on all of them.
+
+        Args:
+            metrics: one or more metrics or their texts.
+
+        Returns:
+            By metric, a mean for each fold.
+        """
+        by_list = evaluate_run(self.run, self.judged, metrics)
+        fold = np.array([number - 1 for _, number in self.tests], np.int64)
+        return {name: _means(own, fold, len(self.folds)).tolist() for name, own in by_list.values.items()}
 
 
 def cross_validate(
@@ -49,47 +97,137 @@ def cross_validate(
     it scores. Scores of different topics may come from different rankers, so that only those of one topic are
     comparable. The features of a fold's training topics are in memory.
 
+    A `matrix-factorization` knows topics, so that its folds are parts of each topic's items, with their share of every
+    relevance label. Negatives are drawn before items are dealt: test lists have some, too. Items and topics that are
+    in no other fold are scored by the mean of the others (`unknown`, which is `mean` here unless given).
+
     Args:
         lists: judged lists, such as `read_lists` returns.
-        folds: the number of parts to which the topics are dealt at random, by the recipe's `seed`; or the names of the
-            test topics of each fold, which may leave out topics to train on in all folds.
+        folds: the number of parts to which the topics, or each topic's items, are dealt at random, by the recipe's
+            `seed`; or the names of the test topics of each fold, which may leave out topics to train on in all folds.
         device: `auto` (a GPU if there is one), `cpu` or `cuda`.
         on_epoch: called after every epoch of each fold, to show progress.
         recipe: the fields of `rankbound.Recipe`.
 
     Returns:
-        The run of all test topics, in the order of `lists`, and the rankers.
+        The run of all test topics, in the order of `lists`, the rankers, and judgements to evaluate the run by.
 
     Raises:
-        ValueError: fewer than two folds or more than topics, a topic in two folds or in none of `lists`, or as
-            `train_ranker`.
+        ValueError: fewer than two folds or more than topics (for a factorisation, than items of the largest topic), a
+            topic in two folds or in none of `lists`, names of topics for a factorisation, or as `train_ranker`.
         DataError, TrainingError: as `train_ranker`; the message names the fold.
 
     >>> tested = rb.cross_validate(rb.read_lists("lists.csv"), loss="nDCG")  # doctest: +SKIP
-    >>> rb.evaluate_run(tested.run, rb.read_qrels("lists.csv"), [rb.metric("nDCG@10")])  # doctest: +SKIP
+    >>> tested.evaluate("nDCG@10").means()  # doctest: +SKIP
     """
+    chosen = Recipe(**recipe)
+    if chosen.model != FACTORIZATION:
+        tested = _dealt(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
+        return _tested(split_by_topic(lists, tested), recipe, device, on_epoch, lists.topics)
+    if not isinstance(folds, int):
+        raise ValueError(
+            "folds: found names of topics, but a factorisation is tested on other items of the topics that it was "
+            "trained on; expected a number of folds, or splits for cross_validate_splits"
+        )
+    drawn = with_negatives(lists, chosen.negatives, chosen.seed) if chosen.negatives else lists
+    splits = split_by_item(drawn, _folds_of_items(drawn, folds, chosen.seed))
+    return _tested(splits, {"unknown": "mean"} | recipe | {"negatives": 0}, device, on_epoch, lists.topics)
+
+
+def cross_validate_splits(
+    splits: Iterable[Split],
+    *,
+    device: str = "auto",
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    **recipe: Any,
+) -> CrossValidated:
+    """Train a ranker on each of some given splits, and score the split's test lists by it.
+
+    Args:
+        splits: the splits, one at a time in memory if this is a generator. Test lists of different splits may have
+            topics in common (repeated random splits).
+        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+        on_epoch: called after every epoch of each split, to show progress.
+        recipe: the fields of `rankbound.Recipe`.
+
+    Returns:
+        The run of all test lists, the rankers, and judgements to evaluate the run by.
+
+    Raises:
+        ValueError: no splits, negatives (which test lists would lack), or as `train_ranker`.
+        DataError, TrainingError: as `train_ranker`; or a topic is in two parts of a split, for a factorisation an item
+            of a topic. The message names the split.
+
+    >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
+    >>> rb.cross_validate_splits([split], loss="nDCG").evaluate("nDCG@10").means()  # doctest: +SKIP
+    """
+    if Recipe(**recipe).negatives:
+        raise ValueError(
+            f"negatives: found {recipe['negatives']} beside given splits, whose test lists would have none; expected "
+            "0, and files whose rows with relevance 0 are the negatives"
+        )
+    return _tested(splits, recipe, device, on_epoch)
+
+
+def _tested(
+    splits: Iterable[Split],
+    recipe: Mapping[str, Any],
+    device: str,
+    on_epoch: Callable[[Epoch], None],
+    topics: Sequence[str] = (),
+) -> CrossValidated:
+    """Train and score in each split; the lists of the result are in the order of `topics`, others of appearance."""
+    rankers, runs, judged, seconds, unknown = [], [], [], [], []
+    for number, split in enumerate(splits, start=1):
+        started = perf_counter()
+        try:
+            require_apart(split.parts, by_item=recipe.get("model") == FACTORIZATION)
+            ranker = train_ranker(split.training, split.validation, device=device, on_epoch=on_epoch, **recipe)
+            runs.append(ranker.score_lists(split.test))
+        except DataError as error:
+            raise DataError(f"fold {number}{f' ({split.name})' if split.name else ''}: {error}") from error
+        rankers.append(ranker)
+        judged.append(split.test)
+        unknown.append(0 if ranker.vocabulary is None else ranker.vocabulary.count_unknown(split.test))
+        seconds.append(perf_counter() - started)
+    if not rankers:
+        raise ValueError("splits: found none, expected at least one")
+    tests = [(topic, number) for number, run in enumerate(runs, start=1) for topic in run.topics]
+    place = {topic: index for index, topic in enumerate(dict.fromkeys([*topics, *(topic for topic, _ in tests)]))}
+    order = np.array(sorted(range(len(tests)), key=lambda at: (place[tests[at][0]], tests[at][1])), np.int64)
+    in_order = [tests[at] for at in order.tolist()]
+    distinct = len({topic for topic, _ in tests}) == len(tests)
+    names = [topic if distinct else f"{topic}/{number}" for topic, number in in_order]
+    return CrossValidated(
+        Run(**_joined(runs, "scores", names, order)),
+        rankers,
+        [list(run.topics) for run in runs],
+        Qrels(**_joined(judged, "relevance", names, order)),
+        in_order,
+        seconds,
+        unknown,
+    )
+
+
+def _joined(parts: Sequence[Run] | Sequence[Qrels], column: str, names: list[str], order: Indices) -> dict[str, Any]:
+    """Return the lists of all parts, with these names in this order, as the arguments of `Run` or `Qrels`."""
+    import polars as pl
+
     from rankbound.io.grouping import name_column
 
-    parts = _dealt(len(lists), folds, int(recipe.get("seed", 0))) if isinstance(folds, int) else _named(lists, folds)
-    scores = np.full(len(lists.items), np.nan, np.float32)
-    rankers = []
-    for number, part in enumerate(parts, start=1):
-        others = np.setdiff1d(np.arange(len(lists)), part)
-        try:
-            ranker = train_ranker(_topics(lists, others), device=device, on_epoch=on_epoch, **recipe)
-        except DataError as error:
-            raise DataError(f"fold {number}: {error}") from error
-        scores[rows_of_lists(lists.offsets, part)[0]] = ranker.score_lists(_topics(lists, part)).scores
-        rankers.append(ranker)
-    tested = np.sort(np.concatenate(parts))
-    rows, limits = rows_of_lists(lists.offsets, tested)
-    run = Run(
-        topics=[lists.topics[topic] for topic in tested.tolist()],
-        items=name_column(lists.items)[rows],
-        scores=scores[rows],
-        offsets=limits,
-    )
-    return CrossValidated(run, rankers, [[lists.topics[topic] for topic in part.tolist()] for part in parts])
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)
+    values = np.concatenate([getattr(part, column) for part in parts])
+    items = pl.concat([name_column(part.items) for part in parts])
+    return {"topics": names, "items": items[rows], column: values[rows], "offsets": limits}
+
+
+def _means(values: Any, group: Indices, count: int) -> Any:
+    """Return the means of the values of each group that are not NaN; NaN for a group without any."""
+    defined = ~np.isnan(values)
+    total = np.bincount(group[defined], values[defined], minlength=count)
+    with np.errstate(invalid="ignore"):
+        return total / np.bincount(group[defined], minlength=count)
 
 
 def _dealt(count: int, folds: int, seed: int) -> list[Indices]:
@@ -99,6 +237,19 @@ def _dealt(count: int, folds: int, seed: int) -> list[Indices]:
     return [np.sort(part) for part in np.array_split(shuffled, folds)]
 
 
+def _folds_of_items(lists: JudgedLists, folds: int, seed: int) -> Indices:
+    """Return the fold of each row; which one it is depends on names, not on the order of rows."""
+    largest = int(np.diff(lists.offsets).max(initial=0))
+    if not FEWEST_FOLDS <= folds <= largest:
+        raise ValueError(
+            f"folds: found {folds}, expected {FEWEST_FOLDS} to {largest}, the number of items of the largest topic"
+        )
+    pairs, order = sorted_pairs(lists, Vocabulary.of_lists(lists))
+    fold = np.empty(len(order), np.int64)
+    fold[order] = folds_within(pairs, folds, seed)
+    return fold
+
+
 def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:
     place = {name: index for index, name in enumerate(lists.topics)}
     names = [name for fold in folds for name in fold]
@@ -106,21 +257,9 @@ def _named(lists: JudgedLists, folds: Sequence[Sequence[str]]) -> list[Indices]:
     if unknown is not None:
         raise ValueError(f"folds: found topic {unknown!r}, which the lists do not have")
     if len(set(names)) < len(names):
-        raise ValueError("folds: a topic is tested in two folds, but a run has it once: cross-validate them separately")
+        raise ValueError(
+            "folds: a topic is tested in two folds; expected each in one, or splits for cross_validate_splits"
+        )
     if not folds or not all(map(len, folds)) or max(map(len, folds)) == len(place):
         raise ValueError("folds: found one without topics, or with all of them; expected some to train on, too")
     return [np.sort([place[name] for name in fold]) for fold in folds]
-
-
-def _topics(lists: JudgedLists, topics: Indices) -> JudgedLists:
-    from rankbound.io.grouping import name_column
-
-    rows, limits = rows_of_lists(lists.offsets, topics)
-    return JudgedLists(
-        topics=[lists.topics[topic] for topic in topics.tolist()],
-        items=name_column(lists.items)[rows],
-        relevance=lists.relevance[rows],
-        offsets=limits,
-        features=lists.features[rows],
-        feature_names=lists.feature_names,
-    )

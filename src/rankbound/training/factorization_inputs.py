@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
+from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
-from rankbound.printable import quoted
 from rankbound.training.factorization import Factorization, score_pairs
 from rankbound.training.feature_scaling import Scaling
 from rankbound.training.inputs import Inputs
@@ -17,6 +17,7 @@ from rankbound.training.negatives import with_negatives
 from rankbound.training.parts import Part, Scorer
 from rankbound.training.ranker import Ranker
 from rankbound.training.recipe import Recipe
+from rankbound.training.splits import require_apart
 from rankbound.training.trainer import worth_a_kernel
 from rankbound.training.vocabulary import Vocabulary
 from rankbound.training.within_topics import Mask, Pairs, held_out_within
@@ -37,13 +38,15 @@ class FactorizationInputs(Inputs):
         _require_two_labels(lists, recipe)
         drawn = with_negatives(lists, recipe.negatives, recipe.seed) if recipe.negatives else lists
         self._vocabulary = Vocabulary.of_lists(drawn)
-        pairs = sorted_pairs(drawn, self._vocabulary)
+        pairs, _ = sorted_pairs(drawn, self._vocabulary)
         held = np.zeros(len(pairs.topics), bool)
         if validation is None:
             held = held_out_within(pairs, recipe.validation_share, recipe.seed)
             self.held_out = self._part(pairs, held) if recipe.validation_share else None
         else:
-            self.held_out = _validation_part(validation, pairs, self._vocabulary, recipe.unknown)
+            _require_no_negatives(recipe)
+            require_apart({"training": lists, "validation": validation}, by_item=True)
+            self.held_out = _validation_part(validation, self._vocabulary, recipe.unknown)
         self.training = self._part(pairs, ~held)
 
     def build(self, generator: torch.Generator, device: torch.device) -> tuple[nn.Module, Scorer]:
@@ -73,27 +76,16 @@ class FactorizationInputs(Inputs):
         )
 
 
-def sorted_pairs(lists: "JudgedLists", vocabulary: Vocabulary) -> Pairs:
-    """Return the judged pairs by index, sorted by topic and item; all of them are known."""
+def sorted_pairs(lists: "JudgedLists", vocabulary: Vocabulary) -> tuple[Pairs, Indices]:
+    """Return the judged pairs by index, sorted by topic and item, and their rows; all of them are known."""
     topics, items = vocabulary.indices(lists)
     topics = np.repeat(topics, np.diff(lists.offsets))
     order = np.lexsort((items, topics))
-    return Pairs(topics[order], items[order], lists.relevance[order])
+    return Pairs(topics[order], items[order], lists.relevance[order]), order
 
 
-def _validation_part(validation: "JudgedLists", training: Pairs, vocabulary: Vocabulary, unknown: str) -> Part:
+def _validation_part(validation: "JudgedLists", vocabulary: Vocabulary, unknown: str) -> Part:
     topics, items = vocabulary.known_indices(validation, unknown, "validation lists: ")
-    width = len(vocabulary.items)
-    codes = np.repeat(topics, np.diff(validation.offsets)) * width + items
-    # Codes of unknown topics are negative; those of unknown items are masked.
-    both = np.flatnonzero(np.isin(codes, training.topics * width + training.items) & (items >= 0))
-    if len(both):
-        row = int(both[0])
-        topic = validation.topics[int(np.searchsorted(validation.offsets, row, side="right")) - 1]
-        raise DataError(
-            f"item {quoted(validation.items[row])} of topic {quoted(topic)} is in the training and in the validation "
-            "lists; expected each item of a topic in one of them: remove it from one"
-        )
     relevance, offsets = as_tensor(validation.relevance, "relevance"), as_tensor(validation.offsets, "offsets")
     return Part(validation.topics, torch.from_numpy(topics), torch.from_numpy(items), relevance, Lists(offsets))
 
@@ -114,6 +106,14 @@ def _require_recurring(lists: "JudgedLists") -> None:
         raise DataError(
             "no item is in two topics, but a factorisation learns from items that recur: name the column of the items "
             "by `item` (on the command line: --item NAME), or train a model of features"
+        )
+
+
+def _require_no_negatives(recipe: Recipe) -> None:
+    if recipe.negatives:
+        raise DataError(
+            f"found negatives={recipe.negatives} beside validation lists, whose items might be drawn as negatives: "
+            "expected a share of the lists for validation, or rows of relevance 0 instead of drawn ones"
         )
 
 

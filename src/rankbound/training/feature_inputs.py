@@ -16,6 +16,7 @@ from rankbound.training.inputs import Inputs
 from rankbound.training.parts import Part, Scorer
 from rankbound.training.ranker import Ranker
 from rankbound.training.recipe import FACTORIZATION, Recipe
+from rankbound.training.splits import require_apart
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists
@@ -52,6 +53,7 @@ def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recip
     if validation is not None:
         if list(validation.feature_names) != list(lists.feature_names):
             raise DataError("the validation lists have other features than the training lists")
+        require_apart({"training": lists, "validation": validation}, by_item=False)
         return all_lists, _part(validation)
     if recipe.validation_share == 0:
         return all_lists, None

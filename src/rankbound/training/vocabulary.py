@@ -39,6 +39,11 @@ class Vocabulary:
         """Return the indices of the lists' topics `(n_lists,)` and of their items `(n_items,)`; unknown ones are -1."""
         return _places(self.topics, lists.topics), _places(self.items, lists.items)
 
+    def count_unknown(self, lists: Qrels) -> int:
+        """Return the number of the lists' items that are unknown, or whose topic is."""
+        topics, items = self.indices(lists)
+        return int(((np.repeat(topics, np.diff(lists.offsets)) == UNSEEN) | (items == UNSEEN)).sum())
+
     def known_indices(self, lists: Qrels, unknown: str, where: str = "") -> tuple[Indices, Indices]:
         """Return `indices`; DataError for unknown names, unless `unknown` is `mean` and at least one item is known.
 

@@ -1,0 +1,110 @@
+"""Splits of judged lists into training, validation and test, given or drawn."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from rankbound.errors import DataError
+from rankbound.io.judged import JudgedLists
+from rankbound.io.ragged import Indices, rows_of_lists
+from rankbound.printable import quoted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Judged lists to train on, to select the epoch on, and to test on.
+
+    Args:
+        training: the lists to train on.
+        validation: those that select the epoch; by default, a share of the training lists is held out.
+        test: the lists to score and evaluate.
+        name: how messages call the split, such as the names of its files.
+
+    >>> split = rb.Split(training=rb.read_lists("train.csv"), test=rb.read_lists("test.csv"))  # doctest: +SKIP
+    """
+
+    training: JudgedLists
+    validation: JudgedLists | None = None
+    test: JudgedLists
+    name: str = ""
+
+    @property
+    def parts(self) -> Mapping[str, JudgedLists | None]:
+        """The three parts by name."""
+        return {"training": self.training, "validation": self.validation, "test": self.test}
+
+
+def require_apart(parts: Mapping[str, JudgedLists | None], *, by_item: bool) -> None:
+    """Raise DataError for a topic that is in two of the named parts, or, `by_item`, for a topic's item in two."""
+    there = {name: lists for name, lists in parts.items() if lists is not None}
+    for (a, first), (b, second) in combinations(there.items(), 2):
+        shared = _shared_item(first, second) if by_item else _shared_topic(first, second)
+        if shared:
+            where = "each item of a topic" if by_item else "each topic"
+            raise DataError(
+                f"{shared} is in the {a} and in the {b} lists; expected {where} in one of them: remove it from one"
+                + ("" if by_item else ", or give different topics different names")
+            )
+
+
+def split_by_topic(lists: JudgedLists, tested: Sequence[Indices]) -> Iterator[Split]:
+    """Yield a split for each set of topics to test, which trains on all others."""
+    for part in tested:
+        others = np.setdiff1d(np.arange(len(lists)), part)
+        yield Split(training=_topics(lists, others), test=_topics(lists, part))
+
+
+def split_by_item(lists: JudgedLists, fold: Indices) -> Iterator[Split]:
+    """Yield a split for each fold of items `(n_items,)`, from 0, which trains on all others."""
+    for number in range(int(fold.max(initial=-1)) + 1):
+        yield Split(training=_rows(lists, fold != number), test=_rows(lists, fold == number))
+
+
+def _shared_topic(a: JudgedLists, b: JudgedLists) -> str:
+    known = set(a.topics)
+    return next((f"topic {quoted(topic)}" for topic in b.topics if topic in known), "")
+
+
+def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
+    import polars as pl
+
+    from rankbound.io.grouping import name_column, topic_column
+
+    frames = [
+        pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
+        for lists in (a, b)
+    ]
+    shared = frames[1].join(frames[0], on=["topic", "item"], how="semi", maintain_order="left")
+    if not len(shared):
+        return ""
+    topic, item = shared.row(0)
+    return f"item {quoted(item)} of topic {quoted(topic)}"
+
+
+def _topics(lists: JudgedLists, topics: Indices) -> JudgedLists:
+    rows, limits = rows_of_lists(lists.offsets, topics)
+    return _picked(lists, topics, rows, limits)
+
+
+def _rows(lists: JudgedLists, mask: npt.NDArray[np.bool_]) -> JudgedLists:
+    """Return the lists of some rows; topics without any are left out."""
+    limits = np.append(0, np.cumsum(mask))[lists.offsets]
+    sizes = np.diff(limits)
+    topics = np.flatnonzero(sizes)
+    return _picked(lists, topics, np.flatnonzero(mask), np.append(0, np.cumsum(sizes[topics])))
+
+
+def _picked(lists: JudgedLists, topics: Indices, rows: Indices, limits: Indices) -> JudgedLists:
+    from rankbound.io.grouping import name_column
+
+    return JudgedLists(
+        topics=[lists.topics[topic] for topic in topics.tolist()],
+        items=name_column(lists.items)[rows],
+        relevance=lists.relevance[rows],
+        offsets=limits,
+        features=lists.features[rows],
+        feature_names=lists.feature_names,
+    )
