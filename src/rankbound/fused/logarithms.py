@@ -19,20 +19,15 @@ MANTISSA = np.int64((1 << 52) - 1)
 
 
 @ordered_part
-def logarithms_of_next(q, n, logs, scratch):
+def logarithms_of_next(q, n, logs):
     """Write log(1 + q) of the first n numbers, at least 0 and at most 1e300."""
-    whole = scratch.view(np.int64)
     for i in range(n):
-        scratch[i] = 1.0 + q[i]
-    for i in range(n):
-        bits = whole[i] + (ONE - ROOT)
-        logs[i] = float((bits >> 52) - 1023)
-        whole[i] = (bits & MANTISSA) + ROOT
-    for i in range(n):
-        m = scratch[i]
+        v = 1.0 + q[i]
+        bits = np.float64(v).view(np.int64) + (ONE - ROOT)
+        k = float((bits >> 52) - 1023)
+        m = np.int64((bits & MANTISSA) + ROOT).view(np.float64)
         z = (m - 1.0) / (m + 1.0)
         w = z * z
         high = 1 / 11 + w * (1 / 13 + w * (1 / 15 + w * (1 / 17 + w * (1 / 19))))
         tail = w * (1 / 3 + w * (1 / 5 + w * (1 / 7 + w * (1 / 9 + w * high))))
-        v = 1.0 + q[i]
-        logs[i] = logs[i] * LN2 + (2.0 * (z + z * tail) + (q[i] - (v - 1.0)) / v)
+        logs[i] = k * LN2 + (2.0 * (z + z * tail) + (q[i] - (v - 1.0)) / v)

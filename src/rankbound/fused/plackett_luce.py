@@ -24,7 +24,7 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
         return -1
     size = longest(offsets)
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    shifted, power, scratch, left = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    shifted, power, left = np.empty(size), np.empty(size), np.empty(size)
     informative = 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
@@ -48,7 +48,7 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
                 shifted[i] = x[i] - top
                 left[i] = top
             start = stop
-        exponentials(shifted, n, power, scratch)
+        exponentials(shifted, n, power)
         start, below = 0, -np.inf
         while start < n:
             stop, total = start, 0.0
@@ -78,7 +78,7 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
                 shifted[i] = x[i] + draws
                 left[i] = share
             stop = start
-        exponentials(shifted, n, power, scratch)
+        exponentials(shifted, n, power)
         losses[t] = loss
         for i in range(n):
             slopes[first + order[i]] = power[i] - left[i]

@@ -44,12 +44,12 @@ def pairs_of(key, n):
 
 
 @part
-def compare(i, start, power, odds, logs, scratch):
+def compare(i, start, power, odds, logs):
     """Write the odds against item i in its pairs with the first ones, and the pairs' losses."""
     inverse = 1.0 / power[i]
     for j in range(start):
         odds[j] = power[j] * inverse
-    logarithms_of_next(odds, start, logs, scratch)
+    logarithms_of_next(odds, start, logs)
 
 
 @part
@@ -77,7 +77,7 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
         return -1
     size = longest(offsets)
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    power, odds, logs, scratch, slope = (
+    power, odds, logs, weights, slope = (
         np.empty(size),
         np.empty(size),
         np.empty(size),
@@ -94,17 +94,19 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
             return -1
         losses[t] = 0.0
         informative += pairs > 0
-        exponentials(x, n, power, scratch)
+        exponentials(x, n, power)
         for k in range(n):
             slope[k] = 0.0
         start, loss = 0, 0.0
         for i in range(n):
             if key[i] != key[start]:
                 start = i
-            compare(i, start, power, odds, logs, scratch)
+            if start == 0:
+                continue
+            compare(i, start, power, odds, logs)
             for j in range(start):
-                scratch[j] = key[i] - key[j] if by_difference else 1.0
-            loss += add_weighted(i, start, scratch, odds, logs, slope)
+                weights[j] = key[i] - key[j] if by_difference else 1.0
+            loss += add_weighted(i, start, weights, odds, logs, slope)
         scale = 1.0 / max(pairs, 1) if mean else 1.0
         losses[t] = loss * scale
         for k in range(n):

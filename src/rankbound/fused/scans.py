@@ -9,10 +9,10 @@ from rankbound.fused.exponentials import exponentials
 @part
 def decays(x, order, n, decay):
     """Write the exponential of minus the gap from each item, in ascending order of score, to the one before."""
-    gap, scratch = np.zeros(n), np.empty(n)
+    gap = np.zeros(n)
     for k in range(1, n):
         gap[k] = x[order[k - 1]] - x[order[k]]
-    exponentials(gap, n, decay, scratch)
+    exponentials(gap, n, decay)
 
 
 @ordered_part

@@ -66,7 +66,7 @@ def _push(factor, power, inverse, start, stop, slope):
 @part
 def _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, power, inverse, slope):
     """Return the sum of terms, by pairs; write the gradient by x. The sigmoid of a gap is a ratio of exponentials."""
-    exponentials(x, n, power, slope)
+    exponentials(x, n, power)
     for j in range(n):
         slope[j] = 0.0
     value = 0.0

@@ -14,7 +14,7 @@ LINEAR, EXP2, ONE, SOFTMAX = map(TARGETS.index, ("linear", "exp2", "one", "softm
 
 
 @part
-def _targets(relevance, first, n, kind, rel, target, scratch):
+def _targets(relevance, first, n, kind, rel, target):
     """Write the targets of a list; return their sum before scaling to 1: 0 if uninformative, below 0 if refused."""
     total = 0.0
     highest = 0.0
@@ -33,7 +33,7 @@ def _targets(relevance, first, n, kind, rel, target, scratch):
         else:
             target[i] = y - highest
     if kind == SOFTMAX:
-        exponentials(target, n, target, scratch)
+        exponentials(target, n, target)
     for i in range(n):
         total += target[i]
     if kind == ONE and total > 1.0:
@@ -48,11 +48,11 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
         return -1
     informative = 0
     size = longest(offsets)
-    target, x, power, scratch = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    target, x, power = np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         losses[t] = 0.0
-        total = _targets(relevance, first, n, kind, rel, target, scratch)
+        total = _targets(relevance, first, n, kind, rel, target)
         if total < 0.0:
             return -1
         if total == 0.0:
@@ -65,7 +65,7 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
             top = max(top, scores[first + i])
         for i in range(n):
             x[i] = scores[first + i] - top
-        exponentials(x, n, power, scratch)
+        exponentials(x, n, power)
         powers = 0.0
         for i in range(n):
             powers += power[i]

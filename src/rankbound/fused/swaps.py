@@ -48,7 +48,7 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
     size = longest(offsets)
     order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     key, x, power, odds, logs = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    scratch, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    weights, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     table = np.empty(size)
     for place in range(size):
         table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
@@ -76,21 +76,23 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
         for k in range(n):
             gains[k] = gain_of_grade(key[k], gain) / divisor
         has_ties = _discounts(x, n, table, by_score, block, own, inside)
-        exponentials(x, n, power, scratch)
+        exponentials(x, n, power)
         for k in range(n):
             slope[k] = 0.0
         start, loss = 0, 0.0
         for i in range(n):
             if key[i] != key[start]:
                 start = i
-            compare(i, start, power, odds, logs, scratch)
+            if start == 0:
+                continue
+            compare(i, start, power, odds, logs)
             for j in range(start):
-                scratch[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
+                weights[j] = (gains[i] - gains[j]) * abs(own[i] - own[j])
             if has_ties:
                 for j in range(start):
                     if block[j] == block[i]:
-                        scratch[j] = (gains[i] - gains[j]) * inside[i]
-            loss += add_weighted(i, start, scratch, odds, logs, slope)
+                        weights[j] = (gains[i] - gains[j]) * inside[i]
+            loss += add_weighted(i, start, weights, odds, logs, slope)
         losses[t] = loss
         for k in range(n):
             slopes[first + order[k]] = slope[k] / temperature
