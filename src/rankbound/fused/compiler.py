@@ -68,7 +68,10 @@ def exact_part(function: Callable[..., Any]) -> Callable[..., Any]:
 def _part(function: Callable[..., Any], arithmetic: set[str]) -> Callable[..., Any]:
     numba: Any = import_module("numba")
     options = {"nogil": True, "error_model": "numpy", "fastmath": arithmetic}
-    made: Callable[..., Any] = numba.njit(**options, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    # A call would go to code optimised by itself in the process that compiles, and to other code, from the cache, in
+    # later ones: the last digits of the first run would differ.
+    options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made: Callable[..., Any] = numba.njit(**options)(function)
     return made
 
 

@@ -1,12 +1,18 @@
-"""Losses by compiled kernels, with the reference's second derivatives."""
+"""Losses by compiled kernels, with the reference's second derivatives.
+
+A step on a batch of short lists takes some fifty microseconds, and each operation of PyTorch one to four. What is
+neither kept nor returned is therefore computed by NumPy, and tensors are made of its arrays.
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable
+from rankbound.fused import Array, Kernel, usable
 from rankbound.gradients import with_gradient
 from rankbound.lists import ArrayLike, Lists, as_tensor
 
@@ -14,6 +20,8 @@ Reduction = Literal["none", "mean", "sum"]
 
 Reference = Callable[[Tensor, Tensor, Lists], Tensor]
 """The function of scores, relevance and lists that a kernel computes, differentiable twice."""
+
+_NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 def by_kernel(
@@ -23,96 +31,101 @@ def by_kernel(
     offsets: ArrayLike,
     reference: Reference,
     reduction: Reduction = "none",
-) -> tuple[Tensor, int] | None:
-    """Return the losses, reduced, and the number of informative lists; None for what the kernel refuses."""
-    x, y, limits = _flat(scores, torch.float64), _flat(relevance, torch.float64), _flat(offsets, torch.int64)
-    if x is None or y is None or limits is None:
+) -> Tensor | None:
+    """Return the losses, reduced; None for what the kernel refuses."""
+    x, y, limits = _flat(scores), _flat(relevance), _flat(offsets)
+    if x is None or y is None or limits is None or limits.dtype.kind not in "iu":
         return None
-    of_lists, slopes = x.new_empty(max(len(limits) - 1, 0)), torch.empty_like(x)
-    count = run(x.numpy(), y.numpy(), limits.numpy(), of_lists.numpy(), slopes.numpy())
+    # Copies, since a caller may write to the arguments before the backward pass.
+    y, limits = y.astype(np.float64), limits.astype(np.int64)
+    of_lists, slopes = np.empty(max(len(limits) - 1, 0)), np.empty(len(x))
+    count = run(np.ascontiguousarray(x, np.float64), y, limits, of_lists, slopes)
     if count < 0:
         return None
-    share = 1.0 / max(count, 1) if reduction == "mean" else 1.0
-    dtype = torch.promote_types(scores.dtype, torch.float32)
-    losses = of_lists.to(dtype) if reduction == "none" else torch.tensor(of_lists.sum().item() * share, dtype=dtype)
+    share = None if reduction == "none" else 1.0 / max(count, 1) if reduction == "mean" else 1.0
+    values = of_lists if share is None else np.add.reduce(of_lists) * share
+    losses = torch.from_numpy(np.asarray(values, _NUMPY.get(scores.dtype, np.float32)))
     if scores.requires_grad and torch.is_grad_enabled():
-        reduced = None if reduction == "none" else share
-        losses = _ByKernel.apply(scores, losses, slopes, y, limits, reference, reduced)  # type: ignore[no-untyped-call]
-    return losses, count
+        known = _Known(slopes, share, y, limits, reference)
+        losses = _ByKernel.apply(scores, losses, known)  # type: ignore[no-untyped-call]
+    return losses
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The slopes of losses, and what their second derivatives are computed from.
+
+    `share` is that of each list in the sum of the losses, or None for the losses themselves.
+    """
+
+    slopes: Array
+    share: float | None
+    relevance: Array
+    offsets: Array
+    reference: Reference
 
 
 class _ByKernel(torch.autograd.Function):
-    """Losses whose slopes are known; `share` is that of each list in their sum, or None for the losses themselves."""
+    """Losses whose slopes are known."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        losses: Tensor,
-        slopes: Tensor,
-        relevance: Tensor,
-        offsets: Tensor,
-        reference: Reference,
-        share: float | None,
-    ) -> Tensor:
-        ctx.save_for_backward(scores, slopes, relevance, offsets)
-        ctx.reference, ctx.share = reference, share
+    def forward(ctx: Any, scores: Tensor, losses: Tensor, known: _Known) -> Tensor:
+        ctx.save_for_backward(scores)
+        ctx.known = known
         return losses
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        scores, slopes, relevance, offsets = ctx.saved_tensors
+        (scores,), known = ctx.saved_tensors, ctx.known
         if torch.is_grad_enabled():
-            of_lists = upstream if ctx.share is None else (upstream * ctx.share).expand(len(offsets) - 1)
-            gradient = _differentiable(scores, of_lists, slopes, relevance, Lists(offsets), ctx.reference)
-        elif ctx.share is None:
-            gradient = _scaled(upstream, slopes, offsets).to(scores.dtype)
-        else:
-            gradient = (slopes * (float(upstream) * ctx.share)).to(scores.dtype)
-        return gradient, None, None, None, None, None, None
+            return _differentiable(scores, upstream, known), None, None
+        slopes = _scaled(upstream, known) if known.share is None else known.slopes * (float(upstream) * known.share)
+        if scores.dtype in _NUMPY:
+            return torch.from_numpy(slopes.astype(_NUMPY[scores.dtype], copy=False)), None, None
+        return torch.from_numpy(slopes).to(scores.dtype), None, None
 
 
-def _scaled(upstream: Tensor, slopes: Tensor, offsets: Tensor) -> Tensor:
+def _scaled(upstream: Tensor, known: _Known) -> Array:
+    """Return the slopes of each list times its upstream gradient."""
+    of_lists = upstream.detach().to(torch.float64).contiguous().numpy()
     if not usable():
-        return Lists(offsets).spread(upstream) * slopes
+        return np.repeat(of_lists, np.diff(known.offsets)) * known.slopes
     from rankbound.fused.gradients import times_upstream
 
-    product = torch.empty_like(slopes)
-    times_upstream(upstream.to(torch.float64).contiguous().numpy(), slopes.numpy(), offsets.numpy(), product.numpy())
+    product = np.empty_like(known.slopes)
+    times_upstream(of_lists, known.slopes, known.offsets, product)
     return product
 
 
-def _differentiable(
-    scores: Tensor, upstream: Tensor, slopes: Tensor, relevance: Tensor, lists: Lists, reference: Reference
-) -> Tensor:
+def _differentiable(scores: Tensor, upstream: Tensor, known: _Known) -> Tensor:
     """Return the gradient as a function of the scores and the upstream gradients, by which it can be differentiated."""
+    slopes, relevance = torch.from_numpy(known.slopes), torch.from_numpy(known.relevance)
+    lists = Lists(torch.from_numpy(known.offsets))
+    of_lists = upstream if known.share is None else (upstream * known.share).expand(len(lists))
 
     def hessian_product(direction: Tensor) -> Tensor:
         with torch.enable_grad():
             leaf = scores.detach().to(torch.float64).requires_grad_()
-            (gradient,) = torch.autograd.grad(reference(leaf, relevance, lists).nansum(), leaf, create_graph=True)
+            value = known.reference(leaf, relevance, lists).nansum()
+            (gradient,) = torch.autograd.grad(value, leaf, create_graph=True)
             if not gradient.requires_grad:
                 return torch.zeros_like(leaf)
             (product,) = torch.autograd.grad((gradient * direction.to(torch.float64)).sum(), leaf)
         return product
 
-    attached = with_gradient(scores, torch.zeros_like(upstream), slopes, lists, hessian_product)
-    (gradient,) = torch.autograd.grad(attached, scores, upstream, create_graph=True)
+    attached = with_gradient(scores, torch.zeros_like(of_lists), slopes, lists, hessian_product)
+    (gradient,) = torch.autograd.grad(attached, scores, of_lists, create_graph=True)
     return gradient
 
 
-def _flat(values: ArrayLike, dtype: torch.dtype) -> Tensor | None:
-    """Return values as a flat, contiguous tensor on the CPU; None if they aren't one, or lose something on the way."""
+def _flat(values: ArrayLike) -> Array | None:
+    """Return flat real numbers on the CPU as an array that shares their memory; None for anything else."""
     if not isinstance(values, Tensor):
         try:
             values = as_tensor(values, "values")
         except ValueError:
             return None
-    if values.dim() != 1 or not values.is_cpu:
+    if values.dim() != 1 or not values.is_cpu or values.is_complex():
         return None
-    # Every operation costs microseconds, of which a step on short lists has few.
-    if values.dtype != dtype:
-        if values.is_complex() or (dtype == torch.int64 and (values.is_floating_point() or values.dtype == torch.bool)):
-            return None
-        values = values.to(dtype)
-    return (values.detach() if values.requires_grad else values).contiguous()
+    detached = values.detach() if values.requires_grad else values
+    return (detached.to(torch.float64) if values.dtype == torch.bfloat16 else detached).numpy()

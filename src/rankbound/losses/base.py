@@ -153,8 +153,7 @@ class RankingLoss(nn.Module, ABC):
         if not may_use_kernel(self, scores):
             return None
         kernel = self._kernel(scores.dtype)
-        fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.of_lists, reduction)
-        return None if fused is None else fused[0]
+        return None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.of_lists, reduction)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         """Return the loss of each list with weights of items; refused by default.

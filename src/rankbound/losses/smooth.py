@@ -116,12 +116,12 @@ class SmoothLoss(RankingLoss):
         if not may_use_kernel(self, scores):
             return None
         kernel = self._value_kernel(scores.dtype, undefined=math.nan)
-        fused = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
-        if fused is None:
+        values = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
+        if values is None:
             return None
         if facts is None:
             facts = self.facts(as_tensor(relevance, "relevance"), Lists(as_tensor(offsets, "offsets").to(torch.int64)))
-        losses = self._loss(fused[0], facts)
+        losses = self._loss(values, facts)
         if reduction == "none":
             return losses
         return losses.sum() if reduction == "sum" else losses.sum() / self.bound.informative(facts).sum().clamp(min=1)
