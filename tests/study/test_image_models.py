@@ -20,7 +20,7 @@ from rankbound_study.data.synthetic import generate
 from rankbound_study.jobs import image_features, vgg16_weights
 from rankbound_study.jobs.image_features import extract_features
 from rankbound_study.jobs.vgg16_weights import convert_weights, generate_weights, read_pickled_tensors, read_weights
-from rankbound_study.models.cnn import FrequencyConv2d, RankCNN
+from rankbound_study.models.cnn import FrequencyConv2d, RankCNN, RectifiedPool
 from rankbound_study.models.pixels import PixelScale
 from rankbound_study.models.vgg16 import VGG16, check_published, imagenet_images
 from tests.raw_files import raw_file
@@ -58,7 +58,7 @@ def test_rank_cnn_has_the_parameters_of_the_seed() -> None:
 def test_rank_cnn_is_layer_by_layer_arithmetic() -> None:
     model = RankCNN(side=20, channels=(3, 4, 5), kernel=3, hidden=(7, 6), generator=generator())
     images = torch.randn(4, 3, 20, 20, generator=generator(1))
-    first, second = model.convolutions[0], model.convolutions[3]
+    first, second = model.convolutions[0], model.convolutions[2]
     values = functional.max_pool2d(torch.relu(functional.conv2d(images, first.weight, first.bias)), 2)
     values = functional.max_pool2d(torch.relu(functional.conv2d(values, second.weight, second.bias)), 2)
     values = values.reshape(4, -1)
@@ -84,7 +84,7 @@ def test_rank_cnn_starts_by_its_generator_within_its_reach() -> None:
     for one, equal, different in zip(first.parameters(), same.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, equal)
         assert not torch.equal(one, different)
-    for place, inputs in ((0, 3 * 17**2), (3, 6 * 17**2)):
+    for place, inputs in ((0, 3 * 17**2), (2, 6 * 17**2)):
         weight = first.convolutions[place].weight
         assert 0.9 * inputs**-0.5 < weight.abs().max() <= inputs**-0.5
 
@@ -112,6 +112,9 @@ def test_pixels_are_scaled_channel_by_channel() -> None:
     )[:, None]
     torch.testing.assert_close(scaled, expected)
     assert scaled.dtype == torch.float32
+    as_numbers = pixels.to(torch.float32)
+    torch.testing.assert_close(PixelScale()(as_numbers), pixels / 255)
+    assert torch.equal(as_numbers, pixels.to(torch.float32))  # scaling works in place, on a copy
 
 
 def test_standardised_pixels_have_mean_0_and_deviation_1() -> None:
@@ -387,18 +390,57 @@ def test_features_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFi
     assert len(read_table(out, "image-features")) == 10
 
 
-def test_the_convolution_by_frequencies_is_the_direct_one() -> None:
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(3, 2, 21, 18, generator=generator, dtype=torch.float64)
-    ours = FrequencyConv2d(2, 4, (7, 5)).double()
-    direct = torch.nn.Conv2d(2, 4, (7, 5)).double()
+# Compiled loops of the convolutional ranker
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [(21, 18), (40, 40), (7, 5)])  # 231, 840 and 21 frequencies; blocks have 512
+def test_the_convolution_by_frequencies_is_the_direct_one(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    ours = FrequencyConv2d(2, 4, (7, 5)).to(dtype)
+    direct = nn.Conv2d(2, 4, (7, 5)).to(dtype)
     direct.load_state_dict(ours.state_dict())
+    images = torch.randn(3, 2, *size, generator=generator(), dtype=dtype)
     found, expected = images.clone().requires_grad_(), images.clone().requires_grad_()
-    one, other = ours(found), direct(expected)
-    torch.testing.assert_close(one, other)
-    slope = torch.randn(one.shape, generator=generator, dtype=torch.float64)
+    assert_same_gradients(ours, found, direct, expected, "_FilteredBackward" if dtype == torch.float32 else "")
+    for one, other in zip(ours.parameters(), direct.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-4, rtol=1e-5)
+
+
+def test_a_convolution_of_a_networks_input_has_the_gradients_of_its_filters() -> None:
+    ours, images = FrequencyConv2d(3, 2, 3), torch.randn(2, 3, 9, 9, generator=generator())
+    functional.conv2d(images, ours.weight, ours.bias).square().sum().backward()
+    assert ours.weight.grad is not None
+    expected, ours.weight.grad = ours.weight.grad, None
+    ours(images).square().sum().backward()
+    torch.testing.assert_close(ours.weight.grad, expected, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [(6, 8), (7, 5), (2, 2)])
+def test_pooling_is_that_of_torch_with_ties_and_without(dtype: torch.dtype, size: tuple[int, int]) -> None:
+    of_torch = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2))
+    whole = torch.randint(-2, 3, (5, 3, *size), generator=generator()).to(dtype)
+    for images in (whole, torch.randn(5, 3, *size, generator=generator(), dtype=dtype)):
+        found, expected = images.clone().requires_grad_(), images.clone().requires_grad_()
+        assert_same_gradients(
+            RectifiedPool(), found, of_torch, expected, "_PooledBackward" if dtype == torch.float32 else ""
+        )
+
+
+def test_pooling_keeps_nan() -> None:
+    images = torch.zeros(1, 1, 2, 8)
+    for place in range(4):
+        images[0, 0, place // 2, 2 * place + place % 2] = torch.nan
+    assert RectifiedPool()(images).isnan().all()
+
+
+def assert_same_gradients(ours: nn.Module, found: Tensor, other: nn.Module, expected: Tensor, by: str) -> None:
+    """Compare values and gradients by the input; `by` is the name of the function that must have made them."""
+    one, another = ours(found), other(expected)
+    assert one.grad_fn is not None
+    assert not by or one.grad_fn.name().startswith(by)
+    torch.testing.assert_close(one, another, atol=1e-5, rtol=1e-5)
+    slope = torch.randn(one.shape, generator=generator(2), dtype=one.dtype)
     one.backward(slope)
-    other.backward(slope)
-    torch.testing.assert_close(found.grad, expected.grad)
-    for ours_, direct_ in zip(ours.parameters(), direct.parameters(), strict=True):
-        torch.testing.assert_close(ours_.grad, direct_.grad)
+    another.backward(slope)
+    torch.testing.assert_close(found.grad, expected.grad, atol=1e-4, rtol=1e-5)

@@ -2,10 +2,15 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
+from rankbound.fused import usable
 from rankbound.training.mlp import MLP
 
 POOLING = 2
@@ -45,7 +50,7 @@ class RankCNN(nn.Module):
             remaining = (remaining - kernel + 1) // POOLING
             if remaining < 1:
                 raise ValueError(f"side: found {side}, too small for {len(channels) - 1} filters of side {kernel}")
-            layers += [_convolution(before, after, kernel, generator), nn.ReLU(), nn.MaxPool2d(POOLING)]
+            layers += [_convolution(before, after, kernel, generator), RectifiedPool()]
         self.convolutions = nn.Sequential(*layers)
         self.n_flat = channels[-1] * remaining**2
         self.scores = MLP(self.n_flat, hidden, generator=generator)
@@ -65,23 +70,104 @@ class RankCNN(nn.Module):
 class FrequencyConv2d(nn.Conv2d):
     """A convolution without padding, at stride 1, by the Fourier transform; equals `nn.Conv2d` up to rounding.
 
-    On a CPU, this is ten times as fast as direct sums for filters of 17 x 17, mostly in the backward pass. On a GPU,
-    direct sums are used.
+    On a CPU, this is ten times as fast as direct sums for filters of 17 x 17, mostly in the backward pass. Direct sums
+    are used where there are no compiled kernels, and for double precision.
     """
 
     def forward(self, images: Tensor) -> Tensor:
         """Return filtered `images` `(n, channels, h, w)`."""
-        if images.device.type != "cpu":
+        if not _by_kernel(images):
             return super().forward(images)
-        height, width = images.shape[-2:]
-        below, beside = (size - filtered + 1 for size, filtered in zip((height, width), self.kernel_size, strict=True))
-        # One small matrix product per frequency; the positions that would wrap around are those that are cut off.
-        values = torch.fft.rfft2(images).flatten(2).permute(2, 0, 1)
-        filters = torch.fft.rfft2(self.weight, s=(height, width)).conj().flatten(2).permute(2, 1, 0)
-        products = torch.bmm(values, filters).permute(1, 2, 0).reshape(len(images), -1, height, width // 2 + 1)
-        whole: Tensor = torch.fft.irfft2(products, s=(height, width))
-        assert self.bias is not None
-        return whole[..., :below, :beside] + self.bias[:, None, None]
+        filtered: Tensor = _Filtered.apply(images, self.weight, self.bias)  # type: ignore[no-untyped-call]
+        return filtered
+
+
+class RectifiedPool(nn.Module):
+    """ReLU, then maximum pooling of squares of 2 x 2, in one pass; rows and columns that complete no square are cut."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return pooled `images` `(n, channels, h, w)`, of shape `(n, channels, h // 2, w // 2)`."""
+        if not _by_kernel(images):
+            whole: Tensor = functional.max_pool2d(torch.relu(images), POOLING)
+            return whole
+        pooled: Tensor = _Pooled.apply(images)  # type: ignore[no-untyped-call]
+        return pooled
+
+
+def _by_kernel(images: Tensor) -> bool:
+    return images.is_cpu and images.dtype == torch.float32 and usable()
+
+
+class _Filtered(torch.autograd.Function):
+    """The convolution: one product per frequency; the positions that would wrap around are those that are cut off."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        from rankbound_study.models.cnn_kernels import filtered
+
+        size = tuple(images.shape[2:])
+        values, filters = torch.fft.rfft2(images), torch.fft.rfft2(weight, s=size)
+        ctx.save_for_backward(values, filters)
+        ctx.size, ctx.kernel = size, tuple(weight.shape[2:])
+        spectra = values.new_empty(len(images), len(weight), *values.shape[2:])
+        filtered(_flat(values), _flat(filters), True, _flat(spectra))
+        below, beside = (side - kernel + 1 for side, kernel in zip(size, ctx.kernel, strict=True))
+        whole: Tensor = torch.fft.irfft2(spectra, s=size)
+        return whole[..., :below, :beside] + bias[:, None, None]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        from rankbound_study.models.cnn_kernels import filter_slopes, filtered
+
+        values, filters = ctx.saved_tensors
+        spectra = torch.fft.rfft2(upstream, s=ctx.size)
+        sums = filters.new_empty(filters.shape)
+        filter_slopes(_flat(values), _flat(spectra), _flat(sums))
+        height, width = ctx.kernel
+        of_weight = torch.fft.irfft2(sums, s=ctx.size)[..., :height, :width]
+        of_images = None
+        # The slopes of a network's input are not needed.
+        if ctx.needs_input_grad[0]:
+            of_values = values.new_empty(values.shape)
+            filtered(_flat(spectra), _flat(filters.transpose(0, 1).contiguous()), False, _flat(of_values))
+            of_images = torch.fft.irfft2(of_values, s=ctx.size)
+        return of_images, of_weight, upstream.sum((0, 2, 3))
+
+
+class _Pooled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, images: Tensor) -> Tensor:
+        from rankbound_study.models.cnn_kernels import pooled
+
+        height, width = (side // POOLING for side in images.shape[2:])
+        largest = images.new_empty(*images.shape[:2], height, width)
+        places = torch.empty_like(largest, dtype=torch.uint8)
+        pooled(_maps(images), _maps(largest), _maps(places))
+        ctx.save_for_backward(places)
+        ctx.shape = images.shape
+        return largest
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        from rankbound_study.models.cnn_kernels import pool_slopes
+
+        slopes = upstream.new_empty(ctx.shape)
+        pool_slopes(_maps(upstream), _maps(ctx.saved_tensors[0]), _maps(slopes))
+        return slopes
+
+
+def _flat(spectra: Tensor) -> npt.NDArray[Any]:
+    """Return spectra `(i, j, h, w)` as an array `(i, j, frequencies)`, without a copy of contiguous ones."""
+    flat: npt.NDArray[Any] = spectra.detach().contiguous().flatten(2).numpy()
+    return flat
+
+
+def _maps(images: Tensor) -> npt.NDArray[Any]:
+    """Return images `(n, channels, h, w)` as an array of single maps, without a copy of contiguous ones."""
+    maps: npt.NDArray[Any] = images.detach().contiguous().flatten(0, 1).numpy()
+    return maps
 
 
 def _convolution(before: int, after: int, kernel: int, generator: torch.Generator | None) -> nn.Conv2d:

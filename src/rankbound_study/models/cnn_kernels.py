@@ -1,0 +1,121 @@
+"""Compiled loops of the convolutional ranker: products of spectra, and pooling. One thread; sums have a fixed order."""
+
+import numpy as np
+
+from rankbound.fused.compiler import compiled, part
+
+BLOCK = 512
+"""Number of frequencies that are multiplied together: their parts stay in the processor's first cache."""
+
+
+@part
+def _scratch(rows):
+    """Return memory for the real and imaginary parts of a block of each row, apart: vector instructions need that."""
+    return np.empty((rows, 2, BLOCK), np.float32)
+
+
+@part
+def _split(spectrum, start, count, parts, sign):
+    real, imaginary = parts[0], parts[1]
+    for f in range(count):
+        real[f] = spectrum[start + f].real
+    for f in range(count):
+        imaginary[f] = sign * spectrum[start + f].imag
+
+
+@part
+def _add_product(left, right, count, sums):
+    a, b, c, d = left[0], left[1], right[0], right[1]
+    real, imaginary = sums[0], sums[1]
+    for f in range(count):
+        real[f] += a[f] * c[f] - b[f] * d[f]
+    for f in range(count):
+        imaginary[f] += a[f] * d[f] + b[f] * c[f]
+
+
+@part
+def _join(parts, count, spectrum, start):
+    real, imaginary = parts[0], parts[1]
+    for f in range(count):
+        spectrum[start + f] = complex(real[f], imaginary[f])
+
+
+@compiled("void(c8[:,:,::1],c8[:,:,::1],b1,c8[:,:,::1])")
+def filtered(values, filters, conjugate, sums):
+    """Write the spectra `sums` `(n, j, f)`: the sums over k of `values` `(n, k, f)` times `filters` `(j, k, f)`.
+
+    With `conjugate`, the filters' conjugates are taken: a correlation instead of a convolution.
+    """
+    inner, frequencies = values.shape[1:]
+    outer = len(filters)
+    sign = np.float32(-1.0 if conjugate else 1.0)
+    of_values, of_filters, of_sums = _scratch(inner), _scratch(outer * inner), _scratch(1)
+    for start in range(0, frequencies, BLOCK):
+        count = min(BLOCK, frequencies - start)
+        for row in range(outer * inner):
+            _split(filters[row // inner, row % inner], start, count, of_filters[row], sign)
+        for i in range(len(values)):
+            for k in range(inner):
+                _split(values[i, k], start, count, of_values[k], np.float32(1.0))
+            for j in range(outer):
+                of_sums[:] = 0.0
+                for k in range(inner):
+                    _add_product(of_values[k], of_filters[j * inner + k], count, of_sums[0])
+                _join(of_sums[0], count, sums[i, j], start)
+
+
+@compiled("void(c8[:,:,::1],c8[:,:,::1],c8[:,:,::1])")
+def filter_slopes(values, upstream, sums):
+    """Write the spectra `sums` `(j, k, f)`: the sums over n of `values` `(n, k, f)` times the conjugate `upstream`.
+
+    `upstream` has the shape `(n, j, f)`.
+    """
+    inner, frequencies = values.shape[1:]
+    outer = upstream.shape[1]
+    of_values, of_upstream, of_sums = _scratch(inner), _scratch(1), _scratch(outer * inner)
+    for start in range(0, frequencies, BLOCK):
+        count = min(BLOCK, frequencies - start)
+        of_sums[:] = 0.0
+        for i in range(len(values)):
+            for k in range(inner):
+                _split(values[i, k], start, count, of_values[k], np.float32(1.0))
+            for j in range(outer):
+                _split(upstream[i, j], start, count, of_upstream[0], np.float32(-1.0))
+                for k in range(inner):
+                    _add_product(of_values[k], of_upstream[0], count, of_sums[j * inner + k])
+        for row in range(outer * inner):
+            _join(of_sums[row], count, sums[row // inner, row % inner], start)
+
+
+@compiled("void(f4[:,:,::1],f4[:,:,::1],u1[:,:,::1])")
+def pooled(values, largest, places):
+    """Write the largest of 0 and each square of 2 x 2 values, and its place: 0 to 3 by rows, 4 for the 0.
+
+    Of equal values the first counts. A square with a NaN has NaN.
+    """
+    _, height, width = largest.shape
+    for i in range(len(values)):
+        for row in range(height):
+            above, below = values[i, 2 * row], values[i, 2 * row + 1]
+            for column in range(width):
+                best, place = np.float32(0.0), 4
+                for at, value in enumerate(
+                    (above[2 * column], above[2 * column + 1], below[2 * column], below[2 * column + 1])
+                ):
+                    if value > best or value != value:
+                        best, place = value, at
+                largest[i, row, column] = best
+                places[i, row, column] = place
+
+
+@compiled("void(f4[:,:,::1],u1[:,:,::1],f4[:,:,::1])")
+def pool_slopes(upstream, places, slopes):
+    """Write the slopes of the values: those of the largest ones where these were, 0 elsewhere."""
+    _, height, width = upstream.shape
+    slopes[:] = 0.0
+    for i in range(len(upstream)):
+        for row in range(height):
+            for column in range(width):
+                place = places[i, row, column]
+                if place < 4:
+                    slopes[i, 2 * row + place // 2, 2 * column + place % 2] = upstream[i, row, column]
