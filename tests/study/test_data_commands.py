@@ -222,8 +222,22 @@ def test_synthetic_ratings_from_nothing_to_instances(run: Run) -> None:
     assert instances.synthetic
     message = run("sample", *arguments, "--options", '{"nsr": 900}', status=2)
     assert "negatives at NSR 900, but only" in message
+    run("sample", *arguments, "--options", '{"nsr": [1, 2]}')
+    assert read_instances("x.parquet").dataset == f"{name}-mixed-1-2"
+    full = '"sampling": {"train": "full", "test": "full"}'
+    run("sample", *arguments, "--options", f'{{"nsr": null, {full}}}')
+    assert read_instances("x.parquet").dataset == f"{name}-full"
+    for options, expected in {
+        f"{full}": "'nsr' is 1, expected null",
+        '"nsr": null': "'nsr' is null, expected a number of negatives",
+        '"nsr": []': "'nsr' is [], expected a value like 1",
+        '"nsr": [1, "2"]': "expected a value like 1",
+        '"nsr": -1': "expected a value like 1",
+        '"sampling": {"train": "full", "test": "uniform"}': '\'sampling\' is {"train": "full"',
+    }.items():
+        assert expected in run("sample", *arguments, "--options", f"{{{options}}}", status=2)
     message = run("sample", *arguments, "--options", '{"ratio": 2}', status=2)
-    assert "unknown key 'ratio'; known are min_relevant, nsr, seed, threshold, validation_share" in message
+    assert "unknown key 'ratio'; known are min_relevant, nsr, sampling, seed, threshold, validation_share" in message
 
 
 def test_the_wrong_kind_of_file_is_named(run: Run) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
+from rankbound_study.data.draws import Drawing
 from rankbound_study.data.folds import fold_interactions
 from rankbound_study.data.list_splits import ListSplitting, split_lists
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances, read_item_names
 from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
 from rankbound_study.data.schemas import PARTS_KEY

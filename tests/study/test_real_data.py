@@ -12,10 +12,10 @@ from rankbound_study.config.known_sets import known_set
 from rankbound_study.data import judged_files
 from rankbound_study.data import ratings as ratings_files
 from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.draws import Drawing
 from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.folds import fold_interactions
 from rankbound_study.data.list_splits import ListSplitting, split_lists
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.publishers import PUBLISHERS
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists

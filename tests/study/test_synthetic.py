@@ -10,9 +10,9 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study.data.contracts import read_metadata, read_table
+from rankbound_study.data.draws import Drawing
 from rankbound_study.data.folds import fold_interactions, keep_relevant
 from rankbound_study.data.list_splits import ListSplitting, split_lists
-from rankbound_study.data.negatives import Drawing
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.synthetic import generate

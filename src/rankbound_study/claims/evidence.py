@@ -102,13 +102,14 @@ class Evidence:
         return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))
 
     def ratios(self, dataset: str) -> list[int]:
-        """Return the negative sampling ratios of the honest runs on a data set of ratings."""
+        """Return the negative sampling ratios of the honest runs on a data set of ratings; 0 is none."""
         rows = self._scan(self.runs, "runs").filter(
-            pl.col("dataset") == self._named(dataset), pl.col("protocol") == HONEST, pl.col("study") == self.study
+            pl.col("dataset") == self._named(dataset),
+            pl.col("protocol") == HONEST,
+            pl.col("study") == self.study,
+            pl.col("nsr_test") > 0,
         )
-        found: list[int] = (
-            rows.select("nsr_test").unique().sort("nsr_test").drop_nulls().collect()["nsr_test"].to_list()
-        )
+        found: list[int] = rows.select("nsr_test").unique().sort("nsr_test").collect()["nsr_test"].to_list()
         if not found:
             raise MissingEvidence(f"no honest runs on {dataset}")
         return found

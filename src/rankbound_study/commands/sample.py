@@ -1,14 +1,22 @@
 """The step `sample`: the lists that training reads."""
 
 import argparse
+import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankbound_study.data.draws import Drawing
 
 SUMMARY = "Make training instances: negatives (interactions), a relevance threshold (judged lists), or pairs (images)"
 EXAMPLES = """\
   python -m rankbound_study sample movielens --in data/interactions/movielens.parquet \\
       --folds data/folds/movielens.parquet \\
       --out data/instances/movielens-nsr1.parquet --options '{"nsr": 1}'
+  python -m rankbound_study sample movielens --in data/interactions/movielens.parquet \\
+      --folds data/folds/movielens.parquet \\
+      --out data/instances/movielens-uniform-full-nsr1.parquet \\
+      --options '{"nsr": 1, "sampling": {"train": "uniform", "test": "full"}}'
   python -m rankbound_study sample mq2008 --in data/lists/mq2008.parquet --folds data/folds/mq2008.parquet \\
       --out data/instances/mq2008-label2.parquet --options '{"threshold": 2}'
   python -m rankbound_study sample mslr-web10k --in data/lists/mslr-web10k.parquet \\
@@ -49,8 +57,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--options",
         default="{}",
         metavar="JSON",
-        help="interactions: min_relevant, nsr, seed, threshold, validation_share; lists: threshold or graded; "
-        "images: above, seed, test_pairs, train_pairs, validation_pairs",
+        help="interactions: min_relevant, nsr, sampling, seed, threshold, validation_share; lists: threshold or "
+        "graded; images: above, seed, test_pairs, train_pairs, validation_pairs",
     )
 
 
@@ -59,7 +67,6 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.data.contracts import contract_of
     from rankbound_study.data.face_pairs import PairDrawing, sample_pairs
     from rankbound_study.data.instances import SPLITS
-    from rankbound_study.data.negatives import Drawing
     from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
     from rankbound_study.options import read_options
 
@@ -74,9 +81,38 @@ def run(arguments: argparse.Namespace) -> None:
         threshold = _threshold(arguments.options)
         sample_lists(*files, dataset=label_dataset(arguments.dataset, threshold), threshold=threshold)
         return
-    options = read_options(arguments.options, INTERACTION_OPTIONS)
+    drawing, checked = _drawing(arguments.dataset, arguments.options)
+    left_out = sample_interactions(*files, drawing=drawing, checked=checked)
+    if any(left_out.values()):
+        print(
+            f"left out, having no irrelevant items: {left_out['users']} users, and {left_out['lists']} lists of others"
+        )
+
+
+def _drawing(dataset: str, text: str) -> tuple["Drawing", dict[str, float]]:
+    """Return how to draw, and the options that the folds were made with."""
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.samplings import EVERY, PLAIN, Sampling
+    from rankbound_study.data.draws import Drawing
+    from rankbound_study.options import parse_options, read_options
+
+    given, defaults = parse_options(text), {**INTERACTION_OPTIONS, "sampling": PLAIN._asdict()}
+    several = given.pop("nsr") if isinstance(given.get("nsr", 1), list | None) else ()
+    options = read_options(json.dumps(given), defaults)
+    single = options.pop("nsr")
+    nsr = single if several == () else several
+    ratios = nsr if isinstance(nsr, list) else [nsr]
+    if nsr is not None and not (ratios and all(type(ratio) is int and ratio >= 0 for ratio in ratios)):
+        raise ConfigError(f"--options: 'nsr' is {json.dumps(nsr)}, expected a value like 1, or a list of such ratios")
+    if (parts := options.pop("sampling")) not in [one._asdict() for one in EVERY]:
+        raise ConfigError(f"--options: 'sampling' is {json.dumps(parts)}, expected a value like {defaults['sampling']}")
+    sampling = Sampling(**parts)
+    if sampling.draws == (nsr is None):
+        expected = "a number of negatives" if sampling.draws else "null, because the whole catalogue is not drawn"
+        raise ConfigError(f"--options: 'nsr' is {json.dumps(nsr)}, expected {expected}")
     checked = {key: options.pop(key) for key in ("min_relevant", "threshold")}
-    sample_interactions(*files, drawing=Drawing(arguments.dataset, **options), checked=checked)
+    ratio = tuple(nsr) if isinstance(nsr, list) else nsr
+    return Drawing(dataset, ratio, **options, sampling=sampling), checked
 
 
 def _threshold(text: str) -> int | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from rankbound_study.config.samplings import SampledName, sampled_name, sampling_options, samplings_of
+
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
 
@@ -30,20 +32,23 @@ class DataSet(NamedTuple):
     """A data set of the results, at one ratio of negatives if its lists are sampled: a column of Table 5.1.
 
     Attributes:
-        dataset: its name: movielens, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
-        nsr: sampled negatives per relevant item; None for judged lists and images.
+        dataset: its name: movielens, movielens-full, mq2008-label1, mslr-web10k-graded, aaf-vgg16.
+        nsr: sampled negatives per relevant item, 0 if the lists have the user's own; None for judged lists, images,
+            whole catalogues, and ratios that differ between users.
     """
 
     dataset: str
     nsr: int | None
 
     def __str__(self) -> str:
+        if not SampledName.of(self.dataset).is_plain:
+            return self.label
         return "MQ2008" if self.nsr is None else f"MovieLens at ratio {self.nsr}"
 
     @property
     def place(self) -> tuple[int, str, int]:
         """Its place in the fixed order: MovieLens, MQ2008 (label >= 1, label 2), others; synthetic last."""
-        real = self.dataset.removeprefix(SYNTHETIC)
+        real = SampledName.of(self.dataset.removeprefix(SYNTHETIC)).source
         rank = list(_TITLES).index(real) if real in _TITLES else len(_TITLES)
         return rank + self.synthetic * (len(_TITLES) + 1), self.dataset, self.nsr or 0
 
@@ -51,6 +56,11 @@ class DataSet(NamedTuple):
     def synthetic(self) -> bool:
         """The data are generated."""
         return self.dataset.startswith(SYNTHETIC)
+
+    @property
+    def sampled(self) -> bool:
+        """Its lists are made of ratings."""
+        return self.nsr is not None or not SampledName.of(self.dataset).is_plain
 
     @property
     def of_the_sources(self) -> bool:
@@ -65,9 +75,9 @@ class DataSet(NamedTuple):
     @property
     def title(self) -> str:
         """Text above a panel, on two lines where it is long."""
-        real = self.dataset.removeprefix(SYNTHETIC)
-        title = _TITLES.get(real, real)
-        title = title.replace(" ", "\n", 1) if self.nsr is None else f"{title}\nNSR\N{NO-BREAK SPACE}{self.nsr}"
+        name = SampledName.of(self.dataset.removeprefix(SYNTHETIC))
+        title = _TITLES.get(name.source, name.source)
+        title = f"{title}\n{name.described(self.nsr)}" if self.sampled else title.replace(" ", "\n", 1)
         return f"synthetic\n{title}" if self.synthetic else title
 
 
@@ -143,5 +153,7 @@ def _instances_of(kind: str, source: str, section: Mapping[str, Any]) -> Iterato
         yield Instances(with_features, source, kind, DataSet(with_features, None), options, VGG16)
     else:
         shared = {key: section[key] for key in ("threshold", "min_relevant", "validation_share", "seed")}
-        for nsr in section["nsr"]:
-            yield Instances(f"{source}-nsr{nsr}", source, kind, DataSet(source, nsr), {**shared, "nsr": nsr})
+        for sampling, nsr in samplings_of(section):
+            name, ratio = sampled_name(source, sampling, nsr)
+            file = name if ratio is None else f"{name}-nsr{ratio}"
+            yield Instances(file, source, kind, DataSet(name, ratio), {**shared, **sampling_options(sampling, nsr)})

@@ -338,7 +338,7 @@ class Study:
         return [name for name, one in instances.items() if of_any_lists or self._ranked_by_popularity(one)]
 
     def _ranked_by_popularity(self, instances: Instances) -> bool:
-        return POPULARITY in self.config["controls"] and instances.data_set.nsr is not None
+        return POPULARITY in self.config["controls"] and instances.data_set.sampled
 
 
 def reads_distributions(bounding: str) -> bool:

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rankbound.errors import ConfigError
+from rankbound.errors import ConfigError, DataError
 from rankbound_study.data.arrow import repeated, strings_to_arrow, to_arrow
-from rankbound_study.data.contracts import read_metadata, write_table
+from rankbound_study.data.contracts import open_writer, read_metadata
 from rankbound_study.data.schemas import DATASET_KEY, SYNTHETIC_KEY
 
 Path = str | os.PathLike[str]
@@ -27,6 +27,12 @@ ITEM_NAMES_KEY = "rankbound.item_names"
 TOPIC_NAMES_KEY = "rankbound.topic_names"
 """Metadata of interactions whose users are texts: JSON list of them by number. (Items' have the key above.)"""
 
+LARGEST_PART = 2**31 - 1
+"""Items of all lists of a part at most: Arrow's lists have offsets of 32 bits."""
+
+LEFT_OUT_KEY = "rankbound.left_out"
+"""Metadata of sampled instances: JSON of the numbers of users and of lists that were left out, if there are any."""
+
 FoldLists = tuple[int, str, pa.Table]
 """A fold, a split, and its lists by `lists_table`."""
 
@@ -38,6 +44,8 @@ def lists_table(
     offsets: npt.NDArray[np.int64],
 ) -> pa.Table:
     """Return a row for each list: the topic's name, items and relevance."""
+    if offsets[-1] > LARGEST_PART:
+        raise DataError(f"found {offsets[-1]:,} items in the lists of a part, expected at most {LARGEST_PART:,}")
     starts = to_arrow(offsets.astype(np.int32))
     return pa.table(
         {
@@ -57,12 +65,19 @@ def write_instances(
     item_count: int,
     item_names: Sequence[Any] | None = None,
     origin: Mapping[str, str] | None = None,
+    left_out: Mapping[str, int] | None = None,
 ) -> None:
-    """Write the lists of all folds and splits, one row group each; `origin` is that of the data (see `origin_of`)."""
+    """Write the lists of all folds and splits as they come, one row group each.
+
+    `origin` is that of the data (see `origin_of`); `left_out` counts what is not written, until the last part came.
+    """
     names = {} if item_names is None else {ITEM_NAMES_KEY: json.dumps(list(item_names))}
-    tables = [_with_key(lists, dataset, nsr, fold, split) for fold, split, lists in parts]
     notes = {**(origin or {}), **names, ITEM_COUNT_KEY: str(item_count), DATASET_KEY: dataset}
-    write_table(pa.concat_tables(tables), out, "instances", [table.num_rows for table in tables], notes)
+    with open_writer(out, "instances", notes) as write:
+        for fold, split, lists in parts:
+            write(_with_key(lists, dataset, nsr, fold, split))
+        if left_out:
+            write.note(LEFT_OUT_KEY, json.dumps(dict(left_out), sort_keys=True))
 
 
 def origin_of(data: Path, contract: str, dataset: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""Negative sampling: a number of irrelevant items per relevant one, drawn once per user, fold and seed."""
+"""The lists of ratings: each user's relevant items of a part beside irrelevant ones, drawn once per fold and seed."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -9,72 +8,20 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
-from rankbound_study.data.folds import FOLDS
-from rankbound_study.data.instances import SPLITS, FoldLists, lists_table
-
-_TRAIN, _VALIDATION, _TEST = range(len(SPLITS))
-
-
-@dataclass(frozen=True)
-class RelevantPairs:
-    """Relevant pairs sorted by topic, and then by item.
-
-    Attributes:
-        topic: number of the topic.
-        item: dense index of the item, 0 .. item_count - 1.
-        fold: the fold 1 .. 5 that tests on the pair, and in which it is; with `split`, the fold in which it is.
-        item_count: number of items.
-        split: the place in `SPLITS` of each pair in its fold, of which a pair may have several rows.
-        topic_names: the topics' names by number, unless these are the numbers.
-    """
-
-    topic: npt.NDArray[np.int32]
-    item: npt.NDArray[np.int64]
-    fold: npt.NDArray[np.int8]
-    item_count: int
-    split: npt.NDArray[np.int8] | None = None
-    topic_names: Sequence[str] | None = None
-
-    @property
-    def folds(self) -> list[int]:
-        """The numbers of the folds."""
-        return [*range(1, FOLDS + 1)] if self.split is None else np.unique(self.fold).tolist()
-
-    def has_validation(self, fold: int) -> bool:
-        """Return whether the fold has pairs for validation, which are otherwise drawn from the training pairs."""
-        return self.split is not None and bool(((self.fold == fold) & (self.split == _VALIDATION)).any())
-
-    def name(self, row: int) -> str | int:
-        """Return what the topic of a row is called."""
-        topic = int(self.topic[row])
-        return topic if self.topic_names is None else self.topic_names[topic]
-
-    def of_fold(self, rows: slice, fold: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]:
-        """Return the items of a topic's rows that are in a fold, and their splits."""
-        item, here = self.item[rows], self.fold[rows] == fold
-        if self.split is None:
-            return item, np.where(here, np.int8(_TEST), np.int8(_TRAIN))
-        return item[here], self.split[rows][here]
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """The way to draw: `nsr` negatives per positive, the share of training positives for validation, the seed."""
-
-    dataset: str
-    nsr: int
-    validation_share: float
-    seed: int
+from rankbound_study.config.samplings import FULL
+from rankbound_study.data.draws import TRAIN, VALIDATION, Drawing, RelevantPairs, negatives_of
+from rankbound_study.data.instances import LARGEST_PART, SPLITS, FoldLists, lists_table
 
 
 def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLists]:
-    """Yield the lists of every fold and split: each user's positives of that split, and NSR times as many negatives.
+    """Yield the lists of every fold and split: each user's positives of that split, and negatives (`negatives_of`).
 
-    A user's negatives are drawn without replacement from all rated items that are not relevant to that user in any fold
-    (low-rated ones included), so the splits share none. Where a fold has no pairs for validation, a share of each
-    user's training pairs becomes them. Items are in ascending order within a list, which is independent of
-    relevance. Raises DataError if a user has too few items to draw from.
+    Negatives are drawn without replacement, NSR times as many as positives, so the splits share none; whole catalogues
+    have all of them in every split. Where a fold has no pairs for validation, a share of each user's training pairs
+    becomes them. Items are in ascending order within a list, which is independent of relevance. Raises DataError if a
+    user has too few items to draw from, or if whole catalogues are too large for a file.
     """
+    _require_space(pairs, drawing)
     starts = np.flatnonzero(np.diff(pairs.topic, prepend=pairs.topic[0] - 1))
     users = list(map(slice, starts.tolist(), [*starts[1:].tolist(), len(pairs.topic)]))
     for fold in pairs.folds:
@@ -87,43 +34,27 @@ def sampled_instances(pairs: RelevantPairs, drawing: Drawing) -> Iterator[FoldLi
             topic = pairs.name(rows.start)
             positives = [item[place == split] for split in range(len(SPLITS))]
             if not given:
-                positives[_TRAIN], positives[_VALIDATION] = _cut(positives[_TRAIN], topic, fold, drawing)
-            drawn = _draw_user(topic, positives, pairs.item[rows], fold, pairs.item_count, drawing)
+                positives[TRAIN], positives[VALIDATION] = _cut(positives[TRAIN], topic, fold, drawing)
+            negatives = negatives_of(rows, list(map(len, positives)), fold, pairs, drawing)
+            drawn = [_join(*both) for both in zip(positives, negatives, strict=True)]
             for split, one in zip(SPLITS, drawn, strict=True):
                 lists[split].append((str(topic), one))
         for split in SPLITS:
-            yield fold, split, _flatten(lists[split])
+            # Lists of whole catalogues are not kept beside their table.
+            yield fold, split, _flatten(lists.pop(split))
+
+
+def _require_space(pairs: RelevantPairs, drawing: Drawing) -> None:
+    users = len(np.unique(pairs.topic))
+    if FULL in drawing.sampling and users * pairs.item_count > LARGEST_PART:
+        raise DataError(
+            f"{drawing.dataset}: lists of all {pairs.item_count:,} items for {users:,} users would have "
+            f"{users * pairs.item_count:,} items in a part, and a file holds {LARGEST_PART:,}: sample negatives "
+            "(uniform or popularity), or raise min_relevant"
+        )
 
 
 _List = tuple[npt.NDArray[np.int64], npt.NDArray[np.int8]]
-
-
-def _draw_user(
-    topic: str | int,
-    positives: Sequence[npt.NDArray[np.int64]],
-    relevant: npt.NDArray[np.int64],
-    fold: int,
-    item_count: int,
-    drawing: Drawing,
-) -> list[_List]:
-    """Return items and relevance of one user's training, validation and test list.
-
-    `relevant` are the user's relevant items in all folds, none of which is drawn.
-    """
-    is_candidate = np.ones(item_count, dtype=bool)
-    is_candidate[relevant] = False
-    candidates = np.flatnonzero(is_candidate)
-    count = sum(map(len, positives))
-    needed = drawing.nsr * count
-    if needed > len(candidates):
-        raise DataError(
-            f"{drawing.dataset}: user {topic} has {count} relevant items and needs {needed} negatives at NSR "
-            f"{drawing.nsr}, but only {len(candidates)} of the {item_count} rated items are left: lower nsr"
-        )
-    seed = derive_seed("negatives", drawing.dataset, drawing.nsr, fold, drawing.seed, topic)
-    negatives = np.random.default_rng(seed).choice(candidates, needed, replace=False)
-    cuts = np.cumsum([drawing.nsr * len(part) for part in positives])
-    return [_join(*both) for both in zip(positives, np.split(negatives, cuts[:-1]), strict=True)]
 
 
 def _cut(

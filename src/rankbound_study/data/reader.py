@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
+from rankbound_study.config.samplings import FULL, SampledName
 from rankbound_study.data.arrow import list_to_numpy, one_chunk, to_numpy
 from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
 from rankbound_study.data.instances import ITEM_COUNT_KEY, ITEM_NAMES_KEY, SPLITS
@@ -96,9 +97,16 @@ class FoldedLists:
         return self.splits[fold, name]
 
     def pairs(self) -> set[tuple[int, int]]:
-        """Return the distinct (N, P) of all lists with P > 0, also with training and validation merged."""
+        """Return the distinct (N, P) of all lists with P > 0, also with training and validation merged.
+
+        Bounds are of training lists. Those of other parts are left out where they have the whole catalogue: they would
+        only add long lists.
+        """
+        sampling = SampledName.of(self.dataset).sampling
+        left_out = {"test"} if sampling.draws else {"validation", "test"}
+        own = [one for (_, name), one in self.splits.items() if sampling.test != FULL or name not in left_out]
         merged = [merge(self.split(fold, "train"), self.split(fold, "validation")) for fold in self.folds]
-        every = [*self.splits.values(), *merged]
+        every = [*own, *merged]
         sizes = {pair for split in every for pair in zip(split.sizes.tolist(), split.positives.tolist(), strict=True)}
         return {(n, p) for n, p in sizes if p > 0}
 
@@ -136,13 +144,19 @@ def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 
 
 def merge(train: Split, validation: Split) -> Split:
-    """Join the lists of both splits by topic, items ascending, for the training of the published protocol."""
+    """Join the lists of both splits by topic, items ascending, for the training of the published protocol.
+
+    Whole catalogues have the same irrelevant items in both: each occurs once.
+    """
     topics = np.unique(np.concatenate((train.topics, validation.topics)))
     owner = np.concatenate((train.owners, validation.owners))
     items = np.concatenate((train.items, validation.items))
     relevance = np.concatenate((train.relevance, validation.relevance))
     order = np.lexsort((items, owner))
-    offsets = np.append(np.searchsorted(owner[order], topics), len(items))
+    again = (np.diff(items[order]) == 0) & (np.diff(owner[order]) == 0)
+    if again.any():
+        order = order[np.append(True, ~again)]
+    offsets = np.append(np.searchsorted(owner[order], topics), len(order))
     return Split(topics, items[order], relevance[order], offsets)
 
 

@@ -3,8 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ import pyarrow.compute as pc
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
-from rankbound_study.data.arrow import list_to_numpy
+from rankbound_study.config.samplings import OWN, sampled_name
+from rankbound_study.data.arrow import list_to_numpy, to_arrow
 from rankbound_study.data.contracts import contract_of, read_metadata, read_table
+from rankbound_study.data.draws import Drawing, Ratings, RelevantPairs
 from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.instances import (
     ITEM_NAMES_KEY,
@@ -26,7 +28,7 @@ from rankbound_study.data.instances import (
     write_instances,
 )
 from rankbound_study.data.list_splits import TOPICS_KEY, digest_of
-from rankbound_study.data.negatives import Drawing, RelevantPairs, sampled_instances
+from rankbound_study.data.negatives import sampled_instances
 
 Path = str | os.PathLike[str]
 
@@ -70,8 +72,12 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
 
 def sample_interactions(
     interactions: Path, folds: Path, out: Path, *, drawing: Drawing, checked: dict[str, float]
-) -> None:
-    """Write instances with sampled negatives; `checked` options must be those that the folds were made with."""
+) -> dict[str, int]:
+    """Write instances with sampled negatives; `checked` options must be those that the folds were made with.
+
+    Returns:
+        The numbers of `users` and `lists` that were left out because they have no irrelevant item (ratio 0 alone).
+    """
     contract = contract_of(folds, ("interaction-folds", "interaction-splits"))
     made_with = json.loads(read_metadata(folds, contract).get(OPTIONS_KEY, "{}"))
     for key, value in checked.items():
@@ -80,7 +86,7 @@ def sample_interactions(
                 f"{folds}: the folds were made with {key} {made_with.get(key)}, but the options have {value}: "
                 "make the folds anew"
             )
-    ids = np.unique(read_table(interactions, "interactions", ["item"]).column("item").to_numpy())
+    ids, ratings = _read_ratings(interactions)
     metadata = read_metadata(interactions, "interactions")
     item_names = json.loads(metadata[ITEM_NAMES_KEY]) if ITEM_NAMES_KEY in metadata else ids.tolist()
     topic_names = json.loads(metadata[TOPIC_NAMES_KEY]) if TOPIC_NAMES_KEY in metadata else None
@@ -89,10 +95,16 @@ def sample_interactions(
     if not len(topic) or not np.isin(item, ids).all():
         raise DataError(f"{folds}: empty, or with items missing from {interactions}; make the folds anew")
     split = _split_places(table.column("split"), folds) if contract == "interaction-splits" else None
-    pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names)
+    pairs = RelevantPairs(topic, np.searchsorted(ids, item), fold, len(ids), split, topic_names, ratings)
+    left_out: dict[str, int] = {}
+    if drawing.nsr == OWN:
+        pairs = _with_own_negatives(pairs, drawing.dataset, left_out)
     made = sampled_instances(pairs, drawing)
+    parts = _with_both_kinds(made, left_out) if drawing.nsr == OWN else made
+    name, nsr = sampled_name(drawing.dataset, drawing.sampling, drawing.nsr)
     origin = origin_of(interactions, "interactions", drawing.dataset)
-    write_instances(out, drawing.dataset, drawing.nsr, made, item_count=len(ids), item_names=item_names, origin=origin)
+    write_instances(out, name, nsr, parts, item_count=len(ids), item_names=item_names, origin=origin, left_out=left_out)
+    return left_out
 
 
 def _split_places(column: pa.ChunkedArray, folds: Path) -> npt.NDArray[np.int8]:
@@ -102,6 +114,43 @@ def _split_places(column: pa.ChunkedArray, folds: Path) -> npt.NDArray[np.int8]:
         raise DataError(f"{folds}: column 'split' has other names than {', '.join(SPLITS)}; make the folds anew")
     numbers: npt.NDArray[np.int8] = places.to_numpy().astype(np.int8)
     return numbers
+
+
+def _read_ratings(interactions: Path) -> tuple[npt.NDArray[np.int32], Ratings]:
+    """Return the ids of all rated items, ascending, and all ratings."""
+    table = read_table(interactions, "interactions", ["topic", "item"])
+    topic, item = (table.column(name).to_numpy() for name in ("topic", "item"))
+    ids, places = np.unique(item, return_inverse=True)
+    order = np.argsort(topic, kind="stable")
+    return ids, Ratings(topic[order], places[order])
+
+
+def _with_own_negatives(pairs: RelevantPairs, dataset: str, left_out: dict[str, int]) -> RelevantPairs:
+    """Return the pairs of the users who rated some item that is not relevant; count the others."""
+    # A pair may have several rows.
+    unique = np.unique(pairs.topic.astype(np.int64) * pairs.item_count + pairs.item)
+    users, relevant = np.unique(unique // pairs.item_count, return_counts=True)
+    rated = np.searchsorted(pairs.ratings.topic, users, "right") - np.searchsorted(pairs.ratings.topic, users)
+    kept = users[rated > relevant]
+    if not len(kept):
+        raise DataError(
+            f"{dataset}: no user rated an item below the threshold, so there are no negatives at ratio {OWN}: draw some"
+        )
+    left_out["users"] = len(users) - len(kept)
+    mask = np.isin(pairs.topic, kept)
+    split = None if pairs.split is None else pairs.split[mask]
+    return replace(pairs, topic=pairs.topic[mask], item=pairs.item[mask], fold=pairs.fold[mask], split=split)
+
+
+def _with_both_kinds(parts: Iterable[FoldLists], left_out: dict[str, int]) -> Iterator[FoldLists]:
+    """Yield the parts without lists that have no irrelevant item; count these."""
+    left_out["lists"] = 0
+    for fold, split, lists in parts:
+        offsets, relevance = list_to_numpy(lists.column("relevance"))
+        irrelevant = np.concatenate(([0], np.cumsum(relevance == 0)))
+        kept = np.flatnonzero(irrelevant[offsets[1:]] > irrelevant[offsets[:-1]])
+        left_out["lists"] += lists.num_rows - len(kept)
+        yield fold, split, lists.take(to_arrow(kept))
 
 
 @dataclass(frozen=True)

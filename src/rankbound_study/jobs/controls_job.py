@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError
 from rankbound.training.epochs import LAST
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
@@ -29,7 +30,7 @@ def run_controls(options: str, instances: Path, out: Path) -> None:
     data = StudyData.read(Inputs(instances), torch.device("cpu"))
     tables = []
     for name in values["controls"]:
-        if name == POPULARITY and values["nsr"] is None:
+        if name == POPULARITY and not DataSet(values["dataset"], values["nsr"]).sampled:
             continue
         job = TrainingJob(
             **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},

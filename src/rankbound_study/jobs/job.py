@@ -7,6 +7,7 @@ from typing import Any
 
 from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.options import parse_options
 from rankbound_study.vocabulary import JUDGED_BY, PUBLISHED
@@ -120,7 +121,7 @@ class TrainingJob:
 
         Judged lists keep it apart, because LETOR's folds have a separate validation part.
         """
-        return self.protocol == PUBLISHED and self.nsr is not None
+        return self.protocol == PUBLISHED and DataSet(self.dataset, self.nsr).sampled
 
     def key(self, fold: int, seed: int) -> dict[str, Any]:
         """Return the key columns that all rows of a training share."""

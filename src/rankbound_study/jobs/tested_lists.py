@@ -8,6 +8,8 @@ import numpy.typing as npt
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.seeds import derive_seed
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.samplings import SampledName
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_instances
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
@@ -81,11 +83,12 @@ def with_validation_share(instances: FoldedLists, share: float) -> FoldedLists:
     items of a smaller share are among those of a larger one. Test lists stay.
 
     Raises:
-        ConfigError: the instances are judged lists, whose folds have a separate validation part.
+        ConfigError: the instances are judged lists, whose folds have a separate validation part, or whole catalogues,
+            whose parts share items.
         DataError: a user would keep nothing to train on.
     """
-    if instances.nsr is None:
-        raise ConfigError(f"validation_share: {instances.dataset} is not a data set of ratings")
+    if not (DataSet(instances.dataset, instances.nsr).sampled and SampledName.of(instances.dataset).sampling.draws):
+        raise ConfigError(f"validation_share: {instances.dataset} is not a data set of ratings with drawn items")
     splits = dict(instances.splits)
     for fold in instances.folds:
         both = merge(instances.split(fold, "train"), instances.split(fold, "validation"))

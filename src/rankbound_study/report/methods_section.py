@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rankbound_study.config.data_sets import GRADED, DataSet
+from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.results.neural_names import data_set_title
@@ -111,12 +112,39 @@ def _controls(names: list[str]) -> Iterator[Paragraph]:
 
 
 def _of_ratings(name: str, options: Mapping[str, Any]) -> str:
-    return (
-        f"{DataSet(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
-        f"is relevant, and users with fewer than {options['min_relevant']} relevant items are left out. Every relevant "
-        f"item comes with {_listed(options['nsr'])} negatives (the negative sampling ratio, NSR), drawn without "
-        "replacement from all rated items except the user's relevant ones; parts have no negatives in common."
+    return " ".join(
+        (
+            f"{DataSet(name, None).label}: a topic is a user, an item with a rating of at least {options['threshold']} "
+            f"is relevant, and users with fewer than {options['min_relevant']} relevant items are left out.",
+            *_of_negatives(options),
+        )
     )
+
+
+def _of_negatives(options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how the irrelevant items of ratings are chosen, a sentence or two for each way that the study uses."""
+    readings = list(samplings_of(options))
+    ratios = sorted({nsr for _, nsr in readings if isinstance(nsr, int) and nsr != OWN})
+    mixed = sorted({nsr for _, nsr in readings if isinstance(nsr, tuple)})
+    comes = "Every relevant item comes with" if not mixed else "Relevant items come with"
+    each = [f"{_listed(list(several))} negatives, a ratio drawn for each user" for several in mixed]
+    numbers = ", or ".join([*([f"{_listed(ratios)} negatives"] if ratios else []), *each])
+    drawn = {sampling for sampling, nsr in readings if sampling.draws and nsr != OWN}
+    if drawn:
+        alike = all(sampling.train == sampling.test for sampling in drawn)
+        yield (
+            f"{comes} {numbers} (the negative sampling ratio, NSR), drawn without replacement from all rated items "
+            f"except the user's relevant ones; {'parts' if alike else 'drawn parts'} have no negatives in common."
+        )
+    if any(POPULARITY in sampling for sampling in drawn):
+        yield "By popularity, every draw takes an item with a probability proportional to the number of its ratings."
+    if any(nsr == OWN for _, nsr in readings):
+        yield (
+            "Own negatives are the user's ratings below the threshold; users, and lists of a part, without any are "
+            "left out."
+        )
+    if any(FULL in sampling for sampling, _ in readings):
+        yield "A full catalogue is all rated items, without those that are relevant to the user in another part."
 
 
 def _of_lists(name: str, options: Mapping[str, Any]) -> str:

@@ -161,7 +161,8 @@ Width = Annotated[int, Field(ge=1, le=10_000)]
 Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
 # The columns `seed` and `nsr` of the results have 16 and 8 bits.
 TrainingSeed = Annotated[int, Field(ge=0, le=2**15 - 1)]
-Ratio = Annotated[int, Field(ge=1, le=100)]
+LARGEST_RATIO = 100
+Ratio = Annotated[int, Field(ge=1, le=LARGEST_RATIO)]
 Fold = Annotated[int, Field(ge=1, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
 Share = Annotated[float, Field(gt=0, le=1)]

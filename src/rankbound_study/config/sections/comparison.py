@@ -178,7 +178,7 @@ class ComparisonKeys(Keys):
                 yield where, f"is {name!r}, which nothing defines{nearest(name, list(defined))}"
                 continue
             instances = defined[name]
-            if instances.data_set.nsr is not None:
+            if instances.data_set.sampled:
                 yield where, f"is {name!r}: methods read features, and ratings have none"
             if moved and (instances.kind != "images" or instances.features):
                 yield ("methods", moved[0]), f"has the setting shift, which moves pictures: {name} has no pixels"

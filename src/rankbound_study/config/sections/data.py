@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
 from rankbound_study.config.known_sets import known_names, known_set
+from rankbound_study.config.samplings import FULL, OWN, PLAIN, UNIFORM, SampledName, Sampling
 from rankbound_study.config.sections.base import (
     Axis,
     FileName,
@@ -14,11 +15,11 @@ from rankbound_study.config.sections.base import (
     Positive,
     Problem,
     ProperShare,
-    Ratio,
     Seed,
     problem,
 )
 from rankbound_study.config.sections.description import FACES, LISTS, ORDINARY_FOLDS, RATINGS, DescriptionKeys
+from rankbound_study.config.sections.sampling import Ratios, SamplingValue
 from rankbound_study.config.words import listed, shown
 
 
@@ -37,6 +38,8 @@ class SourceKeys(Keys):
 
     def origin_problems(self, name: str) -> Iterator[Problem]:
         """Yield what contradicts the data set's name."""
+        if not (parts := SampledName.of(name)).is_plain:
+            yield (), f"ends like the name of a sampling ({name.removeprefix(parts.source)}): give it another name"
         if name.startswith(SYNTHETIC):
             if self.archive is not None:
                 yield ("archive",), f"is set for generated data (the name starts with {SYNTHETIC}): remove the archive"
@@ -81,9 +84,25 @@ class InteractionKeys(SourceKeys):
 
     threshold: float = Field(ge=-1_000_000, le=1_000_000, description="Smallest relevant rating")
     min_relevant: int = Field(ge=5, le=1_000_000, description="Smallest number of relevant items of a user, 1 per fold")
-    nsr: Axis[Ratio] = Field(description="Negatives per relevant item")
+    nsr: Axis[Ratios] | None = Field(
+        None, description="Negatives per relevant item; 0: the user's own; a list: each user has one of these ratios"
+    )
+    sampling: Axis[SamplingValue] = Field(
+        [UNIFORM], description="How negatives are chosen, by part if they differ; full: all irrelevant items"
+    )
     validation_share: float = Field(ge=0, lt=1, description="Share of a user's training positives for validation")
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield ratios without draws, and draws without ratios."""
+        samplings = [Sampling.of(value) for value in self.sampling]
+        drawn = [one for one in samplings if one.draws]
+        if drawn and self.nsr is None:
+            yield (), f"needs nsr: negatives are drawn ({drawn[0].train}), so say how many per relevant item"
+        if self.nsr is not None and not drawn:
+            yield ("nsr",), f"is set, but sampling has {FULL} alone, which draws nothing: remove it"
+        if OWN in (self.nsr or ()) and PLAIN not in samplings:
+            yield ("nsr",), f"has {OWN}, at which nothing is drawn, so it needs {UNIFORM} in sampling"
 
 
 _LARGEST_LABEL = 2**7 - 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from rankbound_study.config.data_sets import Instances
+from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -87,12 +88,17 @@ class VariantKeys(TrainerSettings):
                 ("model", option),
                 f"is not an option of {name}, the model of {instances.name} (its options: {listed(known)})",
             )
-        if instances.data_set.nsr is None:
+        if not instances.data_set.sampled:
             for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
             return
-        ratios = config.interactions[instances.source].nsr
-        if self.test_nsr is not None and self.test_nsr not in ratios:
+        sampling = SampledName.of(instances.data_set.dataset).sampling
+        if self.validation_share is not None and not sampling.draws:
+            yield ("validation_share",), f"needs parts without common items, and those of {instances.name} share most"
+        ratios = [one for one in config.interactions[instances.source].nsr or () if isinstance(one, int)]
+        if self.test_nsr is not None and (not instances.data_set.nsr or sampling.train != sampling.test):
+            yield ("test_nsr",), f"needs lists drawn at one ratio, and {instances.name} has others"
+        elif self.test_nsr is not None and self.test_nsr not in ratios:
             there = listed([str(ratio) for ratio in ratios])
             yield ("test_nsr",), f"is {self.test_nsr}, but interactions.{instances.source}.nsr has {there}"
         sized = [bounding for bounding in boundings if bounding.startswith("distribution")]
