@@ -60,6 +60,16 @@ def test_streams_are_read_in_any_step(archive: Path) -> None:
         assert stream.readline() == b"0 qid:1 1:0.5\r\n"  # and closing early is no error
 
 
+def test_a_member_that_is_left_in_the_middle_does_not_keep_the_archive_open(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as packed:
+        packed.writestr("x", bytes(2**20))
+    opened = open_member(tmp_path / "x.zip", "x")
+    with opened as stream:
+        stream.read(1)
+    if Path("/proc/self/fd").exists():
+        assert not any(file.resolve().name == "x.zip" for file in Path("/proc/self/fd").iterdir())
+
+
 def test_an_unknown_member_is_named(archive: Path) -> None:
     with pytest.raises(DataError, match=r"there is no member 'S9\.txt'"):
         content(archive, "S9.txt")

@@ -199,6 +199,31 @@ def of_ratings(**keys: Any) -> dict[str, Any]:
 
 LINES = "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25\n"
 BAD = {
+    "mixed labels": (
+        {"x": "1 qid:1 1:1\ngood qid:1 1:2\n"},
+        of_letor(),
+        r"/x, line 2: found 'good', expected a label",
+    ),
+    "mixed labels of a table": (
+        {"x.csv": "topic,relevance,f\na,1,1\na,good,2\n"},
+        {"format": "table", "random_parts": 3},
+        r"x\.csv, line 3: .*good",
+    ),
+    "an unknown column of a table": (
+        {"x.csv": "topic,label,f\na,1,1\n"},
+        {"format": "table", "random_parts": 3},
+        r"x\.csv.*relevance",
+    ),
+    "another separator of a table": (
+        {"x.csv": "topic;relevance;f\na;1;1\n"},
+        {"format": "table", "random_parts": 3},
+        r"x\.csv.*topic;relevance;f",
+    ),
+    "queries in two parts": (
+        {"S1": LINES, "S2": LINES.replace("qid:1", "qid:2"), "S3": LINES},
+        {"format": "letor", "parts": ["S1", "S2", "S3"]},
+        r"S3, line 1: .*1",
+    ),
     "another label": (
         {"x": "3 qid:1 1:1\n"},
         of_letor(largest_label=2),
@@ -250,10 +275,29 @@ def test_bad_files_are_named_and_nothing_is_written(tmp_path: Path, run: Run, na
     for file, text in files.items():
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text)
-    path = tmp_path if "fold_pattern" in described else tmp_path / next(iter(files), "x")
+    path = tmp_path if {"fold_pattern", "parts"} & set(described) else tmp_path / next(iter(files), "x")
     told = convert(run, {**described, "path": str(path)}, status=2)
     assert re.search(message, told), told
     assert not Path("data.parquet").exists()
+
+
+UNINFORMATIVE = {
+    "constant labels": ("1 qid:{} 1:1\n1 qid:{} 1:2\n", r"another at the threshold 1; the labels are 1 \.\. 1"),
+    "no labels": ("0 qid:{} 1:1\n0 qid:{} 1:2\n", r"the labels are 0 \.\. 0: check which column or field holds them"),
+    "single items": ("1 qid:{} 1:1\n", r"every topic has a single item, so that there is nothing to rank"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNINFORMATIVE)
+def test_lists_that_tell_nothing_are_refused(tmp_path: Path, run: Run, name: str) -> None:
+    text, message = UNINFORMATIVE[name]
+    (tmp_path / "x").write_text("".join(text.replace("{}", str(query)) for query in range(9)))
+    convert(run, of_letor(path=str(tmp_path / "x")))
+    run("split", "mine", "--in", "data.parquet", "--out", "folds.parquet", "--options", '{"random_parts": 3}')
+    files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
+    told = run("sample", "mine", *files, "--options", '{"threshold": 1}', status=2)
+    assert re.search(message, told), told
+    assert not Path("instances.parquet").exists()
 
 
 def test_the_name_of_a_known_data_set_is_taken(tmp_path: Path, run: Run) -> None:

@@ -1,5 +1,6 @@
 """`python -m rankbound_study new`: what it finds in files is what they are, and what it writes is a valid study."""
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from rankbound_study import cli
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
 from rankbound_study.config.sections.description import DescriptionKeys
-from tests.described_files import LISTS, RATINGS
+from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
 Told = Callable[..., str]
@@ -39,15 +40,85 @@ def section(path: Path, out: Path, told: Told) -> tuple[str, dict[str, Any]]:
     return kind, config[kind]["mine"]
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in LISTS | RATINGS if name not in ("repeated", "by-time", "given-splits")]
-)
+@pytest.mark.parametrize("name", [name for name in LISTS | RATINGS if name not in ("repeated", "by-time")])
 def test_what_is_found_describes_the_files(tmp_path: Path, told: Told, name: str) -> None:
     described = (LISTS | RATINGS)[name](tmp_path)
     kind, found = section(Path(described["path"]), tmp_path / "mine.yaml", told)
     assert kind == ("lists" if name in LISTS else "interactions")
     parts = {"random_parts": 5} if "random_parts" in described else {}
     assert DescriptionKeys(**found["source"]) == DescriptionKeys(**{**described, **parts})
+
+
+def packed(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+MOVIES = "1::Toy Story (1995)::Animation|Children's|Comedy\n"
+
+
+@pytest.mark.parametrize("pack", [True, False])
+def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told: Told, pack: bool) -> None:
+    files = {"ml/README": "MovieLens\n=====\n", "ml/movies.dat": MOVIES, "ml/users.dat": "1::F::1::10::48067\n"}
+    files["ml/ratings.dat"] = "1::1193::5::978300760\n1::661::3::978302109\n"
+    path = packed(tmp_path / "ml.zip", files)
+    if not pack:
+        zipfile.ZipFile(path).extractall(tmp_path / "unpacked")
+        path = tmp_path / "unpacked"
+    kind, found = section(path, tmp_path / "mine.yaml", told)
+    assert (kind, found["threshold"]) == ("interactions", 5)
+    columns = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
+    expected = {"format": "ratings", "path": str(path), "separator": "::", "header": False, "columns": columns}
+    assert found["source"] == {**expected, "files": ["ml/ratings.dat"]}
+
+
+def test_splits_of_ratings_in_an_archive(tmp_path: Path, told: Told) -> None:
+    described = splits_of_ratings(tmp_path / "splits")
+    texts = {f"th_0/{path.parent.name}/{path.name}": path.read_text() for path in (tmp_path / "splits").glob("*/*.csv")}
+    path = packed(tmp_path / "x.zip", {"users.dat": "2 7 9\n", **texts})
+    _, found = section(path, tmp_path / "mine.yaml", told)
+    pattern = {"count": 3, "first": 0, "train": ["th_0/fold_{fold}/train.csv"], "test": ["th_0/fold_{fold}/test.csv"]}
+    assert DescriptionKeys(**found["source"]) == DescriptionKeys(
+        **{**described, "path": str(path), "fold_pattern": pattern}
+    )
+
+
+def test_pairs_without_ratings_and_with_texts(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.tsv").write_text("user\titem\n7\tred shoes\n8\t12\n")
+    _, found = section(tmp_path / "x.tsv", tmp_path / "mine.yaml", told)
+    described = {"format": "ratings", "path": str(tmp_path / "x.tsv"), "separator": "\t", "ids": "texts"}
+    assert found["source"] == {**described, "columns": {"topic": "user", "item": "item"}}
+    assert found["threshold"] == 1
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "# There is no rating: every pair is relevant." in text
+    assert "so both are read as texts" in text
+
+
+def test_large_numbers_are_names(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.csv").write_text("user,item,rating\n1,3000000000,5\n")
+    _, found = section(tmp_path / "x.csv", tmp_path / "mine.yaml", told)
+    assert found["source"]["ids"] == "texts"
+
+
+def test_one_file_in_an_archive_is_that_file(tmp_path: Path, told: Told) -> None:
+    described = searches(tmp_path / "x.csv")
+    path = packed(tmp_path / "x.zip", {"a/x.csv": (tmp_path / "x.csv").read_text()})
+    _, found = section(path, tmp_path / "mine.yaml", told)
+    assert found["source"] == {**described, "path": str(path), "random_parts": 5}
+
+
+def test_an_archive_of_which_several_files_have_data_is_named(tmp_path: Path, told: Told) -> None:
+    path = packed(tmp_path / "x.zip", {"u.data": "1\t2\t3\t4\n", "u1.base": "1\t2\t3\t4\n"})
+    message = told("new", str(path), "--out", str(tmp_path / "mine.yaml"), status=2)
+    assert f"{path}: found u.data, u1.base, of which several have data; expected" in message
+
+
+def test_a_known_archive_is_said_to_be_known(tmp_path: Path, told: Told) -> None:
+    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": "1::1193::5::978300760\n"})
+    said = told("new", str(path), "--out", str(tmp_path / "mine.yaml"))
+    assert "an archive of this name is known as movielens-1m" in said
 
 
 def test_parts_in_a_folder(tmp_path: Path, told: Told) -> None:

@@ -8,15 +8,17 @@ EXAMPLES = """\
   python -m rankbound_study new searches.csv --out mine.yaml
   python -m rankbound_study new /data/MQ2007 --out mine.yaml    # a folder: Fold1/train.txt, ..., or S1.txt, S2.txt, ...
   python -m rankbound_study new ml-1m/ratings.dat --out mine.yaml
+  python -m rankbound_study new clicks.zip --out mine.yaml
 
-It reads the beginning of the files and asks nothing. The file that it writes says in comments what was found and what
-to run; edit it as you like. Known layouts: LETOR text (also LightGBM's, with group sizes beside it), CSV, TSV and
-parquet with a row per item, ratings in any of these or separated by `::`."""
+It reads the beginning of the files, packed or not, and asks nothing. The file that it writes says in comments what was
+found and what to run; edit it as you like. Known layouts: LETOR text (also LightGBM's, with group sizes beside it),
+CSV, TSV and parquet with a row per item, ratings in any of these or separated by `::`, in one file or in files of
+folds."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("path", type=Path, metavar="PATH", help="a file, or a folder with the files of folds")
+    parser.add_argument("path", type=Path, metavar="PATH", help="a file, a folder or an archive")
     parser.add_argument("--out", type=Path, metavar="FILE", required=True, help="the configuration to write (.yaml)")
     parser.add_argument("--name", metavar="NAME", help="name of the data set (default: by the name of PATH)")
 
@@ -33,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     path = arguments.path
     name = study_name(arguments.name or path.resolve().name.partition(".")[0])
     found = inspect(path)
+    found.notes.extend(_known_as(path.name))
     text = new_study(name, str(arguments.out), found.kind, found.description, found.labels, found.notes)
     with atomic_path(arguments.out) as temporary:
         temporary.write_text(text, "utf-8")
@@ -41,3 +44,14 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"  {note}")
     print(f"wrote {arguments.out}. Now:\n  python -m rankbound_study check-config config.yaml {arguments.out}")
     print(f"  snakemake --configfile {arguments.out} --cores 2")
+
+
+def _known_as(file: str) -> list[str]:
+    """Return a note if a known data set has an archive of that name."""
+    from rankbound_study.config.known_sets import known_names, known_set
+
+    known = [name for name in known_names() if file in (known_set(name).archives or ())]
+    return [
+        f"an archive of this name is known as {name}: with that name, and archive: {file}, nothing needs describing"
+        for name in known
+    ]

@@ -12,7 +12,7 @@ import struct
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -212,7 +212,10 @@ def _checked_members(path: str | os.PathLike[str], limits: Limits | None) -> Ite
             if name not in sizes:
                 raise DataError(f"{path}: there is no member {name!r}")
             blocks = _zip_blocks(archive, infos[name]) if _is_zip(path) else rar.member_blocks(path, name)
-            return _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
+            checked = _checked_blocks(blocks, f"{path}: member {name!r}", sizes[name])
+            # A member that is not read to its end keeps the archive open.
+            stack.callback(checked.close)
+            return checked
 
         yield blocks_of
 
@@ -222,7 +225,7 @@ def _zip_blocks(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Iterator[byt
         yield from iter(partial(stream.read, _BUFFER_BYTES), b"")
 
 
-def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Iterator[bytes]:
+def _checked_blocks(blocks: Iterator[bytes], where: str, size: int) -> Generator[bytes, None, None]:
     """Yield blocks that must have `size` bytes in all; any damage is a DataError."""
     count = 0
     try:

@@ -109,11 +109,12 @@ def _set_aside(path: Path, target: Path) -> str:
 def _advice(publisher: Publisher, target: Path, faults: list[str]) -> str:
     tried = "\n".join(f"  - {fault}" for fault in faults) or "  - nothing"
     names = " or ".join(publisher.file_names)
+    accepted = "if its content has the expected checksums" if publisher.source.is_checked else "without checksums"
     return (
         f"could not get {publisher.source.title}. Tried:\n{tried}\n"
         f"By hand: fetch {names} (from {publisher.homepage} or a colleague), and save it as {target} "
         f"or beside it under its own name; or set {MIRROR_VARIABLE} (or the config's mirror) to a folder or base "
-        "URL that has it. It is accepted if its content has the expected checksums."
+        f"URL that has it. It is accepted {accepted}."
     )
 
 

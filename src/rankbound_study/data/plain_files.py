@@ -65,7 +65,7 @@ Raw = RawFile | PlainFiles
 
 def raw_data(source: RawSource, paths: Sequence[Path], own: bool) -> Raw:
     """Return what was fetched, or an archive, as a `RawFile`; somebody's own files as they lie."""
-    if len(paths) == 1 and (not own or _is_archive(paths[0])):
+    if len(paths) == 1 and (not own or is_archive(paths[0])):
         return RawFile(source, paths[0])
     return PlainFiles(source, paths)
 
@@ -89,7 +89,8 @@ def as_file(raw: Raw, name: str) -> Iterator[Path]:
         yield path
 
 
-def _is_archive(path: Path) -> bool:
+def is_archive(path: Path) -> bool:
+    """Return whether a file is a .zip or .rar archive, by its first bytes."""
     try:
         with path.open("rb") as file:
             return file.read(8).startswith(ZIP_STARTS + RAR_STARTS)

@@ -56,7 +56,8 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
     """Write whole judged lists, relevant from `threshold` on; without one, the labels are the relevance.
 
     `dataset` is the name in the file; items are row indices of `lists`. Lists without relevant items are kept; metrics
-    and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order.
+    and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order, or if no
+    list has items of different relevance.
     """
     table = read_table(lists, "lists", ["topic", "relevance"])
     splits = read_table(folds, "list-splits")
@@ -65,6 +66,7 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
         raise DataError(f"{folds}: its topics are not those of {lists}, in the same order; make the folds anew")
     offsets, labels = list_to_numpy(table.column("relevance"))
     relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
+    _require_informative(offsets, labels, relevance, threshold, str(lists))
     made = _judged_lists(_Judged(names, offsets, relevance), splits)
     origin = origin_of(lists, "lists", dataset)
     write_instances(out, dataset, None, made, item_count=len(labels), origin=origin)
@@ -151,6 +153,26 @@ def _with_both_kinds(parts: Iterable[FoldLists], left_out: dict[str, int]) -> It
         kept = np.flatnonzero(irrelevant[offsets[1:]] > irrelevant[offsets[:-1]])
         left_out["lists"] += lists.num_rows - len(kept)
         yield fold, split, lists.take(to_arrow(kept))
+
+
+def _require_informative(
+    offsets: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int8],
+    relevance: npt.NDArray[np.int8],
+    threshold: int | None,
+    where: str,
+) -> None:
+    """Raise DataError if no list has items of different relevance: nothing could be trained or compared."""
+    starts = offsets[:-1][np.diff(offsets) > 0]
+    if len(starts) and (np.minimum.reduceat(relevance, starts) < np.maximum.reduceat(relevance, starts)).any():
+        return
+    if (np.diff(offsets) <= 1).all():
+        raise DataError(f"{where}: every topic has a single item, so that there is nothing to rank; expected lists")
+    reading = "" if threshold is None else f" at the threshold {threshold}"
+    raise DataError(
+        f"{where}: in no list is an item more relevant than another{reading}; the labels are {labels.min()} .. "
+        f"{labels.max()}: check which column or field holds them, and thresholds"
+    )
 
 
 @dataclass(frozen=True)
