@@ -151,6 +151,16 @@ TABLES: dict[str, tuple[str, Callable[[str], bytes], str]] = {
         str.encode,
         r"x.tsv, line 1: found commas between the columns .*, expected tabs: .*, or name it \.csv",
     ),
+    "double colons": (
+        "x.csv",
+        lambda text: text.replace(",", "::").encode(),
+        r"x.csv, line 1: found double colons between the columns \('topic::item::.*'\), expected commas: write",
+    ),
+    "spaces": (
+        "x.csv",
+        lambda text: text.replace(",", " ").encode(),
+        r"x.csv, line 1: found spaces between the columns \('topic item .*'\), expected commas: write the file",
+    ),
     "decimal commas": (
         "x.csv",
         lambda text: text.replace(".", ",").encode(),
@@ -241,6 +251,41 @@ def test_a_table_without_the_names_of_its_columns(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text(RUN.split("\n", 1)[1])
     with pytest.raises(DataError, match=r"no column 'topic'; it has 1, a, 0.5; the first line must name the columns"):
         rb.read_run(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("user,item,relevance", r"no column 'topic'; it has user, item, relevance; name .* \(.*: --topic NAME\)"),
+        ("topic,item,rating", r"no column 'relevance'; it has topic, item, rating; name .* \(.*: --relevance NAME\)"),
+    ],
+)
+def test_other_names_of_columns(names: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(f"{names}\n1,a,0\n1,b,1\n")
+    for read in (rb.read_lists, rb.read_qrels):
+        with pytest.raises(DataError, match=f"x.csv: there is {message}"):
+            read(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("name", ["ratings.dat", "u.data"])
+def test_a_table_by_another_name_is_told_from_letor_text(name: str, tmp_path: Path) -> None:
+    separator = "::" if name.endswith("dat") else "\t"
+    (tmp_path / name).write_text(f"1{separator}31{separator}2{separator}1260759144\n" * 2)
+    with pytest.raises(
+        DataError, match=rf"{name}, line 1: found .*; if this is a table, not LETOR text, name it \.csv"
+    ):
+        rb.read_lists(tmp_path / name)
+    (tmp_path / "x.letor").write_text("1 qid:1 1:0.5\n2 qid:1 1:x\n")
+    with pytest.raises(
+        DataError, match=r"line 2: found '1:x', expected a finite number after the colon, at most \S+ in magnitude$"
+    ):
+        rb.read_lists(tmp_path / "x.letor")
+
+
+def test_a_repeated_item_is_named_with_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("topic,item,relevance\n2,a,1\n1,a,1\n2,b,0\n1,b,0\n2,c,0\n1,a,0\n")
+    with pytest.raises(DataError, match=r"x.csv: item 'a' occurs more than once in topic '1' \(lines 3 and 7\); exp"):
+        rb.read_lists(tmp_path / "x.csv")
 
 
 def test_text_columns_with_commas_are_left_out(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
     held_out = arguments.validation
     groups = arguments.validation_groups
     validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
-    with naming(arguments.lists), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
+    files = arguments.lists if held_out is None else f"{arguments.lists}, {held_out}"
+    with naming(files), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
         )

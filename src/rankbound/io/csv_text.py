@@ -15,6 +15,9 @@ from rankbound.printable import LONGEST_VALUE, quoted, shortened
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
+_OTHERS = {"::": "double colons", " ": "spaces"}
+"""Separators that names of columns may contain; looked for where none of the usual ones is."""
+
 
 def separator_of(path: str | os.PathLike[str]) -> str:
     """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas; `.gz` may follow."""
@@ -64,10 +67,12 @@ def _require_separator(columns: Sequence[str], separator: str, path: str | os.Pa
     expected = _SEPARATORS[separator]
     if len(columns) == 1:
         found = max(_SEPARATORS, key=columns[0].count)
+        if found not in columns[0]:
+            found = max(_OTHERS, key=columns[0].count)
         if found in columns[0]:
             other = {"\t": ".tsv", ",": ".csv"}.get(found)
             raise DataError(
-                f"{path}, line 1: found {_SEPARATORS[found]} between the columns "
+                f"{path}, line 1: found {(_SEPARATORS | _OTHERS)[found]} between the columns "
                 f"({shortened(columns[0], LONGEST_VALUE)!r}), expected {expected}: write the file with {expected} and "
                 "decimal points" + (f", or name it {other}" if other else "")
             )

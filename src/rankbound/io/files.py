@@ -224,9 +224,9 @@ def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
     >>> rb.write_run("run.txt", rb.read_run({"q": {"a": 0.5}}))
     """
     with needs_extra("data"):
-        from rankbound.io import tables, trec
+        from rankbound.io import trec, written_tables
     if _is_table(path):
-        tables.write_scores(path, run)
+        written_tables.write_scores(path, run)
     else:
         trec.write_run(path, run, tag)
 
@@ -246,9 +246,9 @@ def write_qrels(path: File, qrels: Qrels) -> None:
     >>> rb.write_qrels("qrels.txt", rb.read_qrels({"q": {"a": 1}}))
     """
     with needs_extra("data"):
-        from rankbound.io import tables, trec
+        from rankbound.io import trec, written_tables
     if _is_table(path):
-        tables.write_judged(path, qrels)
+        written_tables.write_judged(path, qrels)
     else:
         trec.write_qrels(path, qrels)
 

@@ -1,6 +1,6 @@
 """Group the rows of a table into lists, one per topic; topics and rows keep their order."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -34,14 +34,25 @@ def topic_column(topics: Names, offsets: npt.NDArray[np.int64]) -> pl.Series:
     return name_column(topics)[np.repeat(np.arange(len(topics)), np.diff(offsets))]
 
 
-def require_distinct_items(frame: pl.DataFrame, where: str, topics: Sequence[str] | None = None) -> None:
-    """Raise DataError if a topic has an item twice; `frame` has the columns item and topic (its index in `topics`)."""
+def require_distinct_items(
+    frame: pl.DataFrame,
+    where: str,
+    topics: Sequence[str] | None = None,
+    rows: Callable[[npt.NDArray[np.int64]], str] | None = None,
+) -> None:
+    """Raise DataError if a topic has an item twice; `frame` has the columns item and topic (its index in `topics`).
+
+    `rows` names rows of the frame as they stand in its file, for the message.
+    """
     twice = frame.filter(pl.struct("topic", "item").is_duplicated()) if _has_duplicates(frame) else frame.clear()
     if len(twice):
         topic, item = twice.select("topic", "item").row(0)
+        places = np.flatnonzero(((frame["topic"] == topic) & (frame["item"] == item)).to_numpy())
+        which = "" if rows is None else f" ({rows(places)})"
         topic = topic if topics is None else topics[topic]
         raise DataError(
-            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}; expected each item once"
+            f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "
+            "once"
         )
 
 

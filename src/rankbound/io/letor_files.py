@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 
 from rankbound.errors import DataError
@@ -32,6 +33,27 @@ def read_letor(
     Raises:
         DataError: the file cannot be read, or a line is malformed; the message names line and token.
     """
+    with _explained(path):
+        return _read(path, features, groups)
+
+
+@contextmanager
+def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Add to the message of a file whose first line has no query id how tables are named."""
+    try:
+        yield
+    except DataError as error:
+        if not Path(path).exists() or is_letor(path):
+            raise
+        raise DataError(
+            f"{error}; if this is a table, not LETOR text, name it .csv (commas) or .tsv (tabs), with the names of the "
+            "columns in the first line"
+        ) from error
+
+
+def _read(
+    path: str | os.PathLike[str], features: Sequence[str] | None, groups: str | os.PathLike[str] | None
+) -> JudgedLists:
     found = feature_indices(path)
     names = found if features is None else list(features)
     unknown = next((name for name in names if not _is_index(name)), None)

@@ -1,6 +1,5 @@
-"""Read and write tables with a row per item of each topic: CSV, parquet, or a data frame in memory."""
+"""Read tables with a row per item of each topic: CSV, parquet, or a data frame in memory."""
 
-import gzip
 import os
 import re
 from collections.abc import Sequence
@@ -15,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
-from rankbound.io.csv_text import read_csv, separator_of
-from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.io.intents import qrels_by_intent, rows_of_intents
+from rankbound.io.csv_text import read_csv
+from rankbound.io.grouping import by_topic, require_distinct_items, topic_column
+from rankbound.io.intents import qrels_by_intent
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.parquet import check_memory
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
@@ -54,6 +52,11 @@ class _Table:
     def row(self, index: int) -> str:
         return f"{self.where}, {self.row_name} {index + self.first_row}"
 
+    def rows(self, indices: npt.NDArray[np.int64]) -> str:
+        """Return the numbers of two rows."""
+        first, second = sorted(indices[:2].tolist())
+        return f"{self.row_name}s {first + self.first_row} and {second + self.first_row}"
+
 
 def read_judged(
     source: Any, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
@@ -63,13 +66,17 @@ def read_judged(
     Unless `labelled`, a table may lack relevance labels, which are then 0. DataError names line and column.
     """
     table = _read(source, columns)
+    _require_roles(table, columns, labelled)
     topics, offsets, order = by_topic(_text(table, columns.topic))
     names, left_out = _feature_names(table, columns) if features is None else (_chosen(table, columns, features), [])
     items, relevance = _items(table, columns), _relevance(table, columns, labelled)
     matrix = _matrix(table, names)
     if order is not None:
         items, relevance, matrix = items[order], relevance[order], matrix[order]
-    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
+    pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
+    require_distinct_items(
+        pairs, table.where, rows=lambda places: table.rows(places if order is None else order[places])
+    )
     return JudgedLists(
         topics=topics,
         items=items,
@@ -102,36 +109,6 @@ def read_scores(source: Any) -> Run:
         items, scores = items[order], scores[order]
     require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
     return Run(topics=topics, items=items, scores=scores, offsets=offsets)
-
-
-def write_scores(path: str | os.PathLike[str], run: Run) -> None:
-    """Write a run as a table with the columns topic, item and score, in the run's order."""
-    _write(path, _item_rows(run, score=run.scores))
-
-
-def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
-    """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
-    by_intent = qrels.intents
-    _write(path, rows_of_intents(qrels, by_intent) if by_intent else _item_rows(qrels, relevance=qrels.relevance))
-
-
-def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items), **values}
-    )
-
-
-def _write(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
-    suffix = Path(path).suffix
-    if Path(path).name.endswith(".parquet.gz"):
-        raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
-    with atomic_path(path) as temporary:
-        if suffix == ".parquet":
-            frame.write_parquet(temporary, compression="zstd")
-        elif suffix == ".gz":
-            temporary.write_bytes(gzip.compress(frame.write_csv(separator=separator_of(path)).encode(), mtime=0))
-        else:
-            frame.write_csv(temporary, separator=separator_of(path))
 
 
 def _read(source: Any, columns: Columns) -> _Table:
@@ -173,11 +150,26 @@ def _column(table: _Table, name: str) -> pl.Series:
     try:
         return table.frame[name]
     except pl.exceptions.ColumnNotFoundError:
-        columns = table.frame.columns
-        some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
-        shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
-        hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
-        raise DataError(f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}") from None
+        raise DataError(_no_column(table, name)) from None
+
+
+def _no_column(table: _Table, name: str) -> str:
+    """Return the message for a column that is not there."""
+    columns = table.frame.columns
+    some = [shortened(column, LONGEST_VALUE) for column in columns[:_SHOWN_NAMES]]
+    shown = ", ".join(some) + (", ..." if len(columns) > _SHOWN_NAMES else "")
+    hint = "; the first line must name the columns" if any(map(is_number, columns)) else ""
+    return f"{table.where}: there is no column {name!r}; it has {shown or 'none'}{hint}"
+
+
+def _require_roles(table: _Table, columns: Columns, labelled: bool) -> None:
+    """Raise DataError for a column with a role that is not there, and say how to name another one."""
+    roles = {"topic": columns.topic, "item": columns.item, "relevance": columns.relevance if labelled else None}
+    known = set(table.frame.columns)
+    for role, name in roles.items():
+        if name is not None and name not in known:
+            advice = f"; name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
+            raise DataError(f"{_no_column(table, name)}{advice}")
 
 
 def _text(table: _Table, name: str) -> pl.Series:
