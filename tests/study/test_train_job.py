@@ -91,6 +91,34 @@ def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, i
     ]
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "nDCGG"}, "loss 'nDCGG': unknown name 'nDCGG'"),
+        ({"loss": "nDCG("}, "loss 'nDCG(': expected a text such as"),
+        ({"loss": 3}, "loss: found 3, expected a text"),
+        ({"bounding": "max"}, "bound 'max': unknown name 'max'"),
+        ({"loss": "RankNet", "judged_by": "AP"}, "bound: found min-max for the loss RankNet, expected none"),
+        ({"loss": "RankNet", "bounding": "none"}, "metric 'RankNet': unknown name 'RankNet'"),
+        ({"judged_by": "AQ"}, "metric 'AQ': unknown name 'AQ'"),
+        ({"optimiser": "lion"}, "optimiser: found lion, expected one of adam, sgd"),
+        ({"epochs": "many"}, "epochs: found 'many', expected a number above 0"),
+        ({"learning_rate": -1}, "learning_rate: found -1, expected a number above 0"),
+        ({"temperature": 0}, "temperature: found 0, expected a number above 0"),
+        ({"folds": 3}, "options: a value is of the wrong kind"),
+        ({"model": {}}, "model: found {}, expected an object with a name"),
+    ],
+)
+def test_options_that_cannot_be_are_one_message(
+    tmp_path: Path, instances: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], message: str
+) -> None:
+    out = tmp_path / "runs.parquet"
+    arguments = ["--instances", str(instances), "--out", str(out), "--options", json.dumps(options(**changes))]
+    assert cli.main(["job", *arguments, "--device", "cpu"]) == 2
+    assert f"rankbound_study job: {message}" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_metrics_are_those_of_the_kept_predictions(tmp_path: Path, instances: Path) -> None:
     out = train(tmp_path, instances)
     runs = frame(out).filter(pl.col("selection") == "test")

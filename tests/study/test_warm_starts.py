@@ -103,7 +103,8 @@ def test_results_and_records_are_those_of_a_cold_start(study: Path, warm: subpro
 @pytest.mark.parametrize(
     ("words", "status", "expected"),
     [
-        (job(loss="unheard"), 1, "ValueError"),
+        (job(model={"name": "matrix-factorization", "unheard": 1}), 1, "TypeError"),
+        (job(loss="unheard"), 2, "unknown name 'unheard'"),
         (("job", "--instances"), 2, "expected one argument"),
         (job(out="/dev/null/run.parquet"), 2, "/dev/null"),
     ],

@@ -2,8 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rankbound.flags import positive
+from rankbound.errors import ConfigError
+from rankbound.flags import plain_errors, positive
+
+if TYPE_CHECKING:
+    from rankbound_study.jobs.job import TrainingJob
 
 SUMMARY = "Train one model with one loss on all folds and seeds, resuming from finished ones."
 
@@ -43,7 +48,6 @@ def run(arguments: argparse.Namespace) -> None:
     import torch
 
     from rankbound_study.jobs.determinism import use_fixed_algorithms
-    from rankbound_study.jobs.job import TrainingJob
     from rankbound_study.jobs.parts import Inputs
     from rankbound_study.jobs.train_job import run_job
 
@@ -52,5 +56,35 @@ def run(arguments: argparse.Namespace) -> None:
     use_fixed_algorithms()
     names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
-    job = TrainingJob.from_json(arguments.options)
+    job = _known_job(arguments.options)
     run_job(job, inputs, arguments.out, arguments.device, arguments.together, arguments.code)
+
+
+def _known_job(options: str) -> "TrainingJob":
+    """Return the job of the options; ConfigError before anything is read if a name in them is unknown."""
+    from rankbound.losses import KINDS, loss
+    from rankbound.texts import require_one_of, split_text
+    from rankbound.training.optimisers import OPTIMISERS
+    from rankbound_study.jobs.job import TrainingJob
+
+    try:
+        with plain_errors():
+            job = TrainingJob.from_json(options)
+            smooth = {"temperature": job.settings.get("temperature", 1.0)}
+            loss(job.loss, job.bounding, **({} if split_text(job.loss, "loss")[0] in KINDS else smooth))
+            _ = job.judge, job.epoch_metrics
+            require_one_of("optimiser", job.settings.get("optimiser", "adam"), OPTIMISERS)
+            _require_numbers(job)
+    except TypeError as error:
+        raise ConfigError(f"options: a value is of the wrong kind ({error}); expected those of the example") from error
+    return job
+
+
+def _require_numbers(job: "TrainingJob") -> None:
+    """Raise ConfigError for settings of the trainer that are no numbers above 0, and for a model without a name."""
+    if not isinstance(job.model, dict) or not isinstance(job.model.get("name"), str):
+        raise ConfigError(f"model: found {job.model}, expected an object with a name")
+    for name in ("learning_rate", "epochs", "batch_size"):
+        value = job.settings.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            raise ConfigError(f"{name}: found {value!r}, expected a number above 0")
