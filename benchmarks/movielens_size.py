@@ -19,6 +19,7 @@ import polars as pl
 
 from benchmarks.mslr_size import sizes_of
 from benchmarks.study_steps import run_step
+from rankbound_study.config.known_sets import known_set
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,11 @@ def _distinct(
 
 def _run_all(folder: Path, name: str, archive: Path) -> None:
     ratings, folds = folder / "ratings.parquet", folder / "folds.parquet"
-    print(run_step(folder, "convert", name, "--raw", archive, "--out", ratings), flush=True)
+    # Under another name: a share of the users is not the edition, whose size is checked.
+    known = known_set(name).model_dump(exclude_defaults=True, exclude={"sizes"})
+    name = f"generated-{name}"
+    described = json.dumps({**known, "path": str(archive)})
+    print(run_step(folder, "convert", name, "--raw", archive, "--out", ratings, "--description", described), flush=True)
     print(run_step(folder, "split", name, "--in", ratings, "--out", folds), flush=True)
     files = ("--in", ratings, "--folds", folds, "--out", folder / "instances.parquet")
     print(run_step(folder, "sample", name, *files, "--options", json.dumps({"nsr": 1})), flush=True)

@@ -8,7 +8,18 @@ import torch
 
 import rankbound as rb
 from benchmarks import __main__ as program
-from benchmarks import distributions, evaluation, kernels, loss, loss_contenders, memory, mslr_size, ragged, timing
+from benchmarks import (
+    distributions,
+    evaluation,
+    kernels,
+    loss,
+    loss_contenders,
+    memory,
+    movielens_size,
+    mslr_size,
+    ragged,
+    timing,
+)
 from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
 from benchmarks.generated_source import generated_source
 from benchmarks.goals import GOALS, outcomes
@@ -19,10 +30,12 @@ from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
 from rankbound_study.config.known_sets import known_set
+from rankbound_study.config.sections.description import SizeKeys
+from rankbound_study.data import ratings
 from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.judged_files import convert
 from rankbound_study.data.schemas import PARTS_KEY
-from rankbound_study.data.sources import RawFile
+from rankbound_study.data.sources import SOURCES, RawFile
 
 NO_TURNS = Pace(fewest=3, most=3, seconds=0.0, turn=0.0)
 
@@ -228,3 +241,17 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
         for fold, limits in zip((2, 3, 4, 5, 1), ([0, 5], [5, 10], [10, 15], [15, 19], [19, 23]), strict=True)
     }
     assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]
+
+
+@pytest.mark.parametrize("name", movielens_size.EDITIONS)
+def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
+    edition, share = movielens_size.EDITIONS[name], 0.002
+    users, rows = round(share * edition.users), round(share * edition.rows)
+    movielens_size.write_archive(tmp_path / edition.archive, edition, share)
+    described = known_set(name).model_copy(update={"sizes": SizeKeys(topics=users, rows=rows)})
+    raw = RawFile(SOURCES[name], tmp_path / edition.archive)
+    ratings.convert(raw, described, tmp_path / "ratings.parquet")
+    table = read_table(tmp_path / "ratings.parquet", "interactions")
+    assert (len(table), len(table.column("topic").unique())) == (rows, users)
+    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= movielens_size.FEWEST
+    assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)

@@ -189,6 +189,29 @@ def test_checksums_hold_for_own_files(tmp_path: Path, run: Run) -> None:
     assert not Path("data.parquet").exists()
 
 
+@pytest.mark.parametrize(
+    ("described", "topics", "rows"),
+    [
+        (searches, 40, 240),
+        (lambda path: ratings(path, ","), 30, 1500),
+        (
+            lambda path: repeated_splits(path.with_name("splits")),
+            30,
+            sum(letor(query, 1)[1][0] for query in range(1, 31)),
+        ),
+    ],
+)
+def test_stated_sizes_hold(
+    tmp_path: Path, run: Run, described: Callable[[Path], dict[str, Any]], topics: int, rows: int
+) -> None:
+    keys = described(tmp_path / "x.csv")
+    convert(run, {**keys, "sizes": {"topics": topics, "rows": rows}})
+    Path("data.parquet").unlink()
+    message = convert(run, {**keys, "sizes": {"topics": topics, "rows": rows + 1}}, status=2)
+    assert f"found {rows:,} rows of {topics} topics, but the description has {rows + 1:,} of {topics}" in message
+    assert not Path("data.parquet").exists()
+
+
 def of_letor(**keys: Any) -> dict[str, Any]:
     return {"format": "letor", "random_parts": 3, **keys}
 

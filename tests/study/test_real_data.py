@@ -17,6 +17,7 @@ from rankbound_study.data.fetch import MIRROR_VARIABLE, fetch
 from rankbound_study.data.folds import fold_interactions
 from rankbound_study.data.list_splits import ListSplitting, split_lists
 from rankbound_study.data.publishers import PUBLISHERS
+from rankbound_study.data.rating_splits import RatingSplitting, split_ratings
 from rankbound_study.data.reader import Split, merge, read_features, read_instances
 from rankbound_study.data.sampling import sample_interactions, sample_lists
 from rankbound_study.data.schemas import PARTS_KEY
@@ -107,3 +108,26 @@ def test_movielens_has_the_published_users_and_items(ratings: Path, folder: Path
     assert len(shapes(tests + trains)) == expected["distinct_n_and_p_at_each_nsr"]
     for split in tests + trains:
         np.testing.assert_array_equal(split.sizes, (nsr + 1) * split.positives)
+
+
+def test_citeulike_has_the_splits_of_its_files(folder: Path) -> None:
+    """2,465 users with at least 25 articles, of which each of three splits tests on a fifth."""
+    described, interactions, folds = known_set("citeulike-a"), folder / "articles.parquet", folder / "splits.parquet"
+    raw = fetch(PUBLISHERS["citeulike-a"], folder / "citeulike-a-sigir21.zip")
+    ratings_files.convert(RawFile(SOURCES["citeulike-a"], raw), described, interactions)
+    made_with = {"threshold": 1, "min_relevant": 25}
+    notes = split_ratings(
+        interactions, folds, RatingSplitting("citeulike-a", seed=0, **made_with, **described.splitting)
+    )
+    assert not notes
+    out = folder / "articles-nsr1.parquet"
+    sample_interactions(interactions, folds, out, drawing=Drawing("citeulike-a", 1, 0.1, 0), checked=made_with)
+    instances = read_instances(out)
+    assert (len(instances.topics), instances.folds) == (2465, (1, 2, 3))
+    for fold in instances.folds:
+        train, validation, test = (instances.split(fold, split).positives for split in ("train", "validation", "test"))
+        everything = train + validation + test
+        assert everything.min() >= 25
+        assert np.abs(test - 0.2 * everything).max() <= 0.5
+        assert (train + validation).sum() == 126_070
+        assert test.sum() == 31_457

@@ -27,6 +27,7 @@ from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data.contracts import open_writer
 from rankbound_study.data.plain_files import Raw
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY
+from rankbound_study.data.sizes import require_sizes
 
 _GROUP_BYTES = 16 * 2**20
 
@@ -48,10 +49,13 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
     bar = tqdm(
         total=sum(map(sizes.__getitem__, files.values())), unit="B", unit_scale=True, desc=raw.source.name, disable=None
     )
+    topics = rows = 0
     with bar, open_writer(out, "lists", {DATASET_KEY: raw.source.name}) as write:
         for wanted, name in files.items():
             for table in _ahead(_grouped(kept.new_lists(wanted, reader(name, kept.seen, bar.update)))):
                 write(table)
+                topics, rows = topics + len(table), rows + len(table.column("items").combine_chunks().flatten())
+        require_sizes(described, topics, rows, str(raw.path))
         write.note(PARTS_KEY, json.dumps(kept.places, separators=(",", ":")))
 
 

@@ -24,6 +24,7 @@ from rankbound_study.data.instances import ITEM_NAMES_KEY, TOPIC_NAMES_KEY
 from rankbound_study.data.plain_files import Raw
 from rankbound_study.data.rating_files import IDS, RatingFile
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY
+from rankbound_study.data.sizes import require_sizes
 
 _NAMES_KEYS = dict(zip(IDS, (TOPIC_NAMES_KEY, ITEM_NAMES_KEY), strict=True))
 
@@ -50,6 +51,9 @@ def convert(raw: Raw, described: DescriptionKeys, out: str | os.PathLike[str]) -
         _check_folds(rated, described.given_folds)
         notes[PARTS_KEY] = json.dumps(_places(rated))
     whole = pa.concat_tables([one.table for one in rated.values()])
+    if described.sizes is not None:
+        pairs = np.unique(np.concatenate([one.pair for one in rated.values()]))
+        require_sizes(described, len(np.unique(pairs >> 32)), len(pairs), str(raw.path))
     write_table(whole, out, "interactions", [len(one.table) for one in rated.values()], notes)
 
 

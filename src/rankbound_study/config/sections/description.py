@@ -29,6 +29,7 @@ Checksum = Annotated[
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Files = Axis[Text]
 Rating = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
+Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
 MostFolds = Annotated[int, Field(ge=1, le=100)]
 
 
@@ -57,6 +58,13 @@ class LimitKeys(Keys):
     members: Positive = Field(10_000, description="Number of members")
     member_megabytes: Positive = Field(2048, description="Megabytes of a member")
     megabytes: Positive = Field(8192, description="Megabytes of all members")
+
+
+class SizeKeys(Keys):
+    """The size of a data set; another one is an error."""
+
+    topics: Size = Field(description="Number of queries or users")
+    rows: Size = Field(description="Number of judged items or ratings, each counted once")
 
 
 class ColumnKeys(Keys):
@@ -120,6 +128,7 @@ class DescriptionKeys(Keys):
     content: ContentKeys | None = Field(None, description="Checksums of the content")
     folder: FolderKeys | None = Field(None, description="A folder of the archive that is compared as a whole")
     limits: LimitKeys | None = Field(None, description="What the archive may hold at most")
+    sizes: SizeKeys | None = Field(None, description="Numbers of topics and rows; others are errors")
 
     files: Files | None = Field(
         None, description="Members or files to read (default: those of the folds, or the only one)"
