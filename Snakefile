@@ -14,6 +14,7 @@ from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import VGG16_FILE
 from rankbound_study.config.lines import refuse_code
 from rankbound_study.config.steps import Steps, one_of
+from rankbound_study.config.score_distributions import KIND
 from rankbound_study.config.study import Study
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.report.tables import table_names, table_specs

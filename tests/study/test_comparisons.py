@@ -15,6 +15,7 @@ from rankbound_study.config.check import check_config
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import VGG16_FILE, method_settings
 from rankbound_study.config.lines import merged
+from rankbound_study.config.score_distributions import DistributionFile
 from rankbound_study.config.sections.base import loss_names
 from rankbound_study.config.sections.comparison import MethodKeys
 from rankbound_study.config.steps import Steps
@@ -134,7 +135,8 @@ def test_the_bounded_half_is_as_it_would_be_alone(config: dict[str, Any]) -> Non
     alone = {key: value for key, value in config.items() if key not in ("compare", "comparisons")}
     one, other = Study(config), Study(alone)
     assert one.runs == other.runs
-    assert one.bounded_files() == other.data_files() == other.bounded_files()
+    file = DistributionFile("nDCG", "")
+    assert one.tabulated(file) == other.data_files() == other.tabulated(file)
     assert other.compared == []
     assert Study({**alone, "protocols": ["published"], "experiment": []}).places == ["published"]
     assert Study({**config, "protocols": ["published"], "experiment": []}).places == ["published", "honest"]

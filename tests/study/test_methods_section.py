@@ -61,6 +61,44 @@ def test_numbers_come_from_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(
+    ("distributions", "expected"),
+    [
+        ({"method": "exact"}, "their cumulative distribution."),
+        ({"method": "sampled"}, "distribution. F is estimated from 3,000 random orders."),
+        (
+            {"method": {"published": "sampled", "honest": "exact"}},
+            "random orders under the published protocol, and exact elsewhere.",
+        ),
+        (
+            {"method": "exact", "datasets": {"movielens": "sampled"}},
+            "orders under the published protocol on MovieLens and under the honest protocol on MovieLens, and exact",
+        ),
+    ],
+)
+def test_estimated_distributions_are_told(distributions: dict[str, Any], expected: str) -> None:
+    config = {**CONFIG, "protocols": ["published", "honest"], "datasets": ["movielens", "mq2008"]}
+    config["distributions"] = {**distributions, "samples": 3000, "seed": 0}
+    (table,) = (one for one in methods_section(config).blocks if isinstance(one, TableBlock))
+    assert expected in table.caption
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"nsr": [2]}, "Every relevant item comes with 2 negatives (the negative sampling ratio, NSR), drawn without"),
+        ({"nsr": [3, [1, 2]]}, "come with 3 negatives, or 1 or 2 negatives by a ratio drawn for each user (the"),
+        ({"nsr": [0]}, "Own negatives are the user's ratings below the threshold"),
+        ({"nsr": [1], "sampling": ["popularity"]}, "with a probability proportional to the number of its ratings."),
+        ({"nsr": [1], "sampling": [{"train": "uniform", "test": "full"}]}, "drawn parts have no negatives in common."),
+        ({"sampling": ["full"]}, "left out. A full catalogue is all rated items, without those that are relevant"),
+    ],
+)
+def test_the_choice_of_negatives_is_told(options: dict[str, Any], expected: str) -> None:
+    config = {**CONFIG, "interactions": {"movielens": {"threshold": 3, "min_relevant": 7, **options}}}
+    assert expected in told(config)["Data"]
+
+
+@pytest.mark.parametrize(
     ("changes", "called"),
     [
         ({}, ["MovieLens", "MQ2008", "All-Age-Faces"]),

@@ -9,8 +9,9 @@ import pytest
 
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.lines import merged
+from rankbound_study.config.score_distributions import DistributionFile
 from rankbound_study.config.steps import Steps, as_json, one_of
-from rankbound_study.config.study import Study, distributions_path
+from rankbound_study.config.study import Study
 from rankbound_study.jobs.job import TrainingJob
 
 CODES = CodeDigests()
@@ -118,6 +119,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[st
         model="matrix-factorization",
         loss="AP",
         bounding="none",
+        kind="",
     )
 
     def options(changed: dict[str, Any]) -> dict[str, str]:
@@ -138,7 +140,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[st
         "seeds": {"published": [1]},
         "temperature": 2.0,
         "controls": [],
-        "distributions": {"seed": 1},
+        "distributions": {**config["distributions"], "seed": 1},
     }
     for key, expected in changes.items():
         after = options({**config, key: values.get(key, "other")})
@@ -189,7 +191,7 @@ def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
     config |= {"datasets": ["mq2008"], "boundings": ["none"], "compare": [], "experiment": ["gains"]}
     study = Study(config)
     assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
-    assert "<data>/instances/movielens-nsr3.parquet" in study.bounded_files()
+    assert "<data>/instances/movielens-nsr3.parquet" in study.tabulated(DistributionFile("nDCG", ""))
     assert study.distribution_files() == ["<results>/distributions/nDCG.parquet"]
 
 
@@ -219,11 +221,47 @@ def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) ->
         protocol="honest@tilts-t4", instances="mq2008-label1", loss="AP", bounding="distribution(tilt=4)"
     )
     assert steps.trained_from(job)["distributions"] == f"{folder}/AP-tilt4.parquet"
-    table = SimpleNamespace(loss="AP", tilt="4")
-    assert steps.tilted_from(table) == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
-    assert json.loads(steps.tilted_options(table)) == {**config["distributions"], "tilt": 4.0}
-    assert distributions_path("AP", "distribution(gain=sd)") == f"{folder}/AP.parquet"
-    assert distributions_path("AP", "distribution(gain=sd,tilt=4)") == f"{folder}/AP-tilt4.parquet"
+    table = SimpleNamespace(loss="AP", kind="-tilt4")
+    assert steps.tabulated_from(table) == [study.instances[name].path for name in ("movielens-nsr2", "mq2008-label1")]
+    usual = {"method": "exact", "samples": 300000, "seed": 0}
+    assert json.loads(steps.distribution_options(table)) == {**usual, "tilt": 4.0}
+    assert json.loads(steps.distribution_options(SimpleNamespace(loss="AP", kind=""))) == usual
+    for bounding, name in {"distribution(gain=sd)": "AP", "distribution(gain=sd,tilt=4)": "AP-tilt4"}.items():
+        file = DistributionFile.read_by(config, "honest", "movielens", "AP", bounding)
+        assert file is not None
+        assert file.path == f"{folder}/{name}.parquet"
+
+
+def test_each_protocol_may_read_distributions_of_its_own_method(config: dict[str, Any]) -> None:
+    config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
+    config["distributions"]["method"] = {"published": "sampled", "honest": "exact"}
+    study, folder = Study(config), "<results>/distributions"
+    assert study.distribution_files() == [f"{folder}/AP{kind}.parquet" for kind in ("-sampled", "", "-tilt4")]
+    for run in study.runs:
+        if run.bounding == "distribution":
+            kind = {"published": "-sampled", "honest": ""}[run.protocol]
+            assert study.inputs(run)["distributions"] == f"{folder}/AP{kind}.parquet"
+    steps, sampled, exact = Steps(study, CODES), *(wildcards(loss="AP", kind=kind) for kind in ("-sampled", ""))
+    assert json.loads(steps.distribution_options(sampled)) == {"method": "sampled", "samples": 300000, "seed": 0}
+    assert json.loads(steps.distribution_options(exact)) == {"method": "exact", "samples": 300000, "seed": 0}
+    every = [one.path for one in study.bounded_instances.values()]
+    assert steps.tabulated_from(sampled) == steps.tabulated_from(exact) == every
+
+
+def test_a_data_set_may_have_a_method_of_its_own(config: dict[str, Any]) -> None:
+    config |= {"compare": [], "losses": ["AP"], "experiment": []}
+    usual = Study(config).distributions
+    config["distributions"]["datasets"] = {"mq2008": "sampled"}
+    study = Study(config)
+    steps = Steps(study, CODES)
+    of_kind = {kind: steps.tabulated_from(wildcards(loss="AP", kind=kind)) for kind in ("", "-sampled")}
+    assert all("movielens" in path for path in of_kind[""])
+    assert all("mq2008" in path for path in of_kind["-sampled"])
+    assert sorted(of_kind[""] + of_kind["-sampled"]) == sorted(*usual.values())
+    assert {file.kind for file in study.distributions} == set(of_kind)
+    for run in study.runs:
+        if run.bounding == "distribution":
+            assert (run.instances.source == "mq2008") == ("-sampled" in study.inputs(run)["distributions"])
 
 
 def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, m
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.known_sets import known_names
 from rankbound_study.config.own_files import own_files
+from rankbound_study.config.score_distributions import DistributionFile
 from rankbound_study.config.study import Study, TrainingRun
 
 NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed", "by_time"}
@@ -111,17 +112,13 @@ class Steps:
 
     # Runs
 
+    def tabulated_from(self, wildcards: Any) -> list[str]:
+        """Return the instances whose list sizes need score distributions."""
+        return self.study.tabulated(DistributionFile(wildcards.loss, wildcards.kind))
+
     def distribution_options(self, wildcards: Any) -> str:
         """Return the options of the score distributions."""
-        return as_json(self.config["distributions"])
-
-    def tilted_from(self, wildcards: Any) -> list[str]:
-        """Return the instances whose list sizes need tilted score distributions."""
-        return self.study.tilted_files(wildcards.loss, wildcards.tilt)
-
-    def tilted_options(self, wildcards: Any) -> str:
-        """Return the options of the score distributions over tilted orders."""
-        return as_json({**self.config["distributions"], "tilt": float(wildcards.tilt)})
+        return as_json(DistributionFile(wildcards.loss, wildcards.kind).options(self.config))
 
     def distribution_code(self, wildcards: Any) -> str:
         """Return the digest of the code that computes the distributions of a loss' metric."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from rankbound.texts import split_text
 from rankbound_study.config.comparisons import (
     PROTOCOL,
     VGG16_FILE,
@@ -28,6 +27,7 @@ from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, conver
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant, variants_of
 from rankbound_study.config.known_sets import description_of
+from rankbound_study.config.score_distributions import DistributionFile, method_of, usual_method
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.vocabulary import POPULARITY
 
@@ -202,23 +202,45 @@ class Study:
         """The boundings of all runs."""
         return list(dict.fromkeys([*(run.bounding for run in self._bounded), *(["none"] if self.compared else [])]))
 
+    @cached_property
+    def distributions(self) -> dict[DistributionFile, list[str]]:
+        """File of score distributions -> the instances of the runs that read it."""
+        readers: dict[DistributionFile, list[str]] = {}
+        for run in self._bounded:
+            if file := self._read_by(run):
+                readers.setdefault(file, []).append(run.instances.path)
+        return {file: list(dict.fromkeys(instances)) for file, instances in readers.items()}
+
     # Targets
 
     def data_files(self) -> list[str]:
         """Return the files of the target `data`."""
         return list(dict.fromkeys(data_set.path for data_set in self.instances.values()))
 
-    def bounded_files(self) -> list[str]:
-        """Return the instances whose list sizes need score distributions."""
-        return [data_set.path for data_set in (self.bounded_instances | self.varied_instances).values()]
-
     def distribution_files(self) -> list[str]:
         """Return the files of the target `tables`."""
-        return list(self._reading)
+        return [file.path for file in self.distributions]
 
-    def tilted_files(self, loss: str, tilt: str) -> list[str]:
-        """Return the instances of the runs that read these tilted score distributions."""
-        return self._reading[distributions_path(loss, f"distribution(tilt={tilt})")]
+    def tabulated(self, file: DistributionFile) -> list[str]:
+        """Return the instances whose list sizes a file of score distributions has: those of the runs that read it.
+
+        Files of one method have all data sets that use it, whatever their boundings, so that they are alike.
+        """
+        if file.kind:
+            return self.distributions[file]
+        usual = usual_method(self.config)
+        used = {
+            **dict.fromkeys(self.bounded_instances, self.config["protocols"]),
+            **{
+                name: [OF_EXPERIMENTS, *(self.config["protocols"] if name in self.bounded_instances else ())]
+                for name in self.varied_instances
+            },
+        }
+        return [
+            self.instances[name].path
+            for name, protocols in used.items()
+            if usual in {method_of(self.config, protocol, self.instances[name].source) for protocol in protocols}
+        ]
 
     def run_files(self) -> list[str]:
         """Return the runs of every training job and of the controls."""
@@ -283,8 +305,8 @@ class Study:
     def inputs(self, run: TrainingRun) -> dict[str, str]:
         """Return the inputs of a training job of the bounded half, by flag."""
         files = run.instances.inputs
-        if reads_distributions(run.bounding):
-            files["distributions"] = distributions_path(run.loss, run.bounding)
+        if distributions := self._read_by(run):
+            files["distributions"] = distributions.path
         if run.variant and (other := run.variant.tested_on(run.instances.name)):
             files["test_instances"] = self.varied_instances[other].path
         return files
@@ -304,14 +326,8 @@ class Study:
     def _bounded(self) -> list[TrainingRun]:
         return self.runs + self.experiments
 
-    @cached_property
-    def _reading(self) -> dict[str, list[str]]:
-        """File of score distributions -> the instances of the runs that read it."""
-        readers: dict[str, list[str]] = {}
-        for run in self._bounded:
-            if reads_distributions(run.bounding):
-                readers.setdefault(distributions_path(run.loss, run.bounding), []).append(run.instances.path)
-        return {path: list(dict.fromkeys(instances)) for path, instances in readers.items()}
+    def _read_by(self, run: TrainingRun) -> DistributionFile | None:
+        return DistributionFile.read_by(self.config, run.protocol, run.instances.source, run.loss, run.bounding)
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, str, str], TrainingRun]:
@@ -339,15 +355,3 @@ class Study:
 
     def _ranked_by_popularity(self, instances: Instances) -> bool:
         return POPULARITY in self.config["controls"] and instances.data_set.sampled
-
-
-def reads_distributions(bounding: str) -> bool:
-    """Return whether a bounding reads score distributions."""
-    return bounding.startswith("distribution")
-
-
-def distributions_path(loss: str, bounding: str = "distribution") -> str:
-    """Return the file of score distributions for a loss' metric, over random or (by the bounding) tilted orders."""
-    _, parameters, _ = split_text(bounding, "bound")
-    tilt = f"-tilt{parameters['tilt']}" if "tilt" in parameters else ""
-    return f"<results>/distributions/{loss}{tilt}.parquet"

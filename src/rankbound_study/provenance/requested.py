@@ -78,10 +78,8 @@ def _requested_options(study: Study) -> dict[str, Options]:
             flags[f"<data>/features/{name}-vgg16.parquet"] = {"side": str(section["vgg16_side"])}
     for instances in study.instances.values():
         texts[instances.path] = as_json(instances.options)
-    for path in study.distribution_files():
-        tilt = Path(path).stem.rpartition("-tilt")[2] if "-tilt" in path else ""
-        key = SimpleNamespace(tilt=tilt)
-        texts[path] = steps.tilted_options(key) if tilt else steps.distribution_options(key)
+    for file in study.distributions:
+        texts[file.path] = as_json(file.options(study.config))
     for protocol in study.config["protocols"] if study.config["controls"] else ():
         for name in study.bounded_instances:
             key = SimpleNamespace(protocol=protocol, instances=name)

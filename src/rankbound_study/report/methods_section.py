@@ -5,6 +5,7 @@ from typing import Any
 
 from rankbound_study.config.data_sets import GRADED, DataSet
 from rankbound_study.config.samplings import FULL, OWN, POPULARITY, samplings_of
+from rankbound_study.config.score_distributions import SAMPLED, method_of
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report.blocks import Cell, Paragraph, ReportSection, TableBlock
 from rankbound_study.results.neural_names import data_set_title
@@ -71,7 +72,7 @@ def methods_section(config: Mapping[str, Any] | None) -> ReportSection:
         (
             *_data(known),
             Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
-            _bounds(known.get("boundings", list(_BOUNDED))),
+            _bounds(known.get("boundings", list(_BOUNDED)), _estimates(known)),
             Paragraph("Training", _TRAINING),
             Paragraph("Protocols", _text_of(protocols, claims=_OF_CLAIMS in known.get("tables", [_OF_CLAIMS]))),
             *_controls(known.get("controls", list(_CONTROLS))),
@@ -127,7 +128,7 @@ def _of_negatives(options: Mapping[str, Any]) -> Iterator[str]:
     ratios = sorted({nsr for _, nsr in readings if isinstance(nsr, int) and nsr != OWN})
     mixed = sorted({nsr for _, nsr in readings if isinstance(nsr, tuple)})
     comes = "Every relevant item comes with" if not mixed else "Relevant items come with"
-    each = [f"{_listed(list(several))} negatives, a ratio drawn for each user" for several in mixed]
+    each = [f"{_listed(list(several))} negatives by a ratio drawn for each user" for several in mixed]
     numbers = ", or ".join([*([f"{_listed(ratios)} negatives"] if ratios else []), *each])
     drawn = {sampling for sampling, nsr in readings if sampling.draws and nsr != OWN}
     if drawn:
@@ -168,10 +169,30 @@ def _listed(values: list[int]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _bounds(names: list[str]) -> TableBlock:
+def _estimates(config: Mapping[str, Any]) -> str:
+    """Return a sentence on the distributions that are estimated, if there are any."""
+    sets = config.get("datasets", [])
+    protocols = config.get("protocols", []) if "distributions" in config else []
+    found = {one: [name for name in sets if method_of(config, one, name) == SAMPLED] for one in protocols}
+    if not any(found.values()):
+        return ""
+    text = f" F is estimated from {config['distributions']['samples']:,} random orders"
+    if all(names == sets for names in found.values()):
+        return f"{text}."
+    places = [
+        f"under the {protocol} protocol"
+        + ("" if names == sets else f" on {' and '.join(DataSet(name, None).label for name in names)}")
+        for protocol, names in found.items()
+        if names
+    ]
+    return f"{text} {' and '.join(places)}, and exact elsewhere."
+
+
+def _bounds(names: list[str], estimates: str) -> TableBlock:
     rows = tuple((Cell(bounding_title(name)), *map(Cell, _BOUNDED[name])) for name in names if name in _BOUNDED)
     caption = (
         "The bounded value of a metric M on one list of N items, P of them relevant. Here min, max and E are the "
         "smallest, largest and mean value over all orders of that list, and F is their cumulative distribution."
+        f"{estimates if 'distribution' in names else ''}"
     )
     return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)

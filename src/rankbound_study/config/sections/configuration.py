@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 
 from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
 from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
+from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -32,7 +33,7 @@ from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, Lis
 from rankbound_study.config.sections.experiment import ExperimentKeys
 from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.config.words import listed, nearest, shown
-from rankbound_study.vocabulary import LOSSES
+from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
 
 REQUIRED_TABLE = "table_5_1"
 """The table without which there is no document."""
@@ -46,10 +47,43 @@ class PathvarKeys(Keys):
     logs: Folder = Field(description="Output of every step")
 
 
+Method = Annotated[str, Allowed(*METHODS)]
+
+
+def _methods(value: Any) -> Any:
+    by_protocol = value if isinstance(value, dict) else {PUBLISHED: value}
+    if not by_protocol or any(method not in METHODS for method in by_protocol.values()):
+        raise problem(f"is {shown(value)}: expected {listed(METHODS)}, or one for each protocol: {_EXAMPLE}")
+    if unknown := [name for name in by_protocol if name not in (PUBLISHED, HONEST)]:
+        raise problem(f"has {shown(unknown[0])}: expected the protocols {PUBLISHED} and {HONEST}, as in {_EXAMPLE}")
+    return value
+
+
+_EXAMPLE = f"{{{PUBLISHED}: {SAMPLED}, {HONEST}: {EXACT}}}"
+_METHOD = {"enum": list(METHODS)}
+Methods = Annotated[
+    Any,
+    AfterValidator(_methods),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                _METHOD,
+                {
+                    "type": "object",
+                    "properties": {PUBLISHED: _METHOD, HONEST: _METHOD},
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+
+
 class DistributionKeys(Keys):
     """Score distributions over random orders."""
 
-    method: Annotated[str, Allowed("exact", "sampled")] = Field(description="Recursion over ranks, or random orders")
+    method: Methods = Field(description="Recursion over ranks, or random orders; one for all protocols, or one each")
+    datasets: dict[Name, Method] = Field({}, description="The method for a data set's lists, if it differs")
     samples: Positive = Field(description="Number of random orders; also used by the thesis' gain if exact")
     seed: Seed = Field(description="Seed of the random orders")
 
@@ -110,6 +144,7 @@ class Configuration(Keys):
         yield from self._comparison_problems(config)
         yield from self._origin_problems(defined_instances(config))
         yield from self._experiment_problems(defined_instances(config))
+        yield from self._distribution_problems()
 
     @property
     def _sources(self) -> dict[str, Mapping[str, SourceKeys]]:
@@ -136,6 +171,20 @@ class Configuration(Keys):
             for name, entry in entries.items():
                 if entry.archive and (owner := owners.setdefault(entry.archive, name)) != name:
                     yield (kind, name, "archive"), f"is also that of {owner}: every data set has an archive of its own"
+
+    def _distribution_problems(self) -> Iterator[Problem]:
+        """Yield protocols without a method, and methods of data sets that nothing defines."""
+        method = self.distributions.method
+        if isinstance(method, dict):
+            experiments = self.experiments if self.experiment is None else self.experiment
+            for protocol in dict.fromkeys([*self.protocols, *([HONEST] if experiments else [])]):
+                if protocol not in method:
+                    yield ("distributions", "method"), f"has no method for the protocol {protocol}: add it"
+        defined = [*self.interactions, *self.lists]
+        for name in self.distributions.datasets:
+            if name not in defined:
+                hint = nearest(name, defined)
+                yield ("distributions", "datasets", name), f"is not defined under interactions or lists{hint}"
 
     def _trained_problems(self, where: KeyPath, name: str) -> Iterator[Problem]:
         """Check a data set of the bounded half."""

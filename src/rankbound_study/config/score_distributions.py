@@ -1,0 +1,62 @@
+"""The files of score distributions: one for each loss, method and tilt."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rankbound.texts import split_text
+
+EXACT, SAMPLED = "exact", "sampled"
+METHODS = (EXACT, SAMPLED)
+
+KIND = rf"(-({'|'.join(METHODS)}))?(-tilt[0-9]+(\.[0-9]+)?)?"
+"""Regular expression of a file's kind."""
+
+_TILT = "-tilt"
+
+
+class DistributionFile(NamedTuple):
+    """A file of score distributions.
+
+    Attributes:
+        loss: the loss whose metric's distributions it has.
+        kind: what distinguishes it from other files of the loss: nothing, `-sampled`, `-tilt4`, `-sampled-tilt4`.
+    """
+
+    loss: str
+    kind: str
+
+    @classmethod
+    def read_by(
+        cls, config: Mapping[str, Any], protocol: str, source: str, loss: str, bounding: str
+    ) -> "DistributionFile | None":
+        """Return the file that a training reads; None if its bounding needs none."""
+        if not bounding.startswith("distribution"):
+            return None
+        method, (_, parameters, _) = method_of(config, protocol, source), split_text(bounding, "bound")
+        tilt = f"{_TILT}{parameters['tilt']}" if "tilt" in parameters else ""
+        return cls(loss, f"{'' if method == usual_method(config) else f'-{method}'}{tilt}")
+
+    @property
+    def path(self) -> str:
+        """Its path."""
+        return f"<results>/distributions/{self.loss}{self.kind}.parquet"
+
+    def options(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of the step that makes it."""
+        method, _, tilt = self.kind.partition(_TILT)
+        options = {**config["distributions"], "method": method.removeprefix("-") or usual_method(config)}
+        options.pop("datasets", None)
+        return {**options, "tilt": float(tilt)} if tilt else options
+
+
+def method_of(config: Mapping[str, Any], protocol: str, source: str) -> str:
+    """Return the method for the lists of a data set in a protocol; that of the data set takes precedence."""
+    section = config["distributions"]
+    method = section.get("datasets", {}).get(source, section["method"])
+    return str(method if isinstance(method, str) else method[protocol])
+
+
+def usual_method(config: Mapping[str, Any]) -> str:
+    """Return the method whose files are named by the loss alone: the only one, or `exact`."""
+    method = config["distributions"]["method"]
+    return method if isinstance(method, str) else EXACT
