@@ -20,3 +20,11 @@ BOUNDINGS = (UNBOUNDED, *BOUNDED)
 
 POPULARITY = "popularity"
 """The control that ranks items by the number of training topics to which they are relevant."""
+
+BEST_FEATURE = "best-feature"
+"""The control that ranks items by the single feature, ascending or descending, that is best on the training part."""
+
+CONTROLS = ("random", POPULARITY, BEST_FEATURE, "oracle")
+"""Models without a loss."""
+
+BOOSTED_TREES = "boosted-trees"

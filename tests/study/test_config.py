@@ -18,15 +18,20 @@ from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.comparison import ConvolutionKeys, RandomForestKeys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys
-from rankbound_study.config.sections.experiment import ExperimentKeys, VariantKeys
+from rankbound_study.config.sections.experiment import ExperimentKeys, ModelOptions, VariantKeys
+from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.figures import figure_specs
 from rankbound_study.report.tables import table_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "config.yaml"
 SYNTHETIC_ONLY = {ListKeys: {"size", "seed"}, InteractionKeys: {"size"}, ImageKeys: {"size"}}
-OTHERS_ONLY = {"source"}
-OTHER_DEFAULTS = {ConvolutionKeys: {"side", "channels", "kernel", "hidden"}, RandomForestKeys: {"row_share"}}
+OTHERS_ONLY = {"source", "leaderboard"}
+OTHER_DEFAULTS = {
+    ConvolutionKeys: {"side", "channels", "kernel", "hidden"},
+    RandomForestKeys: {"row_share"},
+    TrainingKeys: {"scale"},
+}
 """Keys that the default configuration does not show."""
 
 SEEDS = "seeds: {published: [0], honest: [0, 1, 2]}"
@@ -39,6 +44,14 @@ def problems(text: str, tmp_path: Path) -> str:
     with pytest.raises(ConfigError) as caught:
         check_config(merged([file]), [file], figures=figure_specs(), tables=table_names())
     return str(caught.value)
+
+
+def valid(text: str, tmp_path: Path) -> str:
+    """Check a configuration that is valid; return no message."""
+    file = tmp_path / "config.yaml"
+    file.write_text(text, encoding="utf-8")
+    check_config(merged([file]), [file], figures=figure_specs(), tables=table_names())
+    return ""
 
 
 def default(old: str = "", new: str = "") -> str:
@@ -153,7 +166,11 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("factors: 32", "0x10: 32", "the key 16 of training.movielens.model is not text"),
         ("{published: 0.001,", "{publshed: 0.001,", "the key publshed of training.movielens.learning_rate is"),
         ("\n  mq2008:\n    archive", "\n  2008:\n    archive", "the key 2008 of lists is not text: write it in quotes"),
-        ("controls: [random,", "controls: [true,", "controls[0] is true: expected one of random, popularity, oracle"),
+        (
+            "controls: [random,",
+            "controls: [true,",
+            "controls[0] is true: expected one of random, popularity, best-feature, oracle",
+        ),
     ],
 )
 def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected: str, tmp_path: Path) -> None:
@@ -242,7 +259,7 @@ def test_the_default_configuration_shows_every_key() -> None:
             | OTHER_DEFAULTS.get(section, set())
         )
         # An experiment changes some of what it may change.
-        if section not in (VariantKeys, ExperimentKeys):
+        if section not in (VariantKeys, ExperimentKeys, ModelOptions):
             assert set(section.model_fields) - shown == hidden, section
 
 
@@ -291,3 +308,37 @@ def test_graded_labels_are_a_reading_of_lists(tmp_path: Path) -> None:
     message = problems(default("thresholds: [2, 1]", "thresholds: [2, 1, graded]"), tmp_path)
     assert f"line {line_of(text, 'thresholds: [')}: lists.mq2008.thresholds[2] is graded, but boundings has" in message
     assert "distribution, whose tables need binary relevance" in message
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("{model: {name: linear}}", ""),
+        ("{model: {name: boosted-trees, rounds: 20, every: 5, leaves: 7}}", ""),
+        ("{model: {name: boosted-trees, rounds: 20}}", "model is boosted-trees without every: give it a value"),
+        ("{model: {name: boosted-trees, rounds: 20, every: 5}, epochs: 3}", "epochs is for models that are trained by"),
+        ("{model: {name: linear, hidden: [6]}}", "hidden is not an option of linear (it has no options)"),
+        ("{model: {name: tree}}", "expected one of matrix-factorization, mlp, linear, boosted-trees"),
+        (
+            "{model: {name: matrix-factorization, factors: 4}}",
+            "reads items that recur between topics: mq2008-label1 has",
+        ),
+    ],
+)
+def test_a_variant_may_be_another_model(variant: str, expected: str, tmp_path: Path) -> None:
+    text = default("w6: {model: {hidden: [6]}}", f"w6: {variant}")
+    assert expected in (problems(text, tmp_path) if expected else valid(text, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ("{judged_by: AP, baseline: random, margin: 0.02}", ""),
+        ("{baseline: best-feature}", "leaderboard.baseline is 'best-feature', which controls does not have"),
+        ("{judged_by: nDCG@3}", "expected one of nDCG, AP, nRBP(p=0.95)"),
+        ("{margin: 0}", "leaderboard.margin is 0: expected more than 0"),
+    ],
+)
+def test_settings_of_the_leaderboard(section: str, expected: str, tmp_path: Path) -> None:
+    text = default(SEEDS, f"{SEEDS}\nleaderboard: {section}")
+    assert expected in (problems(text, tmp_path) if expected else valid(text, tmp_path))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from safetensors.numpy import load_file
 from study_files import write_instances, write_lists
@@ -14,12 +15,13 @@ from study_files import write_instances, write_lists
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
 from rankbound_study import cli
-from rankbound_study.data.contracts import read_table
+from rankbound_study.data.contracts import read_table, write_table
+from rankbound_study.data.reader import read_features
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.files import beside
-from rankbound_study.jobs.job import RUN_METRICS, TrainingJob
+from rankbound_study.jobs.job import RUN_METRICS, TRAINER, TrainingJob
 
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
@@ -334,3 +336,76 @@ def test_scores_of_few_topics_may_be_far_below_random(
     monkeypatch.setattr(module, "read_table", low)
     with pytest.raises(DataError, match="far below random") if refused else nullcontext():
         collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+
+
+def test_the_best_feature_is_the_one_of_the_training_part(tmp_path: Path, judged: tuple[Path, Path]) -> None:
+    """Every column in either direction is scored by hand; the test part plays no role."""
+    given = {**CONTROLS, "study": "s", "protocol": "honest", "dataset": "mq2008-label1", "nsr": None}
+    text = json.dumps({**given, "controls": ["random", "best-feature"]})
+    run_controls(text, judged[0], tmp_path / "controls.parquet", judged[1])
+    found = frame(tmp_path / "controls.parquet").filter(model="best-feature")
+    features = read_features(judged[1])
+
+    def scores(fold: int, split: str, place: int) -> list[float]:
+        rows = frame(judged[0], "instances").filter(fold=fold, split=split).sort("topic")
+        return [
+            metric("nDCG")(
+                np.sign(place) * features[items, abs(place) - 1], np.array(relevance), np.array([0, len(items)])
+            )[0]
+            for items, relevance in rows.select("items", "relevance").rows()
+        ]
+
+    places = [place for column in range(1, features.shape[1] + 1) for place in (column, -column)]
+    chosen = [max(places, key=lambda place: np.mean(scores(fold, "train", place))) for fold in (1, 2)]
+    assert found["options"].unique().to_list() == [json.dumps({"features": chosen})]
+    for fold, place in zip((1, 2), chosen, strict=True):
+        own = found.filter(fold=fold).sort("topic")
+        assert own["nDCG"].to_list() == pytest.approx(scores(fold, "test", place))
+    # Without features, nothing is ranked by one.
+    run_controls(text, judged[0], tmp_path / "random.parquet")
+    assert set(frame(tmp_path / "random.parquet")["model"]) == {"random"}
+
+
+TREES = {"name": "boosted-trees", "rounds": 6, "every": 2, "leaves": 4, "min_rows": 2, "learning_rate": 0.3}
+
+
+def of_lists(model: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"protocol": "honest", "dataset": "mq2008-label1", "nsr": None, "model": model, **changes}
+
+
+def test_trees_minimise_bounded_losses_under_the_seeds_of_the_study(tmp_path: Path, judged: tuple[Path, Path]) -> None:
+    """Trees have no optimiser: only the temperature is among their settings."""
+    given = {name: value for name, value in options(**of_lists(TREES)).items() if name not in TRAINER}
+    losses = {}
+    for bounding in ("none", "expectation"):
+        out = tmp_path / f"{bounding}.parquet"
+        text = json.dumps({**given, "temperature": 1.0, "bounding": bounding})
+        arguments = ["job", "--instances", str(judged[0]), "--lists", str(judged[1]), "--out", str(out)]
+        assert cli.main([*arguments, "--options", text]) == 0
+        epochs = frame(beside(out, "epochs.parquet"), "epochs").filter(part="validation", fold=1)
+        assert epochs["epoch"].to_list() == [2, 4, 6]
+        losses[bounding] = epochs["mean_loss"].to_list()
+        assert losses[bounding] == sorted(losses[bounding], reverse=True)
+        assert json.loads(frame(out)["options"][0]).keys() == {"temperature", *TREES} - {"name"}
+    assert losses["none"] != losses["expectation"]
+    with pytest.raises(ConfigError, match=r"differing: .*learning_rate"):
+        TrainingJob.from_json(json.dumps(options(**of_lists(TREES))))
+
+
+def test_a_scale_makes_units_of_features_irrelevant(tmp_path: Path, judged: tuple[Path, Path]) -> None:
+    table = read_table(judged[1], "lists")
+    values = read_features(judged[1]) * np.array([1000, 1, 0.01], np.float32) + np.array([5, 0, -1], np.float32)
+    flat = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+    column = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), flat)
+    other = tmp_path / "other-lists.parquet"
+    write_table(table.set_column(table.schema.get_field_index("features"), "features", column), other, "lists")
+    model = of_lists({"name": "mlp", "hidden": [4]}, epochs=2)
+    means = {
+        (name, scale): frame(
+            train(tmp_path, judged[0], f"{name}{scale}", lists, **model, **({"scale": scale} if scale else {}))
+        )["nDCG"]
+        for name, lists in (("usual", judged[1]), ("other", other))
+        for scale in ("", "standard")
+    }
+    assert means["usual", "standard"].to_list() == pytest.approx(means["other", "standard"].to_list(), abs=1e-3)
+    assert means["usual", ""].to_list() != pytest.approx(means["other", ""].to_list(), abs=1e-3)

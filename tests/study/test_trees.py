@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.training.parts import Part
 from rankbound_study.jobs.examples import pooled_rows
@@ -34,7 +35,7 @@ def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) ->
         "seed": 3,
         **changes,
     }
-    trees = TreeEnsemble(kind, loss, GROWTH, **arguments)
+    trees = TreeEnsemble(kind, rb.loss(loss), GROWTH, **arguments)
     for _ in range(GROWTH.rounds):
         trees.grow()
     return trees

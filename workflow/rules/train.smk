@@ -57,7 +57,7 @@ use rule train as compare with:
 
 rule controls:
     input:
-        instances=steps.controlled,
+        unpack(steps.controlled),
     output:
         "<results>/runs/{protocol}/{instances}/controls.parquet",
     log:
@@ -69,9 +69,10 @@ rule controls:
         runtime=20,
     params:
         code=steps.code("controls"),
+        files=steps.control_flags,
         options=steps.control_options,
     shell:
-        "python -m rankbound_study controls --instances {input.instances:q} --out {output:q}"
+        "python -m rankbound_study controls --instances {input.instances:q} {params.files} --out {output:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 
@@ -82,6 +83,7 @@ use rule controls as compared_controls with:
         "<logs>/controls/{protocol}/{instances}-compared.log",
     params:
         code=steps.code("controls"),
+        files=steps.control_flags,
         options=steps.compared_control_options,
 
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-SUMMARY = "Measure the controls random, popularity and oracle on every test part."
+SUMMARY = "Measure the controls random, popularity, best-feature and oracle on every test part."
 
 EXAMPLES = """\
   python -m rankbound_study controls --instances data/instances/movielens-nsr1.parquet \\
@@ -15,6 +15,7 @@ EXAMPLES = """\
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--instances", type=Path, required=True, help="parquet file of instances")
+    parser.add_argument("--lists", type=Path, help="parquet file of judged lists, for the best of their features")
     parser.add_argument("--out", type=Path, required=True, help="runs to write")
     parser.add_argument("--options", required=True, help="JSON object: study, protocol, dataset, nsr, controls, folds")
 
@@ -22,4 +23,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.jobs.controls_job import run_controls
 
-    run_controls(arguments.options, arguments.instances, arguments.out)
+    run_controls(arguments.options, arguments.instances, arguments.out, arguments.lists)

@@ -51,10 +51,15 @@ def estimated(study: Study, runs: Iterable[TrainingRun]) -> Estimate:
         section = study.sources[run.instances.source]
         lists = section.get("size") or LISTS.get(run.instances.source, OTHER_LISTS)
         trainings = len(options["folds"]) * len(options["seeds"])
-        seconds += SECONDS_OF_A_JOB + trainings * options["epochs"] * lists * SECONDS_OF_A_LIST
+        seconds += SECONDS_OF_A_JOB + trainings * _epochs(options) * lists * SECONDS_OF_A_LIST
         held = min(trainings, TOGETHER) * _weights(options["model"]) * BYTES_OF_A_WEIGHT / 1e9
         gigabytes = max(gigabytes, GIGABYTES_OF_A_JOB + held)
     return Estimate(seconds, gigabytes)
+
+
+def _epochs(options: Mapping[str, Any]) -> int:
+    """Return the number of times that a training reads its lists: epochs, or trees."""
+    return int(options["model"]["rounds"] if "rounds" in options["model"] else options["epochs"])
 
 
 def _weights(model: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rankbound_study.vocabulary import HONEST
+from rankbound_study.vocabulary import BOOSTED_TREES, HONEST
 
 PROTOCOL = HONEST
 """The protocol of all experiments: a validation part selects the epoch."""
@@ -19,6 +19,9 @@ VARIANT = "@"
 
 TESTING = ("test_nsr", "test_relevant", "judged_by")
 """The settings that change how a training is measured, not how it is done."""
+
+OF_TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "scale")
+"""The settings of models that are trained by epochs; trees have none of them."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,12 @@ class Variant:
         return None if nsr is None else f"{dataset.rpartition('-nsr')[0]}-nsr{nsr}"
 
     def applied(self, training: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the training settings with this variant's merged over the usual ones."""
-        model = {**training["model"], **self.overrides.get("model", {})}
-        return {**training, **self.overrides, "model": model}
+        """Return the training settings with this variant's merged over the usual ones; another model replaces it."""
+        usual, changed = training["model"], self.overrides.get("model", {})
+        another = changed.get("name", usual["name"]) != usual["name"]
+        merged = {**training, **self.overrides, "model": dict(changed) if another else {**usual, **changed}}
+        without = OF_TRAINER if merged["model"]["name"] == BOOSTED_TREES else ()
+        return {key: value for key, value in merged.items() if key not in without}
 
 
 def variants_of(config: Mapping[str, Any]) -> Iterator[Variant]:

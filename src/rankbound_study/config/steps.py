@@ -164,9 +164,13 @@ class Steps:
         """Return how many folds and seeds are trained together; for networks of pictures, memory limits it."""
         return 1 if self.study.instances[wildcards.instances].kind == "images" else 5
 
-    def controlled(self, wildcards: Any) -> str:
-        """Return the instances that the controls rank."""
-        return self.study.instances[wildcards.instances].path
+    def controlled(self, wildcards: Any) -> dict[str, str]:
+        """Return the inputs of the controls: instances, and the lists with the features of which one is the best."""
+        return self.study.control_inputs(wildcards.instances)
+
+    def control_flags(self, wildcards: Any, input: Any) -> str:
+        """Return the flags for the inputs that only some controls have."""
+        return _flags(self.controlled(wildcards), input)
 
     def control_options(self, wildcards: Any) -> str:
         """Return the controls and their folds."""
@@ -189,6 +193,8 @@ class Steps:
         """
         protocol, study = self.config["protocols"][0], self.config["study"]
         known = {"protocol": protocol, "study": study, "experiments": self._measured_experiments()}
+        if "leaderboard" in self.config:
+            known["leaderboard"] = self.config["leaderboard"]
         return as_json({key: known[key] for key in keys if key in known})
 
     def study_options(self, wildcards: Any) -> str:

@@ -29,7 +29,7 @@ from rankbound_study.config.experiments import VARIANT, Variant, variants_of
 from rankbound_study.config.known_sets import description_of
 from rankbound_study.config.score_distributions import DistributionFile, method_of, usual_method
 from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.vocabulary import POPULARITY
+from rankbound_study.vocabulary import BEST_FEATURE, POPULARITY
 
 
 @dataclass(frozen=True)
@@ -311,6 +311,12 @@ class Study:
             files["test_instances"] = self.varied_instances[other].path
         return files
 
+    def control_inputs(self, instances: str) -> dict[str, str]:
+        """Return the inputs of the controls on a data set, by flag."""
+        used, inputs = self.instances[instances], self.instances[instances].inputs
+        with_features = BEST_FEATURE in self.config["controls"] and used.kind == "lists"
+        return {name: path for name, path in inputs.items() if name == "instances" or with_features}
+
     def run_at(self, place: str, instances: str, loss: str, bounding: str) -> TrainingRun:
         """Return the training job of the bounded half with these files."""
         return self._by_place[place, instances, loss, bounding]
@@ -349,9 +355,14 @@ class Study:
         return bounded + [f"<results>/runs/{PROTOCOL}/{name}/compared/controls.parquet" for name in compared]
 
     def _controlled(self, instances: Mapping[str, Instances]) -> list[str]:
-        """Return the data sets that a control ranks: popularity needs items that occur in several lists."""
-        of_any_lists = set(self.config["controls"]) - {POPULARITY}
-        return [name for name, one in instances.items() if of_any_lists or self._ranked_by_popularity(one)]
+        """Return the data sets that a control ranks."""
+        return [
+            name
+            for name, one in instances.items()
+            if any(ranked_by(control, one.kind) for control in self.config["controls"])
+        ]
 
-    def _ranked_by_popularity(self, instances: Instances) -> bool:
-        return POPULARITY in self.config["controls"] and instances.data_set.sampled
+
+def ranked_by(control: str, kind: str) -> bool:
+    """Return whether a control ranks such data: popularity takes recurring items, the best feature judged lists."""
+    return {POPULARITY: kind == "interactions", BEST_FEATURE: kind == "lists"}.get(control, True)

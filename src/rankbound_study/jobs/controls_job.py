@@ -1,52 +1,84 @@
-"""The controls of a data set, scored on the test parts: random, popularity and oracle."""
+"""The controls of a data set, scored on the test parts: random, popularity, best feature and oracle."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
+from rankbound.metrics import metric
 from rankbound.training.epochs import LAST
+from rankbound.training.parts import Part
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, Inputs, StudyData
 from rankbound_study.jobs.records import run_rows
-from rankbound_study.models.controls import CONTROLS, oracle_scores, popularity_scores, random_scores
+from rankbound_study.models.controls import (
+    best_feature,
+    feature_scores,
+    oracle_scores,
+    popularity_scores,
+    random_scores,
+)
 from rankbound_study.options import parse_options
-from rankbound_study.vocabulary import POPULARITY
+from rankbound_study.vocabulary import BEST_FEATURE, CONTROLS, POPULARITY
+
+JUDGE = metric("nDCG")
+"""The metric that chooses the best feature on the training part."""
 
 
-def run_controls(options: str, instances: Path, out: Path) -> None:
+def run_controls(options: str, instances: Path, out: Path, lists: Path | None = None) -> None:
     """Write one run per control and fold to `out`.
 
     `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur in
-    several lists, and is omitted for judged lists.
+    several lists, and is omitted for judged lists; the best feature needs `lists`, and is omitted without them.
     """
     values = parse_options(options)
     if unknown := set(values["controls"]) - set(CONTROLS):
         raise ConfigError(f"controls: found {', '.join(sorted(unknown))}, expected some of {', '.join(CONTROLS)}")
-    data = StudyData.read(Inputs(instances), torch.device("cpu"))
-    tables = []
-    for name in values["controls"]:
-        if name == POPULARITY and not DataSet(values["dataset"], values["nsr"]).sampled:
-            continue
-        job = TrainingJob(
-            **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},
-            model={"name": name},
-            loss="none",
-            bounding="none",
-            folds=tuple(values["folds"]),
-            seeds=(0,),
-            settings={},
-        )
-        for fold in job.folds:
-            parts = data.fold(fold, merge_validation=job.trains_on_validation)
-            tables.append(run_rows(job.key(fold, 0), LAST, 0, parts.test, _scores(name, parts)))
+    data = StudyData.read(Inputs(instances, lists), torch.device("cpu"))
+    absent = {POPULARITY: not DataSet(values["dataset"], values["nsr"]).sampled, BEST_FEATURE: data.features is None}
+    names = [name for name in values["controls"] if not absent.get(name)]
+    tables = [table for name in names for table in _of_control(name, values, data)]
     if not tables:
         raise ConfigError(f"controls: found {values['controls']}, expected one that ranks judged lists: random, oracle")
     write_table(pa.concat_tables(tables), out, "runs")
+
+
+def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterator[pa.Table]:
+    """Yield the runs of a control, a table per fold; the options of the best feature are the choices of all folds."""
+    job = TrainingJob(
+        **{key: values[key] for key in ("study", "protocol", "dataset", "nsr")},
+        model={"name": name},
+        loss="none",
+        bounding="none",
+        folds=tuple(values["folds"]),
+        seeds=(0,),
+        settings={},
+    )
+    parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold in job.folds}
+    places: dict[int, int] = {}
+    if name == BEST_FEATURE:
+        places = {fold: _best_feature(data, own.training) for fold, own in parts.items()}
+        job = replace(job, model={"name": name, "features": [places[fold] for fold in job.folds]})
+    for fold, own in parts.items():
+        scores = _scores(name, own) if fold not in places else feature_scores(_rows(data, own.test), places[fold])
+        yield run_rows(job.key(fold, 0), LAST, 0, own.test, scores)
+
+
+def _best_feature(data: StudyData, training: Part) -> int:
+    return best_feature(_rows(data, training), training.relevance, training.lists, JUDGE)
+
+
+def _rows(data: StudyData, part: Part) -> Tensor:
+    """Return the features `(n_items, d)` of a part's items."""
+    assert data.features is not None
+    return data.features.index_select(0, part.items)
 
 
 def _scores(name: str, parts: FoldParts) -> Tensor:

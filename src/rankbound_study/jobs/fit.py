@@ -45,7 +45,7 @@ def fit(
     if name in TREES:
         from rankbound_study.jobs.fit_trees import fit_trees
 
-        fitted = [fit_trees(job, training, on_epoch) for training in trainings]
+        fitted = [fit_trees(job, training, _objective(job, tables), on_epoch) for training in trainings]
     elif name in PENALISED:
         from rankbound_study.jobs.fit_penalised import fit_penalised
 

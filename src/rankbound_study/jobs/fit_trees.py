@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rankbound.losses import RankingLoss, loss
+from rankbound.losses import RankingLoss
 from rankbound.losses.pointwise import LogisticLoss, PointwiseLoss
 from rankbound.seeds import derive_seed
 from rankbound.training.epochs import Epoch
@@ -18,20 +18,22 @@ from rankbound_study.jobs.training import FoldTraining
 from rankbound_study.models.trees import Growth, TreeEnsemble
 
 
-def fit_trees(job: TrainingJob, training: FoldTraining, on_epoch: Callable[[Epoch], None]) -> Fitted:
-    """Grow trees on the examples, measuring after every `every` of them (a step's number counts trees).
+def fit_trees(
+    job: TrainingJob, training: FoldTraining, judged: RankingLoss, on_epoch: Callable[[Epoch], None]
+) -> Fitted:
+    """Grow trees that minimise a loss on the examples, measuring after every `every` (a step's number counts trees).
 
     A loss of single items reads every item once, with its mean relevance label; a ranking loss reads the lists.
     """
     options: dict[str, Any] = {key: value for key, value in job.model.items() if key != "name"}
     every = int(options.pop("every"))
-    growth, judged, examples = Growth(**options), loss(job.loss), training.lists
+    growth, examples = Growth(**options), training.lists
     rows = _rows_of(judged, examples)
     record = StepRecord(job, training, on_epoch)
     watched, place = torch.unique(record.measured.items.cpu(), return_inverse=True)
     trees = TreeEnsemble(
         job.model["name"],
-        job.loss,
+        judged,
         growth,
         training.features.cpu(),
         rows.items,

@@ -10,7 +10,7 @@ from rankbound.metrics import Metric, metric
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.options import parse_options
-from rankbound_study.vocabulary import JUDGED_BY, PUBLISHED
+from rankbound_study.vocabulary import BOOSTED_TREES, JUDGED_BY, PUBLISHED
 
 # Metric columns of the runs table, one value per topic.
 RUN_METRICS = (
@@ -32,12 +32,13 @@ METHOD_EPOCH_METRICS = ("nDCG@10", "AP", "PairAccuracy")
 
 TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
 """The settings that a bounded run's options hold side by side, and a method's under `settings`."""
+OF_TREES = ("temperature",)
+"""Those of trees, which no optimiser trains."""
+SCALE = "scale"
+"""A setting that some bounded runs have."""
 
 # Keys of the options, in the order in which a result's metadata has them.
-_OF_RUN = (
-    *("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds"),
-    *TRAINER,
-)
+_OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
 _VARIED = {"test_nsr": None, "test_relevant": None, "judged_by": "", "validation_share": None}
 _OF_METHOD = (
     *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
@@ -90,12 +91,12 @@ class TrainingJob:
     def from_json(cls, text: str) -> "TrainingJob":
         """Return the job of a JSON object, a method's if it names one; ConfigError lists missing and unknown keys."""
         values = parse_options(text)
-        needed, varied = (_OF_METHOD, {}) if "method" in values else (_OF_RUN, _VARIED)
+        needed, varied = (_OF_METHOD, {}) if "method" in values else ((*_OF_RUN, *_trainer(values)), _VARIED)
         if wrong := (set(needed) - values.keys()) | (values.keys() - {*needed, *varied}):
             raise ConfigError(f"options: found {sorted(values)}, expected {sorted(needed)}; differing: {sorted(wrong)}")
         requested = json.dumps({name: values.get(name, varied.get(name)) for name in (*needed, *varied)})
         if "settings" not in values:
-            values["settings"] = {name: values.pop(name) for name in TRAINER}
+            values["settings"] = {name: values.pop(name) for name in _trainer(values)}
         values |= {"folds": tuple(values["folds"]), "seeds": tuple(values["seeds"])}
         return cls(**values, requested=requested)
 
@@ -148,3 +149,11 @@ class TrainingJob:
         chosen = {name: value for name, value in stated.items() if value}
         of_model = {name: value for name, value in self.model.items() if name != "name"}
         return json.dumps({**self.settings, **chosen, **of_model}, sort_keys=True)
+
+
+def _trainer(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the settings among the options of a bounded run."""
+    model = values.get("model")
+    if isinstance(model, Mapping) and model.get("name") == BOOSTED_TREES:
+        return OF_TREES
+    return (*TRAINER, SCALE) if SCALE in values else TRAINER

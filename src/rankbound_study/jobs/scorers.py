@@ -34,19 +34,20 @@ def build_model(
 ) -> tuple[nn.Module, Scorer]:
     """Return the job's model, with fresh weights from `generator`, and its scorer.
 
-    A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run,
-    scaled by its first layer in a method of a comparison.
+    A factorisation reads a part's topics and items. A network reads the items' features: as they are in a bounded run
+    without a scale, scaled by its first layer in all others.
     """
     if job.model["name"] == MATRIX_FACTORIZATION:
         options = {**_options(job.model), "generator": generator, "by_kernel": training.by_kernel(job)}
         return Factorization(data.n_topics, data.n_items, **options), _score_by_index
     features = training.features
     network = _network(job.model, features.shape[1], generator)
-    if not job.method:
+    if not job.method and "scale" not in job.settings:
         return network, _score_by_features(features)
     distinct = torch.unique(training.parts.training.items)
     scale = input_scale(job.settings.get("scale", "none"), features, distinct, training.channels)
-    return nn.Sequential(OrderedDict(scale=scale, network=network)), score_distinct(features)
+    scorer = score_distinct(features) if job.method else _score_by_features(features)
+    return nn.Sequential(OrderedDict(scale=scale, network=network)), scorer
 
 
 def _network(model: Mapping[str, Any], width: int, generator: torch.Generator) -> nn.Module:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from rankbound.boosting.objective import boosting_objective
+from rankbound.losses import RankingLoss
 from rankbound.losses.lambda_loss import LambdaRankLoss
 from rankbound.losses.pointwise import LogisticLoss, SquaredLoss
-from rankbound.texts import split_text
 
 FOREST = "random-forest"
 
@@ -83,7 +83,7 @@ class TreeEnsemble:
 
     Args:
         kind: `boosted-trees` or `random-forest`.
-        loss: text of the loss. `squared` and `logistic` (of shares, 0 .. 1) and `LambdaRank` are LightGBM's own
+        loss: `squared` and `logistic` (of shares, 0 .. 1) and `LambdaRank` are LightGBM's own
             objectives; any other ranking loss is boosted by its gradient and Hessian. A forest requires `squared`: its
             leaves are means.
         features: `(n_items, d)`, of all items.
@@ -94,7 +94,7 @@ class TreeEnsemble:
     def __init__(
         self,
         kind: str,
-        loss: str,
+        loss: RankingLoss,
         growth: Growth,
         features: Tensor,
         rows: Tensor,
@@ -106,16 +106,17 @@ class TreeEnsemble:
     ) -> None:
         import lightgbm
 
-        name = split_text(loss, "loss")[0]
-        if kind == FOREST and name != SquaredLoss.name:
-            raise ValueError(f"loss: found {loss} for a forest, expected squared: its scores are means over its trees")
-        objective = _OBJECTIVES.get(name)
+        if kind == FOREST and not isinstance(loss, SquaredLoss):
+            raise ValueError(
+                f"loss: found {loss.text} for a forest, expected squared: its scores are means over its trees"
+            )
+        objective = _OBJECTIVES.get(type(loss))
         parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
         width = features.shape[1]
         parameters |= {"bin_construct_sample_cnt": max(_BIN_SAMPLE // width, 1), "enable_bundle": width < _WIDE}
         self._features = features
         self._fobj = None if objective else boosting_objective(loss)
-        self._logistic = name == LogisticLoss.name
+        self._logistic = isinstance(loss, LogisticLoss)
         # For a forest, LightGBM's raw scores are sums over the trees.
         self._raw = kind != FOREST
         data = lightgbm.Dataset(
@@ -167,7 +168,11 @@ class TreeEnsemble:
         return torch.logit(scores) if self._logistic else scores
 
 
-_OBJECTIVES = {SquaredLoss.name: "regression", LogisticLoss.name: "cross_entropy", LambdaRankLoss.name: "lambdarank"}
+_OBJECTIVES: dict[type[RankingLoss], str] = {
+    SquaredLoss: "regression",
+    LogisticLoss: "cross_entropy",
+    LambdaRankLoss: "lambdarank",
+}
 
 
 def _sequence(features: Tensor, items: Tensor) -> Any:

@@ -48,6 +48,7 @@ _OF_CLAIMS = "table_claims"
 _CONTROLS = {
     "random": "a random ordering (its exact mean)",
     "oracle": "the oracle, which knows the labels",
+    "best-feature": "the single feature, ascending or descending, with the highest nDCG on the training part of a fold",
     "popularity": "popularity, the number of times that an item is relevant in training, where topics share items",
 }
 _STATISTICS = (

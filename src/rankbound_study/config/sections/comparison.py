@@ -24,7 +24,7 @@ from rankbound_study.config.sections.base import (
     Widths,
 )
 from rankbound_study.config.sections.data import ImageKeys
-from rankbound_study.config.sections.training import NetworkKeys, TrainerSettings
+from rankbound_study.config.sections.training import NetworkKeys, Scale, TrainerSettings
 from rankbound_study.config.words import nearest
 
 
@@ -44,15 +44,20 @@ class ConvolutionKeys(Keys):
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
 
 
-class TreeKeys(Keys):
-    """The options of all ensembles of trees."""
+class TreeOptions(Keys):
+    """The options that every ensemble of trees has a value for by default."""
 
-    rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
-    every: Positive = Field(description="Trees between measurements")
     leaves: int | None = Field(None, ge=2, le=2**17, description="Largest number of leaves of a tree")
     min_rows: Positive | None = Field(None, description="Smallest number of rows in a leaf")
     feature_share: Share | None = Field(None, description="Share of the features that each tree may use")
     bins: int | None = Field(None, ge=2, le=2**16 - 1, description="Number of values that a feature is rounded to")
+
+
+class TreeKeys(TreeOptions):
+    """The options of all ensembles of trees."""
+
+    rounds: Epochs = Field(description="Trees to grow, of which the validation part selects the number")
+    every: Positive = Field(description="Trees between measurements")
 
 
 class BoostedTreeKeys(TreeKeys):
@@ -94,7 +99,7 @@ class MethodSettings(TrainerSettings):
         None, description="Content of a batch: whole lists, pairs within them, or single items"
     )
     pairs: Positive | None = Field(None, description="Pairs drawn per epoch (null: all)")
-    scale: Annotated[str, Allowed("standard", "none")] | None = Field(
+    scale: Scale | None = Field(
         None, description="Features standardised by the training items (pixels: by channel), or as they are"
     )
     shift: Annotated[float, Field(gt=0, le=0.5)] | None = Field(

@@ -24,6 +24,7 @@ from rankbound_study.config.sections.base import (
     Protocol,
     Rate,
     Seed,
+    Share,
     TrainingSeed,
     problem,
     within,
@@ -33,7 +34,7 @@ from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, Lis
 from rankbound_study.config.sections.experiment import ExperimentKeys
 from rankbound_study.config.sections.training import TrainingKeys
 from rankbound_study.config.words import listed, nearest, shown
-from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
+from rankbound_study.vocabulary import CONTROLS, HONEST, JUDGED_BY, LOSSES, PUBLISHED
 
 REQUIRED_TABLE = "table_5_1"
 """The table without which there is no document."""
@@ -88,6 +89,20 @@ class DistributionKeys(Keys):
     seed: Seed = Field(description="Seed of the random orders")
 
 
+class LeaderboardKeys(Keys):
+    """Settings of the leaderboard, which shows all models on one metric."""
+
+    judged_by: Annotated[str, Allowed(*JUDGED_BY.values())] | None = Field(
+        None, description="The metric of all scores and tests (absent: nDCG)"
+    )
+    baseline: Annotated[str, Allowed(*(name for name in CONTROLS if name != "oracle"))] | None = Field(
+        None, description="The control of all differences (absent: best-feature, popularity or random, if it runs)"
+    )
+    margin: Share | None = Field(
+        None, description="Differences within it do not matter, in units of the metric (absent: 0.01)"
+    )
+
+
 def _known(kind: str) -> AfterValidator:
     """Check a name against those of the context, if it has any: figures and tables are known by their modules."""
 
@@ -112,9 +127,7 @@ class Configuration(Keys):
     boundings: Axis[Bounding] = Field(description="Boundings of each loss")
     folds: Axis[Fold] = Field(description="Folds that run")
     seeds: dict[Protocol, Axis[TrainingSeed]] = Field(description="Repetitions of every training, by protocol")
-    controls: Distinct[Annotated[str, Allowed("random", "popularity", "oracle")]] = Field(
-        description="Models without a loss"
-    )
+    controls: Distinct[Annotated[str, Allowed(*CONTROLS)]] = Field(description="Models without a loss")
     interactions: dict[Name, InteractionKeys] = Field({}, description="Data sets of ratings by name")
     lists: dict[Name, ListKeys] = Field({}, description="Data sets of judged lists by name")
     images: dict[Name, ImageKeys] = Field({}, description="Data sets of pictures by name")
@@ -127,6 +140,7 @@ class Configuration(Keys):
     experiments: dict[Name, ExperimentKeys] = Field(
         {}, description="Trainings of the bounded half with one setting changed"
     )
+    leaderboard: LeaderboardKeys | None = Field(None, description="Metric, baseline and margin of table_leaderboard")
     temperature: Rate = Field(description="Temperature of the sigmoid in a smooth rank")
     distributions: DistributionKeys = Field(description="Score distributions over random orders")
     figures: Distinct[Annotated[str, _known("figures")]] = Field(description="Figures to draw")
@@ -138,6 +152,9 @@ class Configuration(Keys):
         yield from self._data_problems()
         for position, name in enumerate(self.datasets):
             yield from self._trained_problems(("datasets", position), name)
+        baseline = self.leaderboard and self.leaderboard.baseline
+        if baseline and baseline not in self.controls:
+            yield ("leaderboard", "baseline"), f"is {baseline!r}, which controls does not have: add it there"
         config = self.model_dump(exclude_unset=True)
         if REQUIRED_TABLE not in self.tables:
             yield ("tables",), f"lacks {REQUIRED_TABLE}, from which the document is made: add it"

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from rankbound_study.config.data_sets import Instances
+from rankbound_study.config.experiments import OF_TRAINER
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
     Bounding,
+    Epochs,
     Fold,
     Keys,
     Loss,
@@ -25,23 +27,37 @@ from rankbound_study.config.sections.base import (
     Widths,
     within,
 )
+from rankbound_study.config.sections.comparison import TreeOptions
 from rankbound_study.config.sections.training import TrainerSettings
 from rankbound_study.config.words import listed, nearest
-from rankbound_study.vocabulary import HONEST, JUDGED_BY
+from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
 
 if TYPE_CHECKING:
     from rankbound_study.config.sections.configuration import Configuration
 
+MATRIX_FACTORIZATION = "matrix-factorization"
+
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "matrix-factorization": ("factors", "spread"),
+    MATRIX_FACTORIZATION: ("factors", "spread"),
     "mlp": ("hidden", "activation"),
+    "linear": (),
+    BOOSTED_TREES: ("rounds", "every", "learning_rate", *TreeOptions.model_fields),
 }
-"""The options of each model that a variant may change."""
+"""The options of each model that a variant may change, or give to another model."""
+
+NEEDED = {MATRIX_FACTORIZATION: ("factors",), "mlp": ("hidden",), BOOSTED_TREES: ("rounds", "every")}
+"""The options without which another model is not defined."""
 
 
-class ModelOptions(Keys):
-    """Options of the model that a variant changes."""
+class ModelOptions(TreeOptions):
+    """Options of the model that a variant changes, or another model by its name, with all of its options."""
 
+    name: Annotated[str, Allowed(*OPTIONS)] | None = Field(
+        None, description="Name of the model (absent: that of the data set)"
+    )
+    rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
+    every: Positive | None = Field(None, description="Trees between measurements")
+    learning_rate: Rate | None = Field(None, description="Learning rate of boosting")
     factors: Width | None = Field(None, description="Length of a topic's or item's vector")
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
@@ -80,14 +96,14 @@ class VariantKeys(TrainerSettings):
     ) -> Iterator[Problem]:
         """Yield settings that a data set, or its model, does not have."""
         training = config.training[instances.source]
-        if HONEST not in training.learning_rate and self.learning_rate is None:
+        usual = training.model.name
+        name = (self.model and self.model.name) or usual
+        if name == BOOSTED_TREES:
+            for key in sorted(self.model_fields_set & set(OF_TRAINER)):
+                yield (key,), f"is for models that are trained by epochs, not for {name}: remove it"
+        elif HONEST not in training.learning_rate and self.learning_rate is None:
             yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
-        name, known = training.model.name, OPTIONS[training.model.name]
-        for option in sorted(self.model.model_fields_set - set(known)) if self.model else ():
-            yield (
-                ("model", option),
-                f"is not an option of {name}, the model of {instances.name} (its options: {listed(known)})",
-            )
+        yield from within(("model",), self._model_problems(name, usual, instances))
         if not instances.data_set.sampled:
             for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
@@ -107,6 +123,21 @@ class VariantKeys(TrainerSettings):
                 ("validation_share",),
                 f"changes the list sizes, for which {sized[0]} needs tables: remove that bounding",
             )
+
+    def _model_problems(self, name: str, usual: str, instances: Instances) -> Iterator[Problem]:
+        """Yield options that a model does not have, those that another one lacks, and models that nothing fits."""
+        stated = self.model.model_fields_set - {"name"} if self.model else set()
+        owner = f", the model of {instances.name}" if name == usual else ""
+        for option in sorted(stated - set(OPTIONS[name])):
+            its = f"its options: {listed(OPTIONS[name])}" if OPTIONS[name] else "it has no options"
+            yield (option,), f"is not an option of {name}{owner} ({its})"
+        if name == usual:
+            return
+        for option in [option for option in NEEDED.get(name, ()) if option not in stated]:
+            yield (), f"is {name} without {option}: give it a value"
+        if (name == MATRIX_FACTORIZATION) != instances.data_set.sampled:
+            reads = "items that recur between topics" if name == MATRIX_FACTORIZATION else "features"
+            yield ("name",), f"is {name}, which reads {reads}: {instances.name} has none"
 
 
 class ExperimentKeys(Keys):

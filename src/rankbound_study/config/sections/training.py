@@ -1,10 +1,23 @@
 """The sections of the bounded half: the model and the budget of a data set."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rankbound_study.config.sections.base import Allowed, Epochs, Keys, Positive, Protocol, Rate, Width, Widths
+from rankbound_study.config.sections.base import (
+    Allowed,
+    Epochs,
+    Keys,
+    Positive,
+    Problem,
+    Protocol,
+    Rate,
+    Width,
+    Widths,
+)
+
+Scale = Annotated[str, Allowed("standard", "none")]
 
 
 class MatrixFactorizationKeys(Keys):
@@ -41,3 +54,11 @@ class TrainingKeys(Keys):
     learning_rate: dict[Protocol, Rate] = Field(min_length=1, description="Adam's learning rate, by protocol")
     epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
+    scale: Scale | None = Field(
+        None, description="Features standardised by the training items, or (absent, none) as they are"
+    )
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield a scale of features for a model that reads none."""
+        if self.scale is not None and self.model.name == "matrix-factorization":
+            yield ("scale",), "is for models that read features: remove it"
