@@ -7,6 +7,7 @@ from rankbound_study.results.neural_names import table_of
 
 FIGURES = figure_specs()
 TABLES = table_specs()
+LEADERBOARD = "table_leaderboard"
 
 
 def compared_jobs(by_features):
@@ -18,6 +19,14 @@ def compared_jobs(by_features):
     return [job for job in plain if (job.instances.name, job.base) in some]
 
 
+def leaderboard_files():
+    """Return the CSV files of the leaderboard, if it is made."""
+    if LEADERBOARD not in config["tables"]:
+        return []
+    suffixes = [suffix for suffix in TABLES[LEADERBOARD].beside if suffix.endswith(".csv")]
+    return [f"<results>/tables/{LEADERBOARD}{suffix}" for suffix in (".csv", *suffixes)]
+
+
 def comparison_files(needs, numbers, methods=(), by_features=False):
     """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
     jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
@@ -27,6 +36,8 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
         "runs": "<results>/runs.parquet",
         "epochs": "<results>/epochs.parquet",
         "experiments": study.experiment_tables()[:1],
+        "experiment_epochs": study.experiment_tables()[1:],
+        "leaderboard": leaderboard_files(),
         "images": images[0] if images else [],
         "predictions": [f"{job.stem}.predictions.parquet" for job in chosen if job.instances.kind == "images"],
         "weights": [f"{job.stem}.weights.safetensors" for job in chosen],
@@ -44,7 +55,7 @@ def spec_files(spec):
     return comparison_files(spec.needs, spec.data, spec.methods, spec.by_features)
 
 
-FILES = ("runs", "epochs", "experiments", "experiment_epochs", "images", "predictions", "weights")
+FILES = ("runs", "epochs", "experiments", "experiment_epochs", "leaderboard", "images", "predictions", "weights")
 
 
 def file_flags(wildcards, input):

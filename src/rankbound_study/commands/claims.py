@@ -17,7 +17,6 @@ Without runs, only the claims about formulas are decided; the others are `not ru
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_file_flags(parser)
-    parser.add_argument("--experiment-epochs", type=Path, metavar="FILE", help="the epochs of the experiments")
     parser.add_argument("--options", default='{"study": "thesis"}', metavar="JSON", help="the study's name in its runs")
     parser.add_argument("--out-dir", type=Path, metavar="DIR", required=True, help="where table_claims.* goes")
     # As for `python -m rankbound_study table`: it names the step's record.
@@ -34,7 +33,8 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.report.table_files import TableFiles
 
     study = parse_options(arguments.options)["study"]
-    evidence = Evidence(study, experiment_epochs=arguments.experiment_epochs, **vars(given_files(arguments)))
+    files = {name: value for name, value in vars(given_files(arguments)).items() if name in Evidence.__annotations__}
+    evidence = Evidence(study, **files)
     table = verdict_table.frame(decide(evidence))
     TableFiles(table, claims_table.texts(table)).write(arguments.out_dir, verdict_table.NAME)
     print(verdict_table.summary(table))

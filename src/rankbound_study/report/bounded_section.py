@@ -75,12 +75,17 @@ class Bounded:
         """Report the effect of bounding, tested on the honest protocol."""
         yield from self._tested
 
-    def findings(self, claims: Claims) -> Iterator[Finding]:
-        """Report the other findings of Table 5.1, with the verdicts on the claims about it."""
+    def findings(self, claims: Claims, *, tested: bool = False) -> Iterator[Finding]:
+        """Report the other findings of Table 5.1, with the verdicts on the claims about it.
+
+        If others have `tested` the effect of bounding, it is not counted without a test.
+        """
         printed = self.table.filter(pl.col("published").is_not_null())
         missed = attempts.finding(self._not_reproduced, printed.select("nsr", "loss", "bounding").n_unique())
         honest = self.honest_summary if len(self.honest) else None
-        yield from findings(self.table, self.summary, honest, missed, claims.quoted, tested=bool(self._tested))
+        yield from findings(
+            self.table, self.summary, honest, missed, claims.quoted, tested=tested or bool(self._tested)
+        )
 
     def section(self) -> ReportSection:
         """Return the section with all its tables."""

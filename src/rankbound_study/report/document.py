@@ -13,6 +13,7 @@ from rankbound_study.provenance.places import Places
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.made_blocks import figure_block, table_blocks
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import neural_sections
@@ -37,8 +38,14 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         check_recorded(Places(results), manifest, ("tables/", "figures/", "licensed/"))
     bounded = Bounded.read(results / "tables")
     claims = Claims.read(results / "tables")
+    board = Leaderboard.read(results / "tables", manifest)
     synthetic = bounded.summary["synthetic"]
-    first = (*bounded.first_findings(), *claims.findings(synthetic=synthetic), *bounded.findings(claims))
+    first = (
+        *board.findings(),
+        *bounded.first_findings(),
+        *claims.findings(synthetic=synthetic),
+        *bounded.findings(claims, tested=board.made),
+    )
     title, subtitle = _headings(bounded)
     return Document(
         title=title,
@@ -46,6 +53,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         synthetic=synthetic,
         sections=(
             ReportSection("findings", "Findings", "", findings=first),
+            *board.sections(results, synthetic=synthetic),
             _methods(provenance, manifest),
             *claims.sections(),
             bounded.section(),

@@ -25,6 +25,7 @@ _SPECIAL = {
     "×": r"$\times$",
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
+    "≈": r"$\approx$",
 }
 
 

@@ -34,6 +34,8 @@ class StudyFiles:
     runs: Path | None = None
     epochs: Path | None = None
     experiments: Path | None = None
+    experiment_epochs: Path | None = None
+    leaderboard: tuple[Path, ...] = ()
     images: Path | None = None
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()

@@ -1,0 +1,238 @@
+"""The leaderboard of a study: every model with every loss and bounding, beside the best, the unbounded and a baseline.
+
+The best system is the one with the highest validation score, so no test score selects it; on the test part another may
+score higher. All scores are on one metric, whichever metric judges a system's loss. Differences are paired by topic,
+and generalise to topics and, with several seeds, to trainings. P-values are adjusted by Holm's method over all systems
+of a data set, separately for each of the three comparisons.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.frames import SYSTEM as NAME
+from rankbound.compare.frames import scores_of_frame
+from rankbound.compare.intervals import CONFIDENCE
+from rankbound.compare.margins import MARGIN
+from rankbound.compare.scores import Floats, Pair, PairedScores, any_over, per_unit
+from rankbound_study.claims.cells import Contrast, contrast, estimate
+from rankbound_study.claims.rules import adjusted
+from rankbound_study.results.systems import METRICS, SYSTEM, control_place
+from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, POPULARITY, UNBOUNDED
+
+BEST, COUNTERPART, BASELINE = "best", "counterpart", "baseline"
+"""The systems that others are compared with. A system's counterpart has the same model and loss without a bound."""
+COMPARISONS = (BEST, COUNTERPART, BASELINE)
+
+BETTER, WORSE, ALIKE, UNDECIDED = "better", "worse", "alike", "inconclusive"
+"""Verdicts: significantly above or below zero; within the margin by two one-sided tests; neither."""
+WITHIN = ", within the margin"
+"""Added to a significant difference that two one-sided tests show to lie within the margin."""
+
+ORACLE = "oracle"
+_BASELINES = (BEST_FEATURE, POPULARITY, "random")
+
+_SEPARATOR = " / "
+
+Key = tuple[str, ...]
+"""Variant, model, loss and bounding."""
+
+COLUMNS: dict[str, pl.DataType] = {
+    "dataset": pl.String(),
+    "nsr": pl.Int8(),
+    "rank": pl.Int64(),
+    **dict.fromkeys((*SYSTEM, "metric"), pl.String()),
+    **dict.fromkeys(("validation", "score", "low", "high", *METRICS), pl.Float64()),
+    **{
+        f"{name}{what}": pl.String() if what == "_verdict" else pl.Float64()
+        for name in COMPARISONS
+        for what in ("_difference", "_low", "_high", "_p_holm", "_verdict")
+    },
+    **dict.fromkeys(("n_topics", "n_skipped", "n_folds", "n_seeds"), pl.Int64()),
+    "role": pl.String(),
+    "options": pl.String(),
+}
+"""`score` with its 95 % interval is on `metric`; the columns named like metrics are means on each of them.
+`role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The settings of a leaderboard.
+
+    Attributes:
+        judged_by: the metric of all scores and differences.
+        baseline: a control; empty for the first of best feature, popularity and random ordering that ran.
+        margin: differences within it do not matter, in units of the metric.
+    """
+
+    judged_by: str = METRICS[0]
+    baseline: str = ""
+    margin: float = MARGIN
+
+
+@dataclass(frozen=True)
+class Board:
+    """The systems of one data set.
+
+    Attributes:
+        data: dataset and nsr.
+        scores: on the metric of the choice.
+        systems: the rows of the runs, by system.
+        validation: the scores that order trained systems.
+        order: trained systems from the best to the worst, then controls.
+        best, baseline: the systems that all are compared with; None if there is none.
+    """
+
+    data: tuple[str, int | None]
+    choice: Choice
+    scores: PairedScores
+    systems: Mapping[Key, pl.DataFrame]
+    validation: Mapping[Key, float]
+    order: Sequence[Key]
+    best: Key | None
+    baseline: Key | None
+
+    @classmethod
+    def of(cls, systems: pl.DataFrame, validation: pl.DataFrame, choice: Choice) -> "Board":
+        """Order the systems of one data set and choose those for comparison.
+
+        `systems` and `validation` are those of `rankbound_study.results.systems`, of one data set at one ratio.
+        """
+        parts = {tuple(map(str, key)): rows for key, rows in systems.group_by(SYSTEM, maintain_order=True)}
+        picked = {tuple(row[:-1]): row[-1] for row in validation.select(*SYSTEM, "validation").drop_nulls().rows()}
+        trained = sorted(
+            (key for key in parts if key[2] != "none"), key=lambda key: (-picked.get(key, -1.0), _place(key))
+        )
+        controls = sorted((key for key in parts if key[2] == "none"), key=lambda key: control_place(key[1]))
+        wanted = (choice.baseline,) if choice.baseline else _BASELINES
+        baselines = [key for name in wanted for key in controls if key[1] == name]
+        named = systems.with_columns(pl.concat_str(SYSTEM, separator=_SEPARATOR).alias(NAME))
+        return cls(
+            systems.select("dataset", "nsr_test").row(0),
+            choice,
+            scores_of_frame(named, choice.judged_by),
+            parts,
+            picked,
+            [*trained, *controls],
+            next((key for key in trained if key in picked), None),
+            next(iter(baselines), None),
+        )
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row per system, ordered by validation scores; controls follow, without a rank."""
+        return pl.DataFrame([self.row(key) for key in self.order], schema=COLUMNS, orient="row")
+
+    def compared_with(self, key: Key, comparison: str) -> Key | None:
+        """Return the system that another one is compared with; None for the same one, or if there is none."""
+        variant, model, loss, bounding = key
+        other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (variant, model, loss, UNBOUNDED))
+        if other == key or other not in self.systems or (comparison == COUNTERPART and bounding == UNBOUNDED):
+            return None
+        return other
+
+    def partner(self) -> Key | None:
+        """Return the system beside which the best one shows the effect of bounding: with the same model and loss.
+
+        It is the unbounded one; if that is the best, the best bounded one by validation. None if there is none.
+        """
+        if self.best is None:
+            return None
+        alike = [key for key in self.order if key[:3] == self.best[:3] and key != self.best]
+        unbounded = [key for key in alike if key[3] == UNBOUNDED]
+        return next(iter([*unbounded, *alike]), None)
+
+    def row(self, key: Key) -> dict[str, Any]:
+        """Return a system's row of the table."""
+        rows, trained = self.systems[key], key[2] != "none"
+        values = self.values(key)
+        low, high = interval(values)
+        per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
+        row: dict[str, Any] = {
+            **dict(zip(("dataset", "nsr"), self.data, strict=True)),
+            "rank": self.order.index(key) + 1 if trained and key in self.validation else None,
+            **dict(zip(SYSTEM, key, strict=True)),
+            "metric": self.choice.judged_by,
+            "validation": self.validation.get(key),
+            "score": float(per_unit(values).mean()) if len(values) else None,
+            "low": low,
+            "high": high,
+            **per_topic.select(pl.col(METRICS).mean()).row(0, named=True),
+            "n_topics": len(values),
+            "n_skipped": len(per_topic) - len(values),
+            "n_folds": rows["fold"].n_unique(),
+            "n_seeds": rows["seed"].n_unique(),
+            "role": {self.best: BEST, self.baseline: BASELINE}.get(key, ""),
+            "options": rows["options"][0],
+        }
+        for comparison, tests in self._tests.items():
+            row |= {f"{comparison}_{name}": value for name, value in tests.get(key, {}).items()}
+        return {name: row.get(name) for name in COLUMNS}
+
+    def values(self, key: Key) -> Floats:
+        """Return a system's scores `(n_topics, n_folds, n_seeds)` of the topics that have any."""
+        values: Floats = self.scores.values[list(self.scores.systems).index(_SEPARATOR.join(key))]
+        return values[any_over(np.isfinite(values), (1, 2))]
+
+    def difference(self, key: Key, other: Key) -> Contrast | None:
+        """Return the mean difference of two systems; None for fewer than two topics with scores of both."""
+        both = self.pair(key, other)
+        return contrast(both) if len(both.units) > 1 else None
+
+    def pair(self, key: Key, other: Key) -> Pair:
+        """Return the scores of two systems on the topics that both have."""
+        return self.scores.pair(_SEPARATOR.join(key), _SEPARATOR.join(other))
+
+    @cached_property
+    def _tests(self) -> dict[str, dict[Key, dict[str, Any]]]:
+        return {comparison: self._tested(comparison) for comparison in COMPARISONS}
+
+    def _tested(self, comparison: str) -> dict[Key, dict[str, Any]]:
+        """Test every system but the oracle, which is no competitor."""
+        found: dict[Key, Contrast] = {}
+        for key in self.order:
+            other = self.compared_with(key, comparison)
+            difference = self.difference(key, other) if other and key[1] != ORACLE else None
+            if difference is not None:
+                found[key] = difference
+        p_values = adjusted({key: one.estimate.p_value() for key, one in found.items()})
+        alike = adjusted({key: p_alike(one, self.choice.margin) for key, one in found.items()})
+        return {
+            key: {
+                "difference": one.mean,
+                "low": one.interval[0],
+                "high": one.interval[1],
+                "p_holm": p_values[key],
+                "verdict": verdict(one.mean, p_values[key], alike[key]),
+            }
+            for key, one in found.items()
+        }
+
+
+def verdict(difference: float, p_value: float, p_within: float) -> str:
+    """Return the verdict on a difference by its adjusted p-values: of none, and of one within the margin."""
+    if p_value <= LEVEL:
+        return (BETTER if difference > 0 else WORSE) + (WITHIN if p_within <= LEVEL else "")
+    return ALIKE if p_within <= LEVEL else UNDECIDED
+
+
+def p_alike(difference: Contrast, margin: float) -> float:
+    """Return the p-value of two one-sided tests, small for differences within the margin."""
+    return max(difference.estimate.p_above(-margin), difference.estimate.p_below(margin))
+
+
+def interval(values: Floats) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the mean of scores `(n_topics, n_folds, n_seeds)`; None for fewer than two topics."""
+    return estimate(values).interval(CONFIDENCE) if len(values) > 1 else (None, None)
+
+
+def _place(key: Key) -> tuple[Any, ...]:
+    """Return a fixed place among systems of one validation score."""
+    variant, model, loss, bounding = key
+    return variant, model, loss, BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS), bounding

@@ -1,0 +1,168 @@
+"""The leaderboard on planted scores: its order, its arithmetic, its verdicts, and what the report shows of it."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
+from scipy import stats
+
+from rankbound.compare.randomisation import holm
+from rankbound_study.claims.leaderboard import ALIKE, BETTER, UNDECIDED, WITHIN, WORSE, verdict
+from rankbound_study.claims.leaderboard_details import groups_of
+from rankbound_study.report.tables import leaderboard
+from rankbound_study.results.systems import SYSTEM
+
+LEVEL = np.linspace(0.3, 0.8, TOPICS)
+MLP, BOUNDED, LINEAR = (
+    ("", "mlp", "nDCG", "none"),
+    ("", "mlp", "nDCG", "min-max"),
+    ("models-linear", "linear", "nDCG", "none"),
+)
+SCORED = [topic for topic in range(TOPICS) if topic % 10 != 9]
+
+
+def planted(folder: Path) -> PlantedSystems:
+    """A bounded loss that helps, a linear model whose test scores are higher than its validation scores, controls."""
+    scores = PlantedSystems(folder)
+    scores.add(MLP, LEVEL + noise(1), 0.6).add(BOUNDED, LEVEL + 0.05 + noise(2), 0.7)
+    scores.add(LINEAR, LEVEL + 0.1 + noise(3), 0.5)
+    scores.add(control("random"), LEVEL - 0.2 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
+    return scores.add(control("oracle"), np.ones(TOPICS))
+
+
+def table_of(scores: PlantedSystems, **choice: object) -> pl.DataFrame:
+    return leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY, leaderboard=choice).table
+
+
+def row_of(table: pl.DataFrame, system: tuple[str, ...]) -> dict[str, object]:
+    return table.filter(*(pl.col(name) == value for name, value in zip(SYSTEM, system, strict=True))).row(0, named=True)
+
+
+def test_validation_scores_of_the_selected_epochs_decide_the_order(tmp_path: Path) -> None:
+    table = table_of(planted(tmp_path))
+    assert table["model"].to_list() == ["mlp", "mlp", "linear", "random", "best-feature", "oracle"]
+    assert table["rank"].to_list() == [1, 2, 3, None, None, None]
+    assert table["validation"].to_list()[:3] == pytest.approx([0.7, 0.6, 0.5])
+    assert table["role"].to_list() == ["best", "", "", "", "baseline", ""]
+    # No test score selects the best: the linear model's is higher.
+    assert row_of(table, LINEAR)["score"] > row_of(table, BOUNDED)["score"]
+
+
+def test_means_intervals_and_tests_are_those_of_the_written_out_arithmetic(tmp_path: Path) -> None:
+    table = table_of(planted(tmp_path))
+    scores = {
+        MLP: LEVEL + noise(1),
+        BOUNDED: LEVEL + 0.05 + noise(2),
+        LINEAR: LEVEL + 0.1 + noise(3),
+        control("random"): LEVEL - 0.2 + noise(4),
+        control("best-feature"): LEVEL - 0.1 + noise(5),
+    }
+    own = {system: values[SCORED] for system, values in scores.items()}
+    for system, values in own.items():
+        row = row_of(table, system)
+        reach = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+        found = [row[name] for name in ("score", "low", "high")]
+        assert found == pytest.approx([values.mean(), values.mean() - reach, values.mean() + reach])
+        assert (row["n_topics"], row["n_skipped"]) == (54, 6)
+    for comparison, other, compared in (
+        ("best", BOUNDED, [MLP, LINEAR, control("random"), control("best-feature")]),
+        ("counterpart", MLP, [BOUNDED]),
+        ("baseline", control("best-feature"), [BOUNDED, MLP, LINEAR, control("random")]),
+    ):
+        tests = [stats.ttest_rel(own[system], own[other]) for system in compared]
+        for system, test, p_value in zip(compared, tests, holm([test.pvalue for test in tests]), strict=True):
+            row = row_of(table, system)
+            assert row[f"{comparison}_difference"] == pytest.approx((own[system] - own[other]).mean())
+            assert row[f"{comparison}_low"] == pytest.approx(test.confidence_interval(0.95).low)
+            assert row[f"{comparison}_p_holm"] == pytest.approx(p_value)
+        untested = set(own) - set(compared)
+        assert all(row_of(table, system)[f"{comparison}_difference"] is None for system in untested)
+    assert row_of(table, BOUNDED)["counterpart_verdict"] == BETTER
+    assert row_of(table, control("random"))["best_verdict"] == WORSE
+
+
+def test_without_a_signal_nothing_is_significant(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path)
+    for place, bounding in enumerate(("none", "min-max", "expectation", "distribution")):
+        scores.add(("", "mlp", "nDCG", bounding), LEVEL + noise(place, 0.1), 0.5 + place / 100)
+    table = table_of(scores.add(control("random"), LEVEL + noise(9, 0.1)))
+    verdicts = [
+        verdict for name in ("best", "counterpart", "baseline") for verdict in table[f"{name}_verdict"].drop_nulls()
+    ]
+    assert set(verdicts) == {UNDECIDED}
+    assert len(verdicts) == 4 + 3 + 4
+
+
+def test_systems_within_the_margin_are_alike(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path).add(MLP, LEVEL + noise(1, 0.003), 0.6).add(BOUNDED, LEVEL + noise(2, 0.003), 0.7)
+    scores.add(control("random"), LEVEL + 0.004)
+    table = table_of(scores, margin=0.01)
+    assert row_of(table, MLP)["best_verdict"] == ALIKE
+    assert row_of(table, control("random"))["best_verdict"] == BETTER + WITHIN
+    assert row_of(table_of(scores, margin=0.0005), MLP)["best_verdict"] == UNDECIDED
+
+
+def test_verdicts_by_their_p_values() -> None:
+    assert [verdict(0.1, 0.01, 0.9), verdict(-0.1, 0.05, 0.9), verdict(0.1, 0.06, 0.05), verdict(0.1, 0.06, 0.06)] == [
+        BETTER,
+        WORSE,
+        ALIKE,
+        UNDECIDED,
+    ]
+
+
+def test_a_named_baseline_and_metric(tmp_path: Path) -> None:
+    scores = planted(tmp_path)
+    table = table_of(scores, baseline="random", judged_by="AP")
+    assert table["metric"].unique().to_list() == ["AP"]
+    assert row_of(table, control("random"))["role"] == "baseline"
+    assert row_of(table, MLP)["baseline_difference"] == pytest.approx(
+        (LEVEL + noise(1) - (LEVEL - 0.2 + noise(4)))[SCORED].mean()
+    )
+
+
+def test_variants_tested_on_other_lists_are_left_out(tmp_path: Path) -> None:
+    scores = planted(tmp_path).add(("few-one", "mlp", "nDCG", "none"), LEVEL, options='{"test_relevant": 1}')
+    assert "few-one" not in table_of(scores)["variant"].to_list()
+
+
+def test_several_seeds_widen_the_interval_by_their_own_variance(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path, seeds=(0, 1, 2)).add(MLP, LEVEL, 0.6).add(BOUNDED, LEVEL + 0.05 + noise(2), 0.7)
+    table = table_of(scores.add(control("random"), LEVEL - 0.1))
+    assert row_of(table, MLP)["n_seeds"] == 3
+    assert row_of(table, control("random"))["n_seeds"] == 1
+    assert row_of(table, MLP)["best_difference"] == pytest.approx(-(0.05 + noise(2)[SCORED]).mean())
+
+
+def test_groups_of_lengths_hold_every_list_once() -> None:
+    for lengths in ([3], [2, 2, 2], list(range(1, 100)), [1] * 50 + [7, 7, 90]):
+        groups = groups_of(np.array(lengths))
+        assert all(sum(low <= length <= high for low, high in groups) == 1 for length in lengths)
+        assert len(groups) <= 6
+
+
+def test_topics_and_lengths_stand_beside_the_table(tmp_path: Path) -> None:
+    made = leaderboard.make(leaderboard.NAME, planted(tmp_path).files(), study=STUDY)
+    topics, lengths = made.beside["_topics.csv"], made.beside["_lengths.csv"]
+    assert isinstance(topics, pl.DataFrame)
+    assert isinstance(lengths, pl.DataFrame)
+    partner = topics.filter(pl.col("role") == "partner")
+    expected = {f"q{topic:02}": (0.05 + noise(2) - noise(1))[topic] for topic in SCORED}
+    assert dict(partner.select("topic", "difference").rows()) == pytest.approx(expected)
+    assert partner["difference"].is_sorted()
+    assert partner["place"].to_list() == list(range(1, 55))
+    best = lengths.filter(pl.col("role") == "best")
+    assert best["n_topics"].sum() == 54
+    weighted = (best["mean"] * best["n_topics"]).sum() / 54
+    assert weighted == pytest.approx((LEVEL + 0.05 + noise(2))[SCORED].mean())
+
+
+def test_without_trained_models_there_are_no_rows(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path).add(control("random"), LEVEL)
+    files = scores.files()
+    made = leaderboard.make(leaderboard.NAME, files, study=STUDY)
+    assert made.table.is_empty()
+    assert made.beside["_summary.json"] == {"margin": 0.01, "data_sets": []}
