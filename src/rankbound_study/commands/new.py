@@ -36,7 +36,8 @@ def run(arguments: argparse.Namespace) -> None:
     name = study_name(arguments.name or path.resolve().name.partition(".")[0])
     found = inspect(path)
     found.notes.extend(_known_as(path.name))
-    text = new_study(name, str(arguments.out), found.kind, found.description, found.labels, found.notes)
+    size = sum(file.stat().st_size for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
+    text = new_study(name, str(arguments.out), found.kind, found.description, found.labels, found.notes, size)
     with atomic_path(arguments.out) as temporary:
         temporary.write_text(text, "utf-8")
     print(f"{path}: {found.description['format']}, {found.kind}")
