@@ -52,7 +52,7 @@ def split(run: Run, description: dict[str, Any], status: int = 0, **changed: Any
 
 def instances(run: Run, description: dict[str, Any], **changed: Any) -> FoldedLists:
     convert(run, description)
-    split(run, description, **changed)
+    split(run, description, **{key: value for key, value in changed.items() if key != "nsr"})
     files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
     run("sample", "mine", *files, "--options", json.dumps({**DRAWING, **changed}))
     return read_instances("instances.parquet")
@@ -118,6 +118,28 @@ def test_pairs_without_ratings_are_all_relevant(tmp_path: Path, run: Run) -> Non
     known = of_file(tmp_path / "splits/fold_0/train.csv", 0) | of_file(tmp_path / "splits/fold_0/test.csv", 0)
     assert set().union(*(pairs(made, 1, part) for part in SPLITS)) == known
     assert not set().union(*(pairs(made, 1, part, relevance=0) for part in SPLITS)) & known
+
+
+def test_a_rating_that_several_files_have_counts_once(tmp_path: Path, run: Run) -> None:
+    """At ratio 0, the users without low ratings have no lists, however often their ratings are stored."""
+    described = splits_of_ratings(tmp_path / "splits")
+    for path in (tmp_path / "splits").glob("*/*.csv"):
+        frame = pl.read_csv(path)
+        frame.with_columns(pl.when(pl.col("user") < 5).then(5).otherwise(pl.col("stars")).alias("stars")).write_csv(
+            path
+        )
+    made = instances(run, described, nsr=0)
+    assert set(made.topics) == {str(user) for user in range(5, 20)}
+    low = {
+        pair
+        for path in (tmp_path / "splits").glob("fold_0/*.csv")
+        for pair in of_file(path, 0) - of_file(path)
+        if int(pair[0]) >= 5
+    }
+    assert set().union(*(pairs(made, 1, part, relevance=0) for part in SPLITS)) == low
+    files = ("--in", "data.parquet", "--folds", "folds.parquet", "--out", "instances.parquet")
+    told = run("sample", "mine", *files, "--options", json.dumps({**DRAWING, "nsr": 0}))
+    assert "left out, having no irrelevant items: 5 users" in told
 
 
 def test_an_archive_of_splits_is_read_as_its_folder(tmp_path: Path, run: Run) -> None:

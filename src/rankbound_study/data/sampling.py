@@ -29,6 +29,7 @@ from rankbound_study.data.instances import (
 )
 from rankbound_study.data.list_splits import TOPICS_KEY, digest_of
 from rankbound_study.data.negatives import sampled_instances
+from rankbound_study.data.schemas import PARTS_KEY
 
 Path = str | os.PathLike[str]
 
@@ -119,9 +120,12 @@ def _split_places(column: pa.ChunkedArray, folds: Path) -> npt.NDArray[np.int8]:
 
 
 def _read_ratings(interactions: Path) -> tuple[npt.NDArray[np.int32], Ratings]:
-    """Return the ids of all rated items, ascending, and all ratings."""
+    """Return the ids of all rated items, ascending, and all ratings, of which files of folds may repeat some."""
     table = read_table(interactions, "interactions", ["topic", "item"])
     topic, item = (table.column(name).to_numpy() for name in ("topic", "item"))
+    if PARTS_KEY in read_metadata(interactions, "interactions"):
+        pairs = np.unique((topic.astype(np.int64) << 32) + item)
+        topic, item = (pairs >> 32).astype(np.int32), (pairs & (2**32 - 1)).astype(np.int32)
     ids, places = np.unique(item, return_inverse=True)
     order = np.argsort(topic, kind="stable")
     return ids, Ratings(topic[order], places[order])
