@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from rankbound.errors import DataError
-from rankbound_study.data.draws import Drawing, RelevantPairs
+from rankbound_study.data.draws import Drawing, RelevantPairs, _Others
 from rankbound_study.data.folds import FOLDS, split_relevant
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.negatives import sampled_instances
@@ -124,3 +124,10 @@ def test_too_few_candidates_name_the_user_and_the_numbers() -> None:
 def test_a_validation_share_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(DataError, match=r"user 7 has 20 training positives in fold 1, and validation would take 20"):
         list(sampled_instances(PAIRS, replace(DRAWING, validation_share=0.99)))
+
+
+@pytest.mark.parametrize("relevant", [[], [0], [4], [0, 1, 2], [1, 3], [0, 4], [0, 1, 2, 3, 4]])
+def test_the_other_items_are_found_by_place_as_in_the_whole_list(relevant: list[int]) -> None:
+    others = _Others(np.array(relevant, np.int64), 5)
+    assert others.all().tolist() == [item for item in range(5) if item not in relevant]
+    np.testing.assert_array_equal(others.at(np.arange(len(others))), others.all())

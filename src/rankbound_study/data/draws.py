@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -118,25 +119,56 @@ def negatives_of(rows: slice, counts: Sequence[int], fold: int, pairs: RelevantP
     draw, relevant = _Draw(pairs.name(rows.start), fold, pairs, drawing), pairs.item[rows]
     if drawing.nsr == OWN:
         return _own(draw, int(pairs.topic[rows.start]), relevant, counts)
-    is_candidate = np.ones(pairs.item_count, dtype=bool)
-    is_candidate[relevant] = False
-    candidates = np.flatnonzero(is_candidate)
+    others = _Others(np.unique(relevant), pairs.item_count)
     if drawing.nsr is None:
-        return [_all(candidates, count) for count in counts]
+        return [_all(others.all(), count) for count in counts]
     needed = [draw.ratio * count for count in counts]
-    if sum(needed) > len(candidates):
+    if sum(needed) > len(others):
         raise DataError(
             f"{drawing.dataset}: user {draw.user} has {sum(counts)} relevant items and needs {sum(needed)} negatives "
-            f"at NSR {draw.ratio}, but only {len(candidates)} of the {pairs.item_count} rated items are left: lower nsr"
+            f"at NSR {draw.ratio}, but only {len(others)} of the {pairs.item_count} rated items are left: lower nsr"
         )
+    if drawing.sampling == PLAIN:
+        places = draw.random("negatives").choice(len(others), sum(needed), replace=False)
+        return _dealt(others.at(places), needed)
     train, test = drawing.sampling
+    candidates = others.all()
     drawn = _drawn(draw, train, "negatives", candidates, needed)
     if test == FULL:
         drawn[-1] = _all(candidates, counts[-1])
     elif test != train:
-        others = np.setdiff1d(candidates, np.concatenate(drawn[:-1]), assume_unique=True)
-        drawn[-1:] = _drawn(draw, test, "test-negatives", others, needed[-1:])
+        left = np.setdiff1d(candidates, np.concatenate(drawn[:-1]), assume_unique=True)
+        drawn[-1:] = _drawn(draw, test, "test-negatives", left, needed[-1:])
     return drawn
+
+
+@dataclass(frozen=True)
+class _Others:
+    """The items that are not relevant to a user, ascending.
+
+    Attributes:
+        relevant: the relevant items, ascending.
+        item_count: number of items.
+    """
+
+    relevant: Items
+    item_count: int
+
+    def __len__(self) -> int:
+        return self.item_count - len(self.relevant)
+
+    def at(self, places: Items) -> Items:
+        """Return those at these places, in time that does not depend on the number of items."""
+        # Before the k-th relevant item lie as many others as it has smaller items, less k.
+        before = self.relevant - np.arange(len(self.relevant))
+        items: Items = places + np.searchsorted(before, places, side="right")
+        return items
+
+    def all(self) -> Items:
+        """Return all of them."""
+        is_other = np.ones(self.item_count, dtype=bool)
+        is_other[self.relevant] = False
+        return np.flatnonzero(is_other)
 
 
 @dataclass(frozen=True)
@@ -179,7 +211,13 @@ def _drawn(draw: _Draw, sampling: str, purpose: str, candidates: Items, needed: 
         chosen = weighted_draw(random, draw.pairs.popularity[candidates], sum(needed))
         # In random order: the first ones drawn are the more popular, and would all be in one part.
         drawn = random.permutation(candidates[chosen])
-    return np.split(drawn, np.cumsum(needed)[:-1])
+    return _dealt(drawn, needed)
+
+
+def _dealt(items: Items, counts: Sequence[int]) -> list[Items]:
+    """Return so many of the items for each list, in their order."""
+    ends = [0, *accumulate(counts)]
+    return [items[start:stop] for start, stop in pairwise(ends)]
 
 
 def _own(draw: _Draw, topic: int, relevant: Items, counts: Sequence[int]) -> list[Items]:
