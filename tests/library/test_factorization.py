@@ -408,6 +408,20 @@ def test_train_and_score_a_table_of_ratings(tmp_path: Path, capsys: pytest.Captu
     assert run("score", model, tmp_path / "new.csv", *columns, "--out", tmp_path / "new.txt", "--unknown", "mean") == 0
 
 
+@pytest.mark.parametrize("features", ["", " 1:0.5 7:2"])
+def test_letor_text_of_items_that_recur(tmp_path: Path, features: str) -> None:
+    """Its features, if any, are not read."""
+    lists = small()
+    topics = np.repeat(np.arange(len(lists)), np.diff(lists.offsets)).tolist()
+    rows = zip(lists.relevance.tolist(), topics, lists.items, strict=True)
+    lines = [f"{label} qid:{topic}{features} #docid = {item}\n" for label, topic, item in rows]
+    (tmp_path / "r.txt").write_text("".join(lines))
+    flags = ("--model", "matrix-factorization", "--epochs", 1, "--out", tmp_path / "m.safetensors")
+    assert run("train", tmp_path / "r.txt", *flags) == 0
+    assert run("score", tmp_path / "m.safetensors", tmp_path / "r.txt", "--out", tmp_path / "run.txt") == 0
+    assert len(rb.read_run(tmp_path / "run.txt").items) == len(lists.items)
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

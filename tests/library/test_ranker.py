@@ -413,7 +413,10 @@ def test_names_of_another_library(tmp_path: Path, capsys: pytest.CaptureFixture[
     [
         (("train", "{}/lists.csv", "--out", "{}/m", "--loss", "nDGC"), "Did you mean nDCG"),
         (("train", "{}/lists.csv", "--out", "{}/m", "--epochs", "0"), "epochs: found 0"),
-        (("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"), "there is no column 'prize'"),
+        (
+            ("train", "{}/lists.csv", "--out", "{}/m", "--features", "prize"),
+            "there is no column 'prize'; it has topic, item, relevance, clicks, price, noise; the features to",
+        ),
         (("train", "{}/nowhere.csv", "--out", "{}/m"), "nowhere.csv: cannot be read (No such file"),
         (("score", "{}/lists.csv", "{}/lists.csv", "--out", "{}/r"), "not a safetensors file"),
         (("evaluate", "{}/lists.csv", "{}/lists.csv", "-m", "AP"), "there is no column 'score'"),

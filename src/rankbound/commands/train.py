@@ -100,5 +100,6 @@ def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
 def _reads(ranker: "Ranker") -> str:
     """Say what the model reads."""
     if ranker.vocabulary is None:
-        return f"{len(ranker.feature_names)} features"
+        count = len(ranker.feature_names)
+        return f"{count} feature{'' if count == 1 else 's'}"
     return f"{len(ranker.vocabulary.items)} distinct"

@@ -62,7 +62,7 @@ def _read(
         raise DataError(
             f"{path}: there is no feature {shown}; those of a LETOR file are numbers from 1 to {LARGEST_INDEX}"
         )
-    width = max(len(found), *map(int, names), 1) if names else 1
+    width = max([len(found), 1, *map(int, names)])
     with open_judged(path, groups) as stream:
         lists = joined(list(letor.read_lists(stream, width, str(path))), [str(index + 1) for index in range(width)])
     return chosen_features(lists, names, str(path))

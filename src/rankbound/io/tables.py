@@ -168,8 +168,9 @@ def _require_roles(table: _Table, columns: Columns, labelled: bool) -> None:
     known = set(table.frame.columns)
     for role, name in roles.items():
         if name is not None and name not in known:
-            advice = f"; name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
-            raise DataError(f"{_no_column(table, name)}{advice}")
+            advice = f"name the column of the {role} by `{role}` (on the command line: --{role} NAME)"
+            ones = ", or add one of ones if every row is of a relevant item" if role == "relevance" else ""
+            raise DataError(f"{_no_column(table, name)}; {advice}{ones}")
 
 
 def _text(table: _Table, name: str) -> pl.Series:
@@ -223,9 +224,13 @@ def _feature_names(table: _Table, columns: Columns) -> tuple[list[str], list[str
 
 
 def _chosen(table: _Table, columns: Columns, features: Sequence[str]) -> list[str]:
-    """Return the names of chosen features; DataError for one that is the label, the topic or the item."""
+    """Return the names of chosen features; DataError for one that is missing, the label, the topic or the item."""
     roles = {columns.relevance: "relevance", columns.topic: "topic", columns.items: "item"}
+    known = set(table.frame.columns)
     for name in features:
+        if name not in known:
+            chosen = shortened(", ".join(features), LONGEST_VALUE)
+            raise DataError(f"{_no_column(table, name)}; the features to read, such as a ranker's, are {chosen}")
         if name in roles:
             raise DataError(
                 f"{table.where}: the feature {name!r} is the column of the {roles[name]}, which a ranker must not see: "

@@ -133,7 +133,7 @@ class Ranker:
         assert isinstance(self.model, Factorization)
         topics, items = self.vocabulary.known_indices(lists, policy)
         topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
-        return _finite(score_pairs(self.model, topic_of_item, torch.from_numpy(items))).numpy()
+        return _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
 
     def _score_features(self, lists: "JudgedLists") -> Any:
         place = {name: index for index, name in enumerate(lists.feature_names)}
