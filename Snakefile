@@ -85,7 +85,7 @@ os.environ.update(
 wildcard_constraints:
     source=one_of(study.sources),
     instances=one_of(study.instances),
-    protocol=one_of(study.places),
+    protocol=study.place_pattern,
     model=one_of([*study.models, *study.methods]),
     loss=one_of(study.losses),
     bounding=one_of(study.boundings),

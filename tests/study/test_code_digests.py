@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -194,6 +195,27 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
 @pytest.mark.parametrize("package", [metrics, losses, bounds])
 def test_the_names_in_sources_are_those_of_the_registry(package: Any) -> None:
     assert set(defined_names(package.__name__)) - {"nRBP"} == set(package.KINDS)
+
+
+def test_trainings_that_differ_in_numbers_alone_share_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, searched = CodeDigests(), list[frozenset[str]]()
+
+    def search(step: str, words: frozenset[str], modules: tuple[str, ...]) -> list[str]:
+        searched.append(words)
+        return CodeDigests._modules(codes, step, words, modules)
+
+    monkeypatch.setattr(codes, "_modules", search, raising=False)
+    rates = [AP.replace("}", f', "learning_rate": {rate}}}') for rate in (0.1, 0.2)]
+    assert len({codes.of_step("job", options) for options in [AP, *rates, AP]}) == 1
+    assert len(searched) == 1
+    assert codes.of_step("job", WARP) != codes.of_step("job", AP)
+
+
+@pytest.mark.parametrize("options", [AP, WARP, TREES, '{"model": "cnn", "note": "letor of metric@3"}'])
+def test_only_some_words_of_options_decide(options: str) -> None:
+    codes = CodeDigests()
+    every_word = frozenset(re.findall(r"[A-Za-z][\w-]*", options))
+    assert codes.modules_of("job", options) == codes._modules("job", every_word, ())
 
 
 def test_an_unknown_step_is_an_error() -> None:

@@ -1,12 +1,14 @@
 """From a configuration to the work it asks for."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rankbound.errors import ConfigError
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.lines import merged
 from rankbound_study.config.score_distributions import DistributionFile
@@ -162,8 +164,6 @@ def test_options_have_one_text() -> None:
 
 
 def test_a_wildcard_without_values_matches_nothing() -> None:
-    import re
-
     assert re.fullmatch(one_of([]), "") is None
     assert re.fullmatch(one_of(["distribution(gain=sd)", "none"]), "distribution(gain=sd)")
     assert re.fullmatch(one_of(["a.b"]), "axb") is None
@@ -185,6 +185,22 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict
     assert study.experiment_files()[0] == f"{run.stem}.parquet"
     assert not set(study.experiment_files()) & set(study.run_files())
     assert Study({**config, "experiment": []}).experiment_tables() == []
+
+
+def test_places_match_their_pattern_which_does_not_grow_with_the_variants(config: dict[str, Any]) -> None:
+    usual = Study(config)
+    assert all(re.fullmatch(usual.place_pattern, place) for place in usual.places)
+    assert not any(re.fullmatch(usual.place_pattern, place) for place in ("draft", "honestly", "published@factors-f16"))
+    alone = Study({**config, "experiment": []})
+    assert not re.fullmatch(alone.place_pattern, "honest@factors-f16")
+    rates = {f"r{place}": {"learning_rate": place / 100} for place in range(1, 500)}
+    config["experiments"]["factors"]["variants"] = rates
+    assert Study(config).place_pattern == usual.place_pattern
+
+
+def test_a_training_that_no_configuration_names_is_refused(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^honest@factors-f7/movielens-nsr2/nDCG/none is no training of this"):
+        Study(config).run_at("honest@factors-f7", "movielens-nsr2", "nDCG", "none")
 
 
 def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -88,22 +89,37 @@ class CodeDigests:
         Raises:
             ConfigError: there is no such step or module.
         """
+        return self._digest(step, self._deciding_words(options), tuple(modules))
+
+    def modules_of(self, step: str, options: str = "", modules: Iterable[str] = ()) -> list[str]:
+        """Return the modules whose code a step runs, sorted."""
+        return self._modules(step, self._deciding_words(options), tuple(modules))
+
+    def _deciding_words(self, options: str) -> frozenset[str]:
+        """Return the words of options that may change a step's modules: the same few for thousands of trainings."""
+        return self._vocabulary.intersection(_WORD.findall(options)) if options else frozenset()
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        homes = (name for package in self._homes.values() for name, _ in package)
+        return frozenset([*homes, *chain.from_iterable(ONLY_WITH.values())])
+
+    @cache  # noqa: B019 (one object a process)
+    def _digest(self, step: str, words: frozenset[str], modules: tuple[str, ...]) -> str:
         digest = hashlib.sha256()
-        for module in self.modules_of(step, options, modules):
+        for module in self._modules(step, words, modules):
             digest.update(f"{module} {self._module(module).digest}\n".encode())
             for file in self._module(module).data:
                 content = hashlib.sha256(self._data[file].read_bytes()).hexdigest()
                 digest.update(f"{file} {content}\n".encode())
         return digest.hexdigest()[:_LENGTH]
 
-    def modules_of(self, step: str, options: str = "", modules: Iterable[str] = ()) -> list[str]:
-        """Return the modules whose code a step runs, sorted."""
+    def _modules(self, step: str, words: frozenset[str], modules: tuple[str, ...]) -> list[str]:
         waiting = [f"{STUDY}.commands.{step.replace('-', '_')}", *modules]
         for name in waiting:
             if name not in self._graph.modules:
                 raise ConfigError(f"{name} is not a module below {SOURCES}")
         reached: set[str] = set()
-        words = set(_WORD.findall(options))
         unused = {edge for edge, needed in ONLY_WITH.items() if words.isdisjoint(needed)}
         names = set(words)
         while waiting:

@@ -8,11 +8,13 @@ compare methods. They share data, rules and the table of runs. The *experiments*
 setting changed, and have a separate table.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from rankbound.errors import ConfigError
 from rankbound_study.config.comparisons import (
     PROTOCOL,
     VGG16_FILE,
@@ -192,6 +194,15 @@ class Study:
         places = [*self.config["protocols"], *(run.place for run in self.experiments)]
         return list(dict.fromkeys([*places, *([PROTOCOL] if self.compared else [])]))
 
+    @property
+    def place_pattern(self) -> str:
+        """A regular expression of the places.
+
+        It doesn't list the variants: Snakemake reads it again for every path, of which a sweep has thousands.
+        """
+        places = [re.escape(place) for place in self.places if VARIANT not in place]
+        return "|".join([*places, *([f"{re.escape(OF_EXPERIMENTS + VARIANT)}[^/]+"] if self.experiments else [])])
+
     @cached_property
     def losses(self) -> list[str]:
         """The losses of all runs."""
@@ -318,8 +329,14 @@ class Study:
         return {name: path for name, path in inputs.items() if name == "instances" or with_features}
 
     def run_at(self, place: str, instances: str, loss: str, bounding: str) -> TrainingRun:
-        """Return the training job of the bounded half with these files."""
-        return self._by_place[place, instances, loss, bounding]
+        """Return the training job of the bounded half with these files; ConfigError if there is none."""
+        key = (place, instances, loss, bounding)
+        if key not in self._by_place:
+            raise ConfigError(
+                f"{'/'.join(key)} is no training of this configuration: its protocols, data sets, losses, boundings "
+                "and experiments name none. `snakemake -n` lists those that are to be made."
+            )
+        return self._by_place[key]
 
     # Pieces
 
