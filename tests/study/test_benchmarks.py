@@ -18,6 +18,7 @@ from benchmarks import (
     movielens_size,
     mslr_size,
     ragged,
+    sweep,
     timing,
 )
 from benchmarks.batches import MOVIELENS_RELEVANT, movielens_lists, movielens_sizes, one_list
@@ -29,8 +30,10 @@ from benchmarks.report import read_results, summary
 from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
+from rankbound_study.config.check import check_config
 from rankbound_study.config.known_sets import known_set
 from rankbound_study.config.sections.description import SizeKeys
+from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
 from rankbound_study.data.contracts import read_metadata, read_table
 from rankbound_study.data.judged_files import convert
@@ -212,6 +215,22 @@ def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert program.main([*arguments, "loss", "--report"]) == 0
     assert (tmp_path / "quick" / "loss.svg").read_text("utf-8").startswith("<?xml")
     assert "| 300 | 2.00 ms |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("jobs", [5, 1001])
+def test_the_generated_sweep_is_a_valid_study_of_its_size(tmp_path: Path, jobs: int) -> None:
+    generated = sweep.configuration(jobs, tmp_path)
+    check_config(generated)
+    study = Study(generated)
+    assert jobs <= len(study.experiments) < jobs + len(sweep.BOUNDINGS)
+    assert len(set(study.experiment_files())) == len(study.experiments)
+
+
+def test_a_run_that_fails_or_takes_too_long_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"snakemake --help-me ended with 2"):
+        sweep.cost_of(["--help-me"], tmp_path, 60)
+    with pytest.raises(RuntimeError, match=r"snakemake --help took more than 0 seconds"):
+        sweep.cost_of(["--help"], tmp_path, 0)
 
 
 def test_a_question_that_fails_is_named(
