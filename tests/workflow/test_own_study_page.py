@@ -57,9 +57,15 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert project.path("results/searches/figures/figure_5_8.pdf").exists()
 
 
-def test_the_description_on_the_page_is_the_one_that_is_written(tmp_path: Path) -> None:
+def test_the_configuration_on_the_page_is_the_one_that_is_written(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "project", GENERATED)
+    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
     subprocess.run([sys.executable, "-c", "\n".join(blocks("python"))], cwd=project.folder, check=True)
     project.run("rankbound_study", "new", "web", "--out", "web.yaml")
-    (shown,) = blocks("yaml")
+    shown, more = blocks("yaml")
     assert yaml.safe_load(project.path("web.yaml").read_text())["lists"] == yaml.safe_load(shown)["lists"]
+    # Further rows of the leaderboard are valid beside it.
+    project.run("rankbound_study", "new", "searches.csv", "--out", "searches.yaml")
+    project.path("more.yaml").write_text(more, "utf-8")
+    said = project.run("rankbound_study", "check-config", "config.yaml", "searches.yaml", "more.yaml")
+    assert "experiment settings: 10 training jobs, 50 trainings" in said

@@ -40,7 +40,7 @@ def draw(files: StudyFiles) -> Any:
     if frame.is_empty():
         return remark("There are no validation scores by epoch: models of the honest protocol have them.")
     frame = frame.with_columns(_variant(frame))
-    rows = sorted(frame.select(_ROW).unique().rows(), key=_place)
+    rows = [row[:-1] for row in sorted(frame.group_by(_ROW).agg(_of_experiments()).rows(), key=_place)]
     columns = [*JUDGED_BY, *sorted(set(frame["loss"]) - set(JUDGED_BY))]
     columns = [loss for loss in columns if loss in set(frame["loss"])]
     shown, losses = rows[:ROWS], columns[:COLUMNS]
@@ -117,9 +117,14 @@ def _variant(frame: pl.DataFrame) -> pl.Expr:
     return pl.when(pl.col("model").is_in(several)).then(named).otherwise(pl.lit("")).alias("variant")
 
 
+def _of_experiments() -> pl.Expr:
+    """Return whether all runs of a row are those of experiments: the study's own model comes first."""
+    return pl.col("study").str.contains(VARIANT, literal=True).all()
+
+
 def _place(key: Sequence[Any]) -> tuple[Any, ...]:
-    dataset, nsr, model, variant = key
-    return DataSet(dataset, nsr).place, model == BOOSTED_TREES, model, variant
+    dataset, nsr, model, variant, of_experiments = key
+    return DataSet(dataset, nsr).place, of_experiments, model == BOOSTED_TREES, model, variant
 
 
 def _title(key: Sequence[Any], every: Sequence[Sequence[Any]]) -> str:
