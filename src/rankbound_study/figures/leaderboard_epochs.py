@@ -101,7 +101,8 @@ def _panel(panel: Any, own: pl.DataFrame) -> None:
             [best["epoch"].mean()], [best["score"].mean()], color=look.color, marker=look.marker, markersize=3.6,
             linestyle="none", label=title,
         )  # fmt: skip
-    panel.locator_params(nbins=4)
+    panel.locator_params(axis="x", nbins=4, integer=True)
+    panel.locator_params(axis="y", nbins=4)
 
 
 def _bounding_place(bounding: str) -> tuple[int, str]:

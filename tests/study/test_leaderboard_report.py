@@ -1,0 +1,212 @@
+"""What the report and the figures show of a leaderboard."""
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+import pytest
+from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
+
+from rankbound.errors import DataError
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.report import document, render_html
+from rankbound_study.report.blocks import ReportSection, TableBlock
+from rankbound_study.report.leaderboard_section import Leaderboard
+from rankbound_study.report.output import write_json, write_text
+from rankbound_study.report.table_5_1_scores import table_5_1
+from rankbound_study.report.table_5_1_summary import summarise
+from rankbound_study.report.tables import leaderboard
+from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.specs import StudyFiles
+
+LEVEL = np.linspace(0.3, 0.8, TOPICS)
+FIGURES = tuple(f"figure_leaderboard_{name}" for name in ("scores", "epochs", "lengths", "topics"))
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def planted(folder: Path) -> StudyFiles:
+    """Min-max bounding helps by 0.05; trees of an experiment are far worse; the best feature is behind."""
+    scores = PlantedSystems(folder).add(("", "mlp", "nDCG", "none"), LEVEL + noise(1), 0.6)
+    scores.add(("", "mlp", "nDCG", "min-max"), LEVEL + 0.05 + noise(2), 0.7)
+    scores.add(("models-trees", "boosted-trees", "nDCG", "none"), LEVEL - 0.1 + noise(3), 0.4)
+    scores.add(control("random"), LEVEL - 0.25 + noise(4)).add(control("best-feature"), LEVEL - 0.1 + noise(5))
+    return scores.add(control("oracle"), np.ones(TOPICS)).files()
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with Table 5.1, the leaderboard and its figures."""
+    folder = tmp_path_factory.mktemp("results")
+    files = planted(folder)
+    assert files.runs is not None
+    table = table_5_1(files.runs, RunsChoice("honest"))
+    write_text(folder / "tables" / "table_5_1.csv", table.write_csv(float_precision=6))
+    write_json(folder / "tables" / "table_5_1_summary.json", summarise(table))
+    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(folder / "tables", leaderboard.NAME)
+    for name in FIGURES:
+        drawing = figures.draw(name, replace(files, leaderboard=csv_files(folder)))
+        style.save(drawing, [folder / "figures" / f"{name}{suffix}" for suffix in (".svg", ".pdf")])
+    return folder
+
+
+def csv_files(folder: Path) -> tuple[Path, ...]:
+    return tuple(folder / "tables" / f"{leaderboard.NAME}{end}.csv" for end in ("", "_lengths", "_topics"))
+
+
+def sections(folder: Path) -> dict[str, ReportSection]:
+    return {section.anchor: section for section in document.build(folder).sections}
+
+
+def texts(svg: str) -> str:
+    """Return the texts of a drawing with glyph paths, which matplotlib leaves as comments."""
+    return "\n".join(text.strip() for text in re.findall(r"<!--(.*?)-->", svg, re.DOTALL))
+
+
+def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> None:
+    first, second, *_ = sections(results)["findings"].findings
+    best = LEVEL + 0.05 + noise(2)
+    scored = [topic for topic in range(TOPICS) if topic % 10 != 9]
+    assert first.headline.startswith("web-label1: mlp trained on nDCG with min-max bounding ranks best by validation")
+    assert f"its mean nDCG on the test part is {best[scored].mean():.4f}" in first.headline
+    assert first.detail.startswith(
+        "60 test topics with 570 items (5 to 14 in a list), 19 % of them relevant, in 2 folds."
+    )
+    assert "6 topics without a defined score are left out." in first.detail
+    assert "of the 2 other trained systems on the test part: 2 significantly worse." in first.detail
+    assert "It also has the highest test score." in first.detail
+    rows = {row[0]: row[1:] for row in first.rows}
+    assert list(rows) == ["mlp, nDCG, unbounded (rank 2)", "random", "best-feature (baseline)"]
+    assert all(row[-1] == "better" for row in rows.values())
+    difference = (best - LEVEL - noise(1))[scored].mean()
+    assert rows["mlp, nDCG, unbounded (rank 2)"][0] == f"+{difference:.4f}"
+    assert second.headline == "Bounding ranks significantly better in 1 of 1 cases, and worse in 0."
+
+
+def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
+    scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2)
+    leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    (first,) = Leaderboard.read(tmp_path / "tables", None).findings()
+    assert "mlp trained on AP without a bound ranks best by validation" in first.headline
+    highest = np.mean([LEVEL[topic] + 0.1 for topic in range(TOPICS) if topic % 10 != 9])
+    assert (
+        f"The highest test score, {highest:.4f}, is that of mlp trained on nDCG without a bound (rank 2)."
+        in first.detail
+    )
+    assert "1 significantly better" in first.detail
+
+
+def test_the_section_stands_after_the_findings_with_its_figures(results: Path) -> None:
+    found = sections(results)
+    assert list(found)[:3] == ["findings", "leaderboard", "leaderboard-figures"]
+    board, topics, settings = (block for block in found["leaderboard"].blocks if isinstance(block, TableBlock))
+    assert board.header == ("rank", "model", "loss", "bounding", "nDCG", "minus the best", "minus unbounded",
+                            "minus best-feature")  # fmt: skip
+    assert [row[0].text for row in board.rows] == ["1", "2", "3", "–", "–", "–"]
+    assert board.rows[1][5].note.endswith("▼")
+    assert topics.name == "Topics that gain and lose"
+    assert len(topics.rows) == 20
+    assert settings.name == "Settings of the experiments"
+    assert [block.name for block in found["leaderboard-figures"].blocks] == list(FIGURES)
+
+
+def test_without_a_leaderboard_there_is_no_section(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results / "tables", tmp_path / "tables")
+    for path in tmp_path.glob(f"tables/{leaderboard.NAME}*"):
+        path.unlink()
+    assert not {"leaderboard", "leaderboard-figures"} & set(sections(tmp_path))
+
+
+def test_costs_are_those_of_the_records(results: Path) -> None:
+    def step(variant: str, model: str, bounding: str, seconds: float, protocol: str = "honest") -> Any:
+        options = {"dataset": "web-label1", "nsr": None, "variant": variant, "model": {"name": model}, "loss": "nDCG"}
+        options |= {"bounding": bounding, "protocol": protocol}
+        return SimpleNamespace(subcommand="job", arguments={"options": options}, cpu_seconds=seconds)
+
+    steps = [
+        step("", "mlp", "none", 2.0),
+        step("", "mlp", "min-max", 3.25),
+        step("models-trees", "boosted-trees", "none", 200),
+    ]
+    steps += [step("", "mlp", "none", 99.0, "published"), SimpleNamespace(subcommand="table", arguments={})]
+    board = Leaderboard.read(results / "tables", cast(Any, SimpleNamespace(steps=steps)))
+    first = next(board.findings())
+    assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
+    (section, _) = board.sections(results, synthetic=False)
+    block = section.blocks[0]
+    assert isinstance(block, TableBlock)
+    assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]
+
+
+def test_damaged_files_are_named(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results / "tables", tmp_path / "tables")
+    (tmp_path / f"tables/{leaderboard.NAME}_summary.json").write_text("{}", "utf-8")
+    with pytest.raises(DataError, match=r"table_leaderboard_summary.json: not as the step wrote it"):
+        document.build(tmp_path)
+    (tmp_path / f"tables/{leaderboard.NAME}.csv").write_text("rank\nfirst\n", "utf-8")
+    with pytest.raises(DataError, match=r"table_leaderboard.csv: not as the step wrote it"):
+        document.build(tmp_path)
+
+
+def test_the_figures_name_what_they_show(results: Path) -> None:
+    drawn = {name: texts((results / "figures" / f"{name}.svg").read_text("utf-8")) for name in FIGURES}
+    scores, epochs, lengths, topics = drawn.values()
+    for system in ("mlp, nDCG, min-max", "mlp, nDCG, unbounded", "boosted-trees, nDCG, unbounded", "best-feature"):
+        assert system in scores
+    assert "oracle" not in scores
+    assert {"mlp", "boosted-trees"} <= set(re.split(r"\W(?<!-)", epochs))
+    assert "trees" in epochs
+    assert "best: mlp, nDCG, min-max" in lengths
+    assert "same model and loss: mlp, nDCG, unbounded" in lengths
+    assert "minus best-feature" in topics
+    assert "100 % gain" in topics
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_without_runs_the_figures_say_so(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "empty.svg"
+    style.save(figures.draw(name), [path])
+    assert re.search("There is no leaderboard|There are no validation scores", texts(path.read_text("utf-8")))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
+def test_the_table_fits_a_page_in_a_browser(results: Path, tmp_path: Path) -> None:
+    probe = """<script>addEventListener("load", () => {
+      const table = document.querySelector("#leaderboard table.sortable");
+      table.querySelectorAll("th button")[4].click();
+      const found = {overflow: table.scrollWidth - table.parentElement.clientWidth,
+                     scores: [...table.tBodies[0].rows].map(row => parseFloat(row.cells[4].textContent)),
+                     drawings: document.querySelectorAll("#leaderboard-figures svg.figure").length};
+      const told = document.createElement("script");
+      told.type = "application/json"; told.id = "found"; told.textContent = JSON.stringify(found);
+      document.body.append(told);
+    });</script></head>"""
+    page = render_html.render(document.build(results), results)
+    page = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</head>", probe, 1)
+    (tmp_path / "page.html").write_text(page, "utf-8")
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1400,900"]
+    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
+    told = subprocess.run([*command, (tmp_path / "page.html").as_uri()], capture_output=True, text=True, check=True)
+    (text,) = re.findall(r'id="found">(.*?)</script>', told.stdout, re.DOTALL)
+    found = json.loads(text)
+    assert found["overflow"] <= 0
+    assert found["scores"] in (sorted(found["scores"]), sorted(found["scores"], reverse=True))
+    assert found["drawings"] == 4
+
+
+def test_the_tables_files_have_every_row(results: Path) -> None:
+    table = pl.read_csv(results / "tables" / f"{leaderboard.NAME}.csv")
+    assert len(table) == 6
+    markdown = (results / "tables" / f"{leaderboard.NAME}.md").read_text("utf-8")
+    latex = (results / "tables" / f"{leaderboard.NAME}.tex").read_text("utf-8")
+    assert "| **1** | **mlp** | **nDCG** | **min-max** |" in markdown
+    assert r"$\downarrow$" in latex
+    assert latex.count(r"\\") == 1 + 6
