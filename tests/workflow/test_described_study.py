@@ -15,6 +15,7 @@ FACTORS = GENERATED["training"]["synthetic-movielens"] | {"learning_rate": {"hon
 def configuration(files: Path) -> dict[str, Any]:
     """A study of one data set of each layout."""
     lists = {name: {"source": write(files), "thresholds": [1]} for name, write in LISTS.items()}
+    lists["web"]["source"]["title"] = "Searches & clicks"
     drawing = {"threshold": 4, "min_relevant": 10, "nsr": [1], "validation_share": 0.1, "seed": 0}
     ratings = {name: {"source": write(files), **drawing} for name, write in RATINGS.items()}
     return {
@@ -44,6 +45,9 @@ def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
     assert not any("expectation" in row for row in project.path("results/tables/table_5_1.md").read_text().splitlines())
     page = project.path("results/paper/index.html").read_text("utf-8")
     assert "<title>Losses and bounds compared on " in page
+    assert "Searches &amp; clicks label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1" in page
+    assert "Searches & clicks" in project.path("results/tables/table_5_1.md").read_text("utf-8")
+    assert "Searches &amp; clicks" in project.path("results/figures/figure_5_2.svg").read_text("utf-8")
     for absent in ("Worked tables", "Not drawn", "reproduced", "published"):
         assert absent not in page, absent
     assert "nothing differs from what was recorded" in project.run("rankbound_study", "verify", "results")

@@ -25,6 +25,7 @@ rule document:
     params:
         code=steps.code("document"),
         results=subpath(input.runs, parent=True),
+        titles=" ".join(steps.titles_flag()),
     shell:
         "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"
-        " --out {output.pdf:q} --html {output.html:q} > {log:q} 2>&1"
+        " --out {output.pdf:q} --html {output.html:q} {params.titles} > {log:q} 2>&1"

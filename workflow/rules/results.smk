@@ -59,11 +59,11 @@ FILES = ("runs", "epochs", "experiments", "experiment_epochs", "leaderboard", "i
 
 
 def file_flags(wildcards, input):
-    """Return the input files of a rule as flags, by name; missing files have none."""
+    """Return the input files of a rule as flags, by name, and the data sets' titles; missing files have none."""
     paths = {name: getattr(input, name) for name in FILES if hasattr(input, name)}
     listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
     flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
-    return " ".join(f"--{name} {files}" for name, files in flags.items())
+    return " ".join([*(f"--{name} {files}" for name, files in flags.items()), *steps.titles_flag()])
 
 
 def metrics_flag(wildcards, output):
@@ -171,9 +171,10 @@ rule figure_of_runs:
     params:
         code=figure_code,
         caption=figure_caption,
+        files=file_flags,
         options=steps.result_options("protocol", "study"),
     shell:
-        "python -m rankbound_study figure {wildcards.figure:q} --runs {input.runs:q} --out {output.svg:q} --out {output.pdf:q}"
+        "python -m rankbound_study figure {wildcards.figure:q} {params.files} --out {output.svg:q} --out {output.pdf:q}"
         " --options {params.options:q} > {log:q} 2>&1"
 
 

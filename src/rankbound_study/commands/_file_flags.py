@@ -22,7 +22,8 @@ _SEVERAL = {
 
 
 def add_file_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare a flag for each kind of file."""
+    """Declare a flag for each kind of file, and for the data sets' titles."""
+    add_titles_flag(parser)
     for name, meaning in _ONE.items():
         parser.add_argument(_flag(name), type=Path, metavar="FILE", help=meaning)
     for name, meaning in _SEVERAL.items():
@@ -30,12 +31,30 @@ def add_file_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def given_files(arguments: argparse.Namespace) -> "StudyFiles":
-    """Return the files that the flags name."""
+    """Return the files that the flags name; from now on, data sets have their titles."""
     from rankbound_study.results.specs import StudyFiles
 
+    use_given_titles(arguments)
     one = {name: getattr(arguments, name) for name in _ONE}
     several = {name: tuple(getattr(arguments, name)) for name in _SEVERAL}
     return StudyFiles(**{**one, **several})
+
+
+def add_titles_flag(parser: argparse.ArgumentParser) -> None:
+    """Declare the flag for the data sets' titles."""
+    parser.add_argument("--titles", default="{}", metavar="JSON", help="titles of data sets by name, as described")
+
+
+def use_given_titles(arguments: argparse.Namespace) -> None:
+    """Give data sets the titles of the flag."""
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.titles import use_titles
+    from rankbound_study.options import parse_options
+
+    titles = parse_options(arguments.titles)
+    if not all(isinstance(title, str) for title in titles.values()):
+        raise ConfigError(f"--titles: expected a title for each name of a data set, found {arguments.titles}")
+    use_titles(titles)
 
 
 def _flag(name: str) -> str:

@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from rankbound_study.commands._file_flags import add_titles_flag, use_given_titles
+
 SUMMARY = "Write the report, findings first: a PDF (Typst) and a self-contained web page"
 EXAMPLES = """\
   python -m rankbound_study document --results results --out results/paper/rankbound.pdf --html results/paper/index.html
@@ -16,6 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--provenance", type=Path, metavar="FILE", help="output of `python -m rankbound_study provenance`"
     )
+    add_titles_flag(parser)
     parser.add_argument("--out", type=Path, metavar="PDF", required=True)
     parser.add_argument("--html", type=Path, metavar="HTML", required=True)
 
@@ -24,6 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Build the content once, and render it twice."""
     from rankbound_study.report import document, render_html, render_typst
 
+    use_given_titles(arguments)
     content = document.build(arguments.results, arguments.provenance)
     render_html.write(content, arguments.results, arguments.html)
     render_typst.write(content, arguments.results, arguments.out)

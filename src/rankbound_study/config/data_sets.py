@@ -1,10 +1,12 @@
 """The data sets that a configuration defines, as training reads them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from rankbound_study.config.samplings import SampledName, sampled_name, sampling_options, samplings_of
+from rankbound_study.config.titles import THESIS, described_title
 
 SYNTHETIC = "synthetic-"
 """Prefix of the names of generated data sets; all others are fetched."""
@@ -20,12 +22,7 @@ GRADED = "graded"
 
 VGG16 = "vgg16"
 
-_TITLES = {
-    "movielens": "MovieLens",
-    "mq2008-label1": "MQ2008 label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}1",
-    "mq2008-label2": "MQ2008 label\N{NO-BREAK SPACE}2",
-    "mq2008": "MQ2008",
-}
+_READING = re.compile(r"(.+)-(?:label([0-9]+)|graded)")
 
 
 class DataSet(NamedTuple):
@@ -49,8 +46,8 @@ class DataSet(NamedTuple):
     def place(self) -> tuple[int, str, int]:
         """Its place in the fixed order: MovieLens, MQ2008 (label >= 1, label 2), others; synthetic last."""
         real = SampledName.of(self.dataset.removeprefix(SYNTHETIC)).source
-        rank = list(_TITLES).index(real) if real in _TITLES else len(_TITLES)
-        return rank + self.synthetic * (len(_TITLES) + 1), self.dataset, self.nsr or 0
+        rank = list(THESIS).index(real) if real in THESIS else len(THESIS)
+        return rank + self.synthetic * (len(THESIS) + 1), self.dataset, self.nsr or 0
 
     @property
     def synthetic(self) -> bool:
@@ -65,7 +62,7 @@ class DataSet(NamedTuple):
     @property
     def of_the_sources(self) -> bool:
         """It is one that the reproduced sources rank, or generated like it."""
-        return self.dataset.removeprefix(SYNTHETIC) in _TITLES
+        return self.dataset.removeprefix(SYNTHETIC) in THESIS
 
     @property
     def label(self) -> str:
@@ -76,9 +73,24 @@ class DataSet(NamedTuple):
     def title(self) -> str:
         """Text above a panel, on two lines where it is long."""
         name = SampledName.of(self.dataset.removeprefix(SYNTHETIC))
-        title = _TITLES.get(name.source, name.source)
-        title = f"{title}\n{name.described(self.nsr)}" if self.sampled else title.replace(" ", "\n", 1)
+        if self.sampled:
+            title = f"{_title_of(name.source)}\n{name.described(self.nsr)}"
+        else:
+            title = _title_of_lists(name.source)
         return f"synthetic\n{title}" if self.synthetic else title
+
+
+def _title_of(source: str) -> str:
+    return described_title(source) or THESIS.get(source, source)
+
+
+def _title_of_lists(name: str) -> str:
+    """Return the title of judged lists, with the reading of their labels, or of pictures."""
+    reading = _READING.fullmatch(name)
+    if reading and (title := described_title(reading[1])):
+        level = f"label\N{NO-BREAK SPACE}≥\N{NO-BREAK SPACE}{reading[2]}" if reading[2] else "graded"
+        return f"{title}\n{level}"
+    return described_title(name) or THESIS.get(name, name).replace(" ", "\n", 1)
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,10 @@ class Steps:
             known["leaderboard"] = self.config["leaderboard"]
         return as_json({key: known[key] for key in keys if key in known})
 
+    def titles_flag(self) -> list[str]:
+        """Return the flag for the titles that descriptions give; nothing if there are none."""
+        return [f"--titles {quote(as_json(self.study.titles))}"] if self.study.titles else []
+
     def study_options(self, wildcards: Any) -> str:
         """Return the whole configuration except the archives' origin; their content is checked."""
         return as_json({key: value for key, value in self.config.items() if key != "mirror"})

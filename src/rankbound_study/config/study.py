@@ -31,6 +31,7 @@ from rankbound_study.config.experiments import VARIANT, Variant, variants_of
 from rankbound_study.config.known_sets import description_of
 from rankbound_study.config.score_distributions import DistributionFile, method_of, usual_method
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.titles import THESIS
 from rankbound_study.vocabulary import BEST_FEATURE, POPULARITY
 
 
@@ -113,6 +114,12 @@ class Study:
         """The data set of each raw file, by the file's name; VGG16's weights are one."""
         files = {self.sources[name]["archive"]: name for name in self.converted if self.sources[name].get("archive")}
         return files | ({VGG16_FILE: "vgg16"} if any(map(needs_vgg16, self.instances.values())) else {})
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """The titles that descriptions give to data sets, by name; those of the thesis have others."""
+        described = {name: self.described(name).title for name in self.converted if name not in THESIS}
+        return {name: title for name, title in described.items() if title}
 
     # Training jobs
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.titles import described_title
 
 FAMILIES = ("rank", "regression", "classification")
 CONTROLS = ("random", "oracle")
@@ -92,7 +93,8 @@ def data_set_title(name: str) -> str:
     title = {_FACES: "All-Age-Faces", f"{_FACES}-{_FEATURES}": "All-Age-Faces, VGG16 features"}.get(real)
     if title is None:
         stem, found, label = real.partition("-label")
-        title = f"{stem.upper()} (relevant: label ≥ {label})" if found else stem.upper()
-        if real.endswith(_GRADED):
-            title = f"{real.removesuffix(_GRADED).upper()} (graded)"
+        stem, is_graded = stem.removesuffix(_GRADED), real.endswith(_GRADED)
+        title = described_title(stem) or stem.upper()
+        if found or is_graded:
+            title += f" (relevant: label ≥ {label})" if found else " (graded)"
     return f"synthetic stand-in for {title}" if real != name else title

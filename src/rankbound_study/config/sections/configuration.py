@@ -183,6 +183,11 @@ class Configuration(Keys):
         for first, second in combinations(KINDS, 2):
             for name in set(self._sources[first]) & set(self._sources[second]):
                 yield (second, name), f"is also defined under {first}: give one of them another name"
+        titled: dict[str, str] = {}
+        for kind, entries in self._sources.items():
+            for name, entry in entries.items():
+                if entry.source and (title := entry.source.title) and (other := titled.setdefault(title, name)) != name:
+                    yield (kind, name, "source", "title"), f"is also that of {other}: tables would show two alike"
         owners: dict[str, str] = {}
         for kind, entries in self._sources.items():
             for name, entry in entries.items():

@@ -27,6 +27,15 @@ Checksum = Annotated[
     str, Allowed(pattern="[0-9a-f]{32}|[0-9a-f]{64}", expected="a checksum in small hexadecimal digits")
 ]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
+Title = Annotated[
+    str,
+    Allowed(
+        # A dollar or a backslash would begin a formula in a figure.
+        pattern=r"[^\x00-\x1f\x7f$\\]+",
+        expected="a title of one line without $ and \\",
+        longest=60,
+    ),
+]
 Files = Axis[Text]
 Rating = Annotated[float, Field(ge=-1_000_000, le=1_000_000)]
 Size = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -116,7 +125,7 @@ class DescriptionKeys(Keys):
     """What a data set is."""
 
     format: Annotated[str, Allowed(*FORMATS)] = Field(description="Layout of the files")
-    title: Text | None = Field(None, description="Name of the data set in messages")
+    title: Title | None = Field(None, description="Name of the data set in tables, figures and messages")
     homepage: Text | None = Field(None, description="Where it is published")
     terms: Text | None = Field(None, description="Terms of its use")
     citation: Text | None = Field(None, description="How to cite it")
