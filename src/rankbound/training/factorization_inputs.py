@@ -66,13 +66,14 @@ class FactorizationInputs(Inputs):
         return Ranker(self.recipe, [], unscaled, model, record, self._vocabulary)
 
     def _part(self, pairs: Pairs, mask: Mask) -> Part:
-        topics, sizes = np.unique(pairs.topics[mask], return_counts=True)
+        counts = np.bincount(pairs.topics[mask])
+        topics = np.flatnonzero(counts)
         return Part(
             self._vocabulary.topics[topics].to_list(),
             torch.from_numpy(topics),
             torch.from_numpy(pairs.items[mask]),
             torch.from_numpy(pairs.relevance[mask]),
-            Lists.of_sizes(torch.from_numpy(sizes)),
+            Lists.of_sizes(torch.from_numpy(counts[topics])),
         )
 
 

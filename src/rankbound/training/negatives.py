@@ -58,9 +58,15 @@ def _drawn(known: Indices, wanted: Indices, shape: tuple[int, int], seed: int) -
     sparse = np.where(dense, 0, wanted)
     drawn = np.empty(0, np.int64)
     while len(lacking := np.repeat(np.arange(n_topics), sparse - np.bincount(drawn // n_items, minlength=n_topics))):
-        codes = np.unique(lacking * n_items + generator.integers(n_items, size=len(lacking)))
-        drawn = np.union1d(drawn, codes[~_are_in(codes, known)])
+        codes = lacking * n_items + generator.integers(n_items, size=len(lacking))
+        drawn = _distinct(np.concatenate([drawn, codes[~_are_in(codes, known)]]))
     return np.sort(np.concatenate([drawn, *listed]))
+
+
+def _distinct(codes: Indices) -> Indices:
+    """Return distinct codes, which are not negative, sorted; NumPy's own way by hashes takes minutes for such codes."""
+    codes = np.sort(codes)
+    return codes[np.diff(codes, prepend=-1) > 0]
 
 
 def _of_the_rest(known: Indices, topic: int, count: int, n_items: int, generator: np.random.Generator) -> Indices:

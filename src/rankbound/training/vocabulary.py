@@ -69,7 +69,8 @@ class Vocabulary:
         for kind, names in (("topics", self.topics), ("items", self.items)):
             text = np.frombuffer(bytearray(names.str.join("").item().encode()), np.uint8)
             tensors[f"{_PREFIX}{kind}.text"] = torch.from_numpy(text)
-            tensors[f"{_PREFIX}{kind}.ends"] = torch.from_numpy(names.str.len_bytes().cast(int).cum_sum().to_numpy())
+            ends = names.str.len_bytes().cast(int).cum_sum().to_numpy()
+            tensors[f"{_PREFIX}{kind}.ends"] = torch.from_numpy(ends.copy())
         return tensors
 
     @classmethod
