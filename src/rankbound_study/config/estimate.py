@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from rankbound_study.config.data_sizes import topics_of
 from rankbound_study.config.study import Study, TrainingRun
 
 SECONDS_OF_A_JOB = 2.0
@@ -16,12 +17,6 @@ BYTES_OF_A_WEIGHT = 20
 
 TOGETHER = 5
 """Folds and seeds that are trained at once."""
-
-LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
-"""Topics of the fetched data sets."""
-
-OTHER_LISTS = 1_000
-"""Topics of others, of which nothing is known before they are read."""
 
 ROWS = 10_000
 """Users and items together, each of which has factors."""
@@ -45,11 +40,11 @@ class Estimate(NamedTuple):
 
 def estimated(study: Study, runs: Iterable[TrainingRun]) -> Estimate:
     """Estimate the trainings of losses and boundings; the times of other models and of pictures differ too much."""
-    seconds, gigabytes = 0.0, GIGABYTES_OF_A_JOB
-    for run in runs:
+    seconds, gigabytes, every = 0.0, GIGABYTES_OF_A_JOB, list(runs)
+    lists_of = {source: topics_of(study, source) for source in {run.instances.source for run in every}}
+    for run in every:
         options = study.options(run)
-        section = study.sources[run.instances.source]
-        lists = section.get("size") or LISTS.get(run.instances.source, OTHER_LISTS)
+        lists = lists_of[run.instances.source]
         trainings = len(options["folds"]) * len(options["seeds"])
         seconds += SECONDS_OF_A_JOB + trainings * _epochs(options) * lists * SECONDS_OF_A_LIST
         held = min(trainings, TOGETHER) * _weights(options["model"]) * BYTES_OF_A_WEIGHT / 1e9
