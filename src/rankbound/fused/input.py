@@ -1,8 +1,11 @@
-"""Checks of a kernel's input, whose errors the reference reports."""
+"""Checks of a kernel's input, whose errors the reference reports, and extremes of it."""
 
 import numpy as np
 
 from rankbound.fused.compiler import part
+
+# Lists from which on it pays to keep several maxima.
+LONG = 32
 
 
 @part
@@ -29,3 +32,16 @@ def longest(offsets):
     for t in range(len(offsets) - 1):
         most = max(most, offsets[t + 1] - offsets[t])
     return most
+
+
+@part
+def highest(values, first, n):
+    """Return the largest of the n values from `first`; minus infinity without values."""
+    # Four maxima in long lists, since each has to wait for the one before.
+    a = b = c = d = -np.inf
+    stop = first + (n - n % 4 if n >= LONG else 0)
+    for i in range(first, stop, 4):
+        a, b, c, d = max(a, values[i]), max(b, values[i + 1]), max(c, values[i + 2]), max(d, values[i + 3])
+    for i in range(stop, first + n):
+        a = max(a, values[i])
+    return max(max(a, b), max(c, d))

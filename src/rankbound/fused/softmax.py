@@ -7,7 +7,7 @@ import numpy as np
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import TARGETS
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.input import highest, is_valid, longest
 
 # Shares of the relevance, shares of the gain 2^y - 1, the only relevant item, the softmax of the relevance.
 LINEAR, EXP2, ONE, SOFTMAX = map(TARGETS.index, ("linear", "exp2", "one", "softmax"))
@@ -17,10 +17,8 @@ LINEAR, EXP2, ONE, SOFTMAX = map(TARGETS.index, ("linear", "exp2", "one", "softm
 def _targets(relevance, first, n, kind, rel, target):
     """Write the targets of a list; return their sum before scaling to 1: 0 if uninformative, below 0 if refused."""
     total = 0.0
-    highest = 0.0
-    for i in range(n):
-        highest = max(highest, relevance[first + i])
-    if highest <= 0.0:
+    top = highest(relevance, first, n)
+    if top <= 0.0:
         return 0.0
     for i in range(n):
         y = relevance[first + i]
@@ -31,7 +29,7 @@ def _targets(relevance, first, n, kind, rel, target):
         elif kind == ONE:
             target[i] = 1.0 if y >= rel else 0.0
         else:
-            target[i] = y - highest
+            target[i] = y - top
     if kind == SOFTMAX:
         exponentials(target, n, target)
     for i in range(n):
@@ -60,9 +58,7 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
                 slopes[first + i] = 0.0
             continue
         informative += 1
-        top = -np.inf
-        for i in range(n):
-            top = max(top, scores[first + i])
+        top = highest(scores, first, n)
         for i in range(n):
             x[i] = scores[first + i] - top
         exponentials(x, n, power)
