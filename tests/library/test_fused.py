@@ -17,6 +17,7 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.fused import usable
 from rankbound.fused.compiler import cache_folder
+from rankbound.fused.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from rankbound.metrics.base import values_of
 from rankbound.training.factorization import Factorization
@@ -205,6 +206,7 @@ PROGRAM = """
 import sys, torch, rankbound as rb
 from rankbound.fused import usable
 from rankbound.fused.compiler import cache_folder
+from rankbound.fused.formulas import BAND, ORDER
 scores = torch.tensor([0.0, 1.0, 2.0], requires_grad=True)
 rb.loss("softmax")(scores, torch.tensor([0, 1, 0]), torch.tensor([0, 3])).sum().backward()
 print(usable(), cache_folder(), "numba" in sys.modules, [round(x, 4) for x in scores.grad.tolist()])
@@ -274,6 +276,30 @@ def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
     both(x, powers, logs)
     np.testing.assert_allclose(powers, np.exp(x), rtol=1e-15)
     np.testing.assert_allclose(logs, np.log1p(powers), rtol=1e-15)
+
+
+# Operations of a pair, a ratio of exponentials with its slope: an addition, a division and some multiplications.
+OPERATIONS_OF_PAIR = 10
+
+
+def operations(x: np.ndarray, p: int, fields: int) -> tuple[float, float]:
+    """Count the operations by pairs, and those by boxes: moments, expansions and values of each kind of sums."""
+    boxes = np.unique(np.floor(x / 2 + 0.5))
+    near = (np.abs(boxes[:, None] - boxes[None, :]) <= BAND).sum()
+    return OPERATIONS_OF_PAIR * p * len(x), fields * ORDER * (12 * len(x) + 3 * ORDER * near)
+
+
+@pytest.mark.parametrize("fields", [1, 2])
+@pytest.mark.parametrize("spread", [0.1, 3.0, 100.0])
+@pytest.mark.parametrize("share", [0.05, 0.5])
+@pytest.mark.parametrize("n", [10, 100, 1_000, 10_000])
+def test_the_chosen_method_has_few_operations(n: int, share: float, spread: float, fields: int) -> None:
+    from rankbound.fused.boxes import pays
+
+    x, p = np.random.default_rng(n).normal(size=n) * spread, max(1, int(share * n))
+    by_pairs, by_boxes = operations(x - x.max(), p, fields)
+    chosen = by_boxes if pays.py_func(p, n, float(x.min() - x.max()), fields) else by_pairs  # type: ignore[attr-defined]
+    assert chosen <= 2.5 * min(by_pairs, by_boxes)
 
 
 @pytest.mark.parametrize("n", [1_000, 5_000])
