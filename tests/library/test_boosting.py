@@ -14,6 +14,7 @@ from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xg
 import rankbound as rb
 from rankbound.boosting import HESSIANS, Judgements, RankingObjective
 from rankbound.boosting.objective import LEAST_HESSIAN, STEP
+from rankbound.bounds.profiles import Profiles
 from rankbound.losses import RankingLoss
 
 LOSSES = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("RankNet", "none")]
@@ -129,6 +130,14 @@ def test_weights_of_rows_and_of_topics() -> None:
             np.testing.assert_allclose(ratio, ratio[0], rtol=1e-4)
     with pytest.raises(ValueError, match="weight: found 3 values, expected 7, one per row, or 2"):
         objective(np.array([0, 1, 0, 1, 0, 1, 0]), np.zeros(7), np.ones(3), np.array([3, 4]))
+
+
+def test_a_tree_computes_the_extremes_of_its_lists_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, grades, sizes = planted(20)
+    made, profiles = [], Profiles.of_lists
+    monkeypatch.setattr(Profiles, "of_lists", lambda *arguments: made.append(1) or profiles(*arguments))
+    rb.boosting_objective("nDCG", "min-max", hessian="constant")(features[:, 0], lightgbm_data(features, grades, sizes))
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0])

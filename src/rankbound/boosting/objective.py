@@ -107,12 +107,13 @@ class RankingObjective:
             ValueError: if no topic is informative.
         """
         relevance, lists = judged.relevance, judged.lists
-        informative = self.loss.informative(relevance, lists)
+        facts = self.loss.facts(relevance, lists)
+        informative = self.loss.informative_by(facts, relevance, lists)
         if not bool(informative.any()):
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         leaf = scores.detach().clone().requires_grad_()
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.loss.of_batch(leaf, relevance, lists).sum(), leaf)
+            (gradient,) = torch.autograd.grad(self.loss.of_batch(leaf, relevance, lists, facts).sum(), leaf)
         rows = lists.spread(informative)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny

@@ -210,6 +210,19 @@ class RankingLoss(nn.Module, ABC):
         """
         return lists.max(relevance) > 0 if len(relevance) else torch.zeros_like(lists.sizes, dtype=torch.bool)
 
+    def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
+        """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
+
+        Args:
+            facts: `facts` of these lists.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
+        """
+        return self.informative(relevance, lists)
+
     def count_informative(self, relevance: ArrayLike, offsets: ArrayLike) -> Tensor:
         r"""Return the number of informative lists, by which the reduction `mean` divides; int64, without dimensions.
 

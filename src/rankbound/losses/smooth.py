@@ -145,7 +145,10 @@ class SmoothLoss(RankingLoss):
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
-        return self.bound.informative(self.facts(relevance, lists))
+        return self.informative_by(None, relevance, lists)
+
+    def informative_by(self, facts: Facts | None, relevance: Tensor, lists: Lists) -> Tensor:
+        return self.bound.informative(self.facts(relevance, lists) if facts is None else facts)
 
     @property
     def text(self) -> str:

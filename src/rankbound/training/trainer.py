@@ -144,7 +144,7 @@ class _Group:
         self._part = joined(parts)
         self._first = [0, *accumulate(len(part.lists) for part in parts)]
         self._facts = self._loss.facts(self._part.relevance, self._part.lists)
-        self._informative = self._loss.informative(self._part.relevance, self._part.lists).cpu()
+        self._informative = self._loss.informative_by(self._facts, self._part.relevance, self._part.lists).cpu()
 
     def _turns(self, place: int, informative: Tensor) -> Iterator[_Turn]:
         """Yield a course's batches of an epoch that have informative lists."""
