@@ -1,7 +1,8 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 3,000 models, makes every table and figure
 # make test    format, types, and all tests except the next two
-# make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips
+# make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips; whatever `make
+#              test` only takes a sample of
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages if run as root)
 # make lock    versions with checksums, envs/lock.txt, from pyproject.toml and the versions in envs/cpu.txt
 # make sbom    a software bill of materials, sbom.json (CycloneDX), and the licences of all that is installed
@@ -37,7 +38,7 @@ IF_LOCKED = || { status=$$?; [ -z "$$(ls -A .snakemake/locks 2> /dev/null)" ] ||
 	this folder, or was killed here. If none is running: $(BIN)/snakemake $(1) --unlock" >&2; exit $$status; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test test-faults test-cluster bench lint format check clean setup lock sbom
+.PHONY: help demo paper test test-faults setup-faults test-cluster bench lint format check clean setup lock sbom
 .DELETE_ON_ERROR:
 
 help:
@@ -54,13 +55,20 @@ paper: $(READY)
 	$(BIN)/snakemake --cores $(CORES) --quiet rules host $(call IF_LOCKED,)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
-test: lint check
+# Side by side: most of lint is one process, and the tests wait for others now and then.
+test: $(READY)
+	@$(MAKE) --no-print-directory -j2 lint check
 
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
-test-faults: $(READY)
-	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[faults]"
+test-faults: $(VENV)/ready-faults
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc tests/workflow tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder
+
+setup-faults: $(VENV)/ready-faults
+
+$(VENV)/ready-faults: $(READY)
+	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[faults]"
+	@touch $@
 
 APT := apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600
 SLURM := slurmctld slurmd slurm-client munge slurmdbd mariadb-server

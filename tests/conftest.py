@@ -1,17 +1,46 @@
 """Settings for all tests: examples without chance, no time limits, the same names for every worker.
 
+`make test` takes a sample of what is large: a quarter of the examples of each property, and of a product of parameters
+as few cases as have every value of every parameter. `make test-faults` runs the rest, among it what is marked `long`,
+and all examples, by the option `--rest`.
+
 A few examples come from the constants of the modules that are loaded by then, which depends on the tests before.
 """
 
 import gc
+import hashlib
+from collections import defaultdict
+from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-settings.register_profile(
-    "rankbound", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("rankbound")
+EXAMPLES = 60
+SHARE = 4
+"""`make test` takes one of so many examples."""
+
+LARGE = 24
+"""Cases of a test from which on they are sampled."""
+
+LONG = "long"
+SHARED = ("library", "study", "workflow")
+"""Folders whose tests are shared out."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rest", action="store_true", help="run what `make test` leaves out, and all examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", f"{LONG}: left to `make test-faults`")
+    settings.register_profile(
+        "rankbound",
+        max_examples=EXAMPLES if config.getoption("--rest") else EXAMPLES // SHARE,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("rankbound")
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
@@ -19,7 +48,63 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     return argname if isinstance(val, bytes) else None
 
 
-def pytest_collection_finish() -> None:
-    """Keep the collector of garbage from looking at all modules and tests, at each message of the command line."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what the other of `make test` and `make test-faults` runs; what only one of them knows stays."""
+    rest = _rest(items)
+    if config.getoption("--rest"):
+        left_out = {item for item in items if _is_shared(item) and item not in rest and not _draws_examples(item)}
+    else:
+        left_out = rest
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def _rest(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The long tests, and the cases of large products that have no value of a parameter for the first time.
+
+    The order in which cases are looked at has nothing to do with that of the values, so that the sample is spread out.
+    """
+    rest = {item for item in items if item.get_closest_marker(LONG)}
+    products: dict[str, list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and _is_shared(item):
+            products[item.nodeid.partition("[")[0]].append(item)
+    for cases in products.values():
+        seen: set[tuple[int, ...]] = set()
+        for case in sorted(cases, key=_scattered) if len(cases) >= LARGE else ():
+            values = _values(case)
+            if values <= seen:
+                rest.add(case)
+            seen |= values
+    return rest
+
+
+def _values(case: pytest.Function) -> set[tuple[int, ...]]:
+    """Return the identities of a case's values; parameters that are listed together have one identity."""
+    together = [mark.args[0] for mark in case.iter_markers("parametrize")]
+    axes = [names.replace(" ", "").split(",") if isinstance(names, str) else list(names) for names in together]
+    axes += [[name] for name in case.callspec.params if not any(name in names for names in axes)]
+    return {(place, *(id(case.callspec.params[name]) for name in names)) for place, names in enumerate(axes)}
+
+
+def _scattered(item: pytest.Item) -> bytes:
+    return hashlib.sha256(item.nodeid.encode()).digest()
+
+
+def _is_shared(item: pytest.Item) -> bool:
+    """Tests outside these folders are in `make test` or in `make test-faults` as a whole."""
+    return item.path.relative_to(Path(__file__).parent).parts[0] in SHARED
+
+
+def _draws_examples(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_loaded_is_kept() -> None:
+    """Keep the collector of garbage from looking at all modules and tests, at each message of the command line.
+
+    That would take three seconds a message, a third of all tests' time.
+    """
     gc.collect()
     gc.freeze()

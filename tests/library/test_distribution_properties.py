@@ -12,7 +12,7 @@ from rankbound.bounds.distribution import ScoreDistribution, score_distribution
 METRICS = st.sampled_from(["nDCG", "AP", "nRBP"])
 WITH_EXACT = st.sampled_from(["nDCG", "AP", "nRBP", "DCG", "RR", "P@1", "nDCG@2", "Kendall", "LinearNDCG"])
 SIZES = st.integers(2, 70).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1)))
-SOME = settings(deadline=None, max_examples=30)
+SOME = settings(max_examples=settings.default.max_examples // 2)
 
 
 @st.composite
@@ -79,7 +79,7 @@ def test_nrbp_is_symmetric_and_the_same_for_the_other_items(sizes: tuple[int, in
 
 
 @given(METRICS, SIZES, st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 def test_samples_agree_within_dvoretzky_kiefer_wolfowitz(metric: str, sizes: tuple[int, int], seed: int) -> None:
     n, p = sizes
     samples = 20_000

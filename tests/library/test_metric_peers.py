@@ -125,7 +125,9 @@ RANX = {
 }
 
 
-def test_ranx() -> None:
+def test_ranx(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Its functions take half a minute to compile, for lists that they evaluate uncompiled in no time.
+    monkeypatch.setattr(pytest.importorskip("numba").config, "DISABLE_JIT", True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # numba's, of its own compiling
         ranx = pytest.importorskip("ranx")

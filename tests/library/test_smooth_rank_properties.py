@@ -297,7 +297,7 @@ def test_occupied_boxes_alone_give_the_same_as_all_boxes(monkeypatch: pytest.Mon
     assert_same_as_written_out(scores, offsets)
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(st.integers(1, 2000))
 def test_a_long_list_against_counting(n: int) -> None:
     """Scores 40 temperatures apart have hard ranks, whatever the number of items."""

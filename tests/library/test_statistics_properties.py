@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.compare import Comparison, PairedScores, Settings, compare
@@ -39,14 +39,12 @@ def numbers(found: Comparison) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name != "notes"}
 
 
-@settings(max_examples=60, deadline=None)
 @given(designs())
 def test_the_order_of_units_changes_nothing(design: tuple[Any, Any]) -> None:
     values, order = design
     assert_same(numbers(of(values[:, order])), numbers(of(values)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(designs())
 def test_b_against_a_is_a_against_b_the_other_way_round(design: tuple[Any, Any]) -> None:
     values, _ = design
@@ -65,7 +63,6 @@ def test_b_against_a_is_a_against_b_the_other_way_round(design: tuple[Any, Any])
         assert_same(turned.margin.p_alike, found.margin.p_alike)
 
 
-@settings(max_examples=60, deadline=None)
 @given(designs())
 def test_lower_is_better_is_b_against_a_but_for_the_sign(design: tuple[Any, Any]) -> None:
     values, _ = design
@@ -75,7 +72,6 @@ def test_lower_is_better_is_b_against_a_but_for_the_sign(design: tuple[Any, Any]
         assert found.effect.wins == turned.effect.wins if turned.effect else False
 
 
-@settings(max_examples=60, deadline=None)
 @given(designs())
 def test_what_is_missing_says_so(design: tuple[Any, Any]) -> None:
     found = of(design[0])

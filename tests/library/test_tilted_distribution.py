@@ -90,7 +90,7 @@ def test_the_walks_of_a_tilt_near_one_agree_with_the_formulas(name: str) -> None
     assert variance / of.scale(p) ** 2 == pytest.approx(of.variance(n, p), rel=1e-10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(n=st.integers(2, 30), share=st.floats(0, 1), tilts=st.tuples(st.floats(0.1, 10), st.floats(1.2, 3)))
 def test_expectations_rise_with_the_tilt(n: int, share: float, tilts: tuple[float, float]) -> None:
     p = 1 + round(share * (n - 2))

@@ -116,20 +116,22 @@ OF_TIES = (
 )
 
 
-@pytest.mark.parametrize("name", OF_TIES)
-def test_ties_count_by_the_mean_over_their_orders(name: str) -> None:
+def test_ties_count_by_the_mean_over_their_orders() -> None:
     """Beside items that were not retrieved, which are below all of them in every order, and unjudged ones."""
     scores, grades, lost = [2.0, 1.0, 1.0, 1.0, 0.5, 0.5], [0, 2, 0, 1, 1, 0], {"x": 2, "y": 1, "z": 0}
     scores += [1.0, 0.5]
     items = [f"d{index}" for index in range(len(scores))]
     qrels = qrels_of({"q": dict(zip(items, grades, strict=False)) | lost})
-    values = []
+    values: dict[str, list[float]] = {name: [] for name in OF_TIES}
     for first, second in itertools.product(itertools.permutations((1, 2, 3, 6)), itertools.permutations((4, 5, 7))):
         order = [0, *first, *second]
         strict = {"q": {items[item]: -float(rank) for rank, item in enumerate(order)}}
-        values.append(evaluate_run(run_of(strict), qrels, [name]).values[name][0])
-    tied = evaluate_run(run_of({"q": dict(zip(items, scores, strict=True))}), qrels, [name])
-    assert tied.values[name][0] == pytest.approx(np.mean(values), abs=1e-12)
+        for name, (value,) in evaluate_run(run_of(strict), qrels, list(OF_TIES)).values.items():
+            values[name].append(value)
+    tied = evaluate_run(run_of({"q": dict(zip(items, scores, strict=True))}), qrels, list(OF_TIES))
+    assert {name: value for name, (value,) in tied.values.items()} == pytest.approx(
+        {name: np.mean(values[name]) for name in OF_TIES}, abs=1e-12
+    )
 
 
 def test_an_item_that_is_missing_adds_nothing_and_counts_in_what_was_possible() -> None:

@@ -287,7 +287,12 @@ CASES = {
 }
 """Claim -> verdict -> studies in which that is planted."""
 
-PLANTED = [(claim, expected, one) for claim, of in CASES.items() for expected, some in of.items() for one in some]
+PLANTED = [
+    pytest.param(claim, expected, one, marks=[pytest.mark.long] if number else [])
+    for claim, of in CASES.items()
+    for expected, some in of.items()
+    for number, one in enumerate(some)
+]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ damages = st.lists(st.tuples(st.floats(0, 1), bits), max_size=4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damage=damages, sizes=st.sampled_from(["2\n", "1\n1\n", "3\n", "", "x\n"]), packed=st.booleans())
 def test_any_file_is_converted_or_refused(
     tmp_path: Path, layout: str, damage: list[tuple[float, str]], sizes: str, packed: bool
@@ -85,7 +85,7 @@ def test_any_file_is_converted_or_refused(
     assert "rankbound-" not in message
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=2 * settings.default.max_examples)
 @given(
     text=st.lists(bits, max_size=12).map("".join),
     name=st.sampled_from(["x", "x.csv", "x.tsv", "x.dat", "fold_0/train.csv", "Fold1/test.txt"]),

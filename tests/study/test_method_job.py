@@ -140,6 +140,7 @@ def inputs_of(request: pytest.FixtureRequest, name: str) -> Inputs:
 
 
 CASES = [*(("web", method) for method in WEB), *(("faces", method) for method in FACES)]
+ONE_OF_EACH_FIT = (("web", "RankNet"), ("web", "LambdaMART"), ("faces", "Reg-l2"))
 
 
 @pytest.mark.parametrize(("data", "method"), CASES)
@@ -227,7 +228,14 @@ def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[
     return {"settings": {**methods[method].get("settings", {}), "features": count}}
 
 
-@pytest.mark.parametrize(("data", "method"), [case for case in CASES if case[1] != "RankCNN"])
+@pytest.mark.parametrize(
+    ("data", "method"),
+    [
+        pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long)
+        for case in CASES
+        if case[1] != "RankCNN"
+    ],
+)
 def test_a_method_that_sees_every_feature_is_the_plain_one(
     tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
 ) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -118,20 +118,16 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
     [
         ("rankbound_study/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}),
         ("rankbound/training/mlp.py", {"train": 8, **AFTER_RUNS}),
-        ("rankbound_study/jobs/controls_job.py", {"controls": 2, **AFTER_RUNS}),
-        ("rankbound_study/jobs/collect.py", AFTER_RUNS),
-        ("rankbound_study/claims/worked.py", {"table_2_2": 1, **PAPER}),
-        ("rankbound_study/report/tables/flattery.py", {"document": 1}),
-        ("rankbound_study/provenance/manifest.py", PAPER),
-        ("rankbound_study/provenance/records.py", PAPER),
+        pytest.param("rankbound_study/jobs/controls_job.py", {"controls": 2, **AFTER_RUNS}, marks=pytest.mark.long),
+        pytest.param("rankbound_study/jobs/collect.py", AFTER_RUNS, marks=pytest.mark.long),
+        pytest.param("rankbound_study/claims/worked.py", {"table_2_2": 1, **PAPER}, marks=pytest.mark.long),
+        pytest.param("rankbound_study/report/tables/flattery.py", {"document": 1}, marks=pytest.mark.long),
+        pytest.param("rankbound_study/provenance/manifest.py", PAPER, marks=pytest.mark.long),
+        pytest.param("rankbound_study/provenance/records.py", PAPER, marks=pytest.mark.long),
         (
             "rankbound_study/commands/generate.py",
             {**ALL_DATA, "distributions": 2, "controls": 2, "train": 8, **AFTER_RUNS},
         ),
-        ("rankbound/losses/hinge.py", {}),
-        ("rankbound/io/trec.py", {}),
-        ("rankbound/cli.py", {}),
-        ("rankbound_study/provenance/recorder.py", {}),
     ],
 )
 def test_changing_a_line_reruns_what_depends_on_it(finished: Project, file: str, expected: dict[str, int]) -> None:
@@ -141,21 +137,22 @@ def test_changing_a_line_reruns_what_depends_on_it(finished: Project, file: str,
 
 def test_a_line_changed_back_reruns_nothing(finished: Project) -> None:
     with _changed(finished.path("src/rankbound/training/mlp.py")):
-        assert finished.waiting() != {}
+        assert finished.waiting("results/runs.parquet") != {}
     assert finished.waiting() == {}
 
 
-def test_comments_and_new_files_rerun_nothing(finished: Project) -> None:
-    with _changed(
-        finished.path("src/rankbound/metrics/average_precision.py"), b'# a comment\n"""A text that does nothing."""\n'
-    ):
-        assert finished.waiting() == {}
-    new = finished.path("src/rankbound/losses/new.py")
-    try:
+def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: Project) -> None:
+    source = finished.path("src")
+    new = source / "rankbound/losses/new.py"
+    with ExitStack() as changes:
+        for name in ("losses/hinge.py", "io/trec.py", "cli.py"):
+            changes.enter_context(_changed(source / "rankbound" / name))
+        changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
+        comment = b'# a comment\n"""A text that does nothing."""\n'
+        changes.enter_context(_changed(source / "rankbound/metrics/average_precision.py", comment))
+        changes.callback(new.unlink)
         new.write_text('class NewLoss:\n    name = "new"\n')
         assert finished.waiting() == {}
-    finally:
-        new.unlink()
 
 
 def test_a_changed_option_reruns_what_uses_it(finished: Project) -> None:
@@ -180,7 +177,9 @@ def test_rerunning_a_step_gives_the_same_bytes(finished: Project) -> None:
     assert {name: _digest(finished.path(name)) for name in names} == before
 
 
-@pytest.mark.parametrize("moment", ["fold-2-seed-0.runs.parquet", "none.epochs.parquet"])
+@pytest.mark.parametrize(
+    "moment", ["fold-2-seed-0.runs.parquet", pytest.param("none.epochs.parquet", marks=pytest.mark.long)]
+)
 def test_a_killed_training_resumes_and_gives_the_same_bytes(finished: Project, tmp_path: Path, moment: str) -> None:
     """kill -9 of everything when a file is about to appear; what is finished is not trained again.
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from project import GENERATED, Project
 
@@ -34,6 +35,7 @@ def configuration(files: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_every_layout_by_configuration_alone(tmp_path: Path) -> None:
     files = tmp_path / "files"
     files.mkdir()

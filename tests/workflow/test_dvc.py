@@ -80,6 +80,7 @@ def test_the_step_that_wrote_the_file_says_where_it_went(capsys: pytest.CaptureF
 # The programs
 
 
+@pytest.mark.long
 def test_a_pulled_clone_has_nothing_to_do(finished: Project, tmp_path: Path) -> None:
     origin = _recorded(finished, tmp_path / "origin")
     _everything_made_is_an_output(origin)

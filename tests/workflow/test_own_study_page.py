@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 from project import GENERATED, ROOT, Project
 
@@ -24,6 +25,7 @@ def blocks(kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "project", GENERATED)
     shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))

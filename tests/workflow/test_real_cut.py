@@ -12,9 +12,12 @@ from rankbound_study.config.lines import merged
 
 MIRROR = os.environ.get("RANKBOUND_MIRROR", "")
 
-pytestmark = pytest.mark.skipif(
-    not MIRROR or not Path(MIRROR).is_dir(), reason="RANKBOUND_MIRROR names no folder with the archives"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        not MIRROR or not Path(MIRROR).is_dir(), reason="RANKBOUND_MIRROR names no folder with the archives"
+    ),
+]
 
 LISTS_WITHOUT_RELEVANT = {"mq2008-label1": 51}
 """Of the 156 queries of part S5, which is the test part of fold 1 (counts of the data set's own description)."""
