@@ -61,7 +61,7 @@ test: $(READY)
 
 # FAULTS="--fault-seed 7 --fault-table faults.csv" and the like are passed on: docs/faults.md.
 test-faults: $(VENV)/ready-faults
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -n 2 --dist load $(FAULTS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --rest -n 2 --dist load $(FAULTS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/dvc tests/workflow tests/library tests/study --rest -n 2 --dist loadfile --no-loadscope-reorder
 
 setup-faults: $(VENV)/ready-faults
