@@ -1,6 +1,6 @@
 """A configuration that passes the check can end: its numbers have limits, and its document has what it is made from."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 
 from rankbound.errors import ConfigError
 from rankbound_study.config.check import check_config, editor_schema
-from rankbound_study.config.estimate import estimated
+from rankbound_study.config.estimate import estimated, uncounted
 from rankbound_study.config.lines import KeyPath, merged
 from rankbound_study.config.study import Study
 from rankbound_study.data.schemas import CONTRACTS
@@ -102,6 +102,20 @@ def test_the_limits_of_seeds_and_ratios_are_those_of_the_results() -> None:
 def test_what_trainings_take_is_estimated(file: str, path: KeyPath, value: Any, expected: str) -> None:
     study = Study(changed(path, value, file))
     assert expected in str(estimated(study, [*study.runs, *study.experiments]))
+
+
+def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:
+    def notes(*sampling: Any, losses: Sequence[str] = ("nDCG", "AP")) -> list[str]:
+        study = Study(changed(("losses",), list(losses), "config.yaml") | {"datasets": ["movielens"]})
+        study.config["interactions"]["movielens"]["sampling"] = list(sampling)
+        return list(uncounted(study.runs))
+
+    assert notes("uniform", "popularity") == []
+    long_lists, tables = notes("full")
+    assert long_lists.startswith("movielens-full: lists of the whole catalogue")
+    assert tables.startswith("movielens-full: tables of AP's score distributions")
+    assert notes("full", losses=["nDCG"]) == [long_lists]
+    assert len(notes({"train": "uniform", "test": "full"})) == 1
 
 
 def test_the_document_has_its_table() -> None:

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from rankbound_study.config.check import check_config, editor_schema
-    from rankbound_study.config.estimate import estimated
+    from rankbound_study.config.estimate import estimated, uncounted
     from rankbound_study.config.lines import merged
     from rankbound_study.config.own_files import require_files
     from rankbound_study.config.study import Study
@@ -63,6 +63,8 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
     if runs := [*study.runs, *study.experiments]:
         print(f"losses and boundings take {estimated(study, runs)} (rough; without the comparisons)")
+    for note in uncounted(runs):
+        print(note)
     for reason in study.left_out.values():
         print(reason)
     print(f"writes below {', '.join(dict.fromkeys(config['pathvars'].values()))}")

@@ -1,10 +1,11 @@
 """A rough estimate of what trainings take, so that a configuration that would run for years says so beforehand."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from rankbound_study.config.data_sizes import topics_of
+from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.study import Study, TrainingRun
 
 SECONDS_OF_A_JOB = 2.0
@@ -50,6 +51,22 @@ def estimated(study: Study, runs: Iterable[TrainingRun]) -> Estimate:
         held = min(trainings, TOGETHER) * _weights(options["model"]) * BYTES_OF_A_WEIGHT / 1e9
         gigabytes = max(gigabytes, GIGABYTES_OF_A_JOB + held)
     return Estimate(seconds, gigabytes)
+
+
+def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
+    """Yield what the estimate leaves out, which may be most of the time: the long lists of whole catalogues."""
+    every = list(runs)
+    sampling_of = {run.instances.name: SampledName.of(run.instances.data_set.dataset).sampling for run in every}
+    if whole := [name for name, sampling in sampling_of.items() if FULL in sampling]:
+        yield (
+            f"{', '.join(whole)}: lists of the whole catalogue take longer than estimated, in proportion to their items"
+        )
+    slow = [run for run in every if run.loss == "AP" and run.bounding.startswith("distribution")]
+    for name in dict.fromkeys(run.instances.name for run in slow if sampling_of[run.instances.name].train == FULL):
+        yield (
+            f"{name}: tables of AP's score distributions take up to a minute for each size of whole catalogues, of "
+            f"which there may be hundreds; `sampling: [{{{TRAIN}: {UNIFORM}, {TEST}: {FULL}}}]` needs none"
+        )
 
 
 def _epochs(options: Mapping[str, Any]) -> int:
