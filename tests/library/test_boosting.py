@@ -14,7 +14,7 @@ from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xg
 import rankbound as rb
 from rankbound.boosting import HESSIANS, Judgements, RankingObjective
 from rankbound.boosting.objective import LEAST_HESSIAN, STEP
-from rankbound.bounds.profiles import Profiles
+from rankbound.fused import usable
 from rankbound.losses import RankingLoss
 
 LOSSES = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("RankNet", "none")]
@@ -132,12 +132,15 @@ def test_weights_of_rows_and_of_topics() -> None:
         objective(np.array([0, 1, 0, 1, 0, 1, 0]), np.zeros(7), np.ones(3), np.array([3, 4]))
 
 
-def test_a_tree_computes_the_extremes_of_its_lists_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not usable(), reason="PyTorch's formulas compute the facts of a batch again")
+def test_a_tree_computes_the_facts_of_its_lists_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", "1")
     features, grades, sizes = planted(20)
-    made, profiles = [], Profiles.of_lists
-    monkeypatch.setattr(Profiles, "of_lists", lambda *arguments: made.append(1) or profiles(*arguments))
-    rb.boosting_objective("nDCG", "min-max", hessian="constant")(features[:, 0], lightgbm_data(features, grades, sizes))
-    assert len(made) == 1
+    loss = rb.loss("nDCG", "min-max")
+    asked, facts = [], loss.facts
+    monkeypatch.setattr(loss, "facts", lambda *arguments: asked.append(1) or facts(*arguments))
+    RankingObjective(loss, "constant")(features[:, 0], lightgbm_data(features, grades, sizes))
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0])
