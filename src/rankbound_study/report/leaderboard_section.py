@@ -115,10 +115,9 @@ class Leaderboard:
             return
         counts = _verdict_counts(bounded["counterpart_verdict"].to_list())
         yield Finding(
-            f"Bounding ranks significantly better in {counts[BETTER]} of {len(bounded)} cases, and worse in "
-            f"{counts[WORSE]}.",
-            f"Each case compares a bounded loss with the unbounded one, of the same model. In {counts[ALIKE]} others "
-            f"the two are alike within ±{self.facts['margin']:g}; {counts[UNDECIDED]} are not decided.",
+            f"Bounding improves {counts[BETTER]} of {len(bounded)} cases significantly and degrades {counts[WORSE]}.",
+            "Each case compares a bounded loss with the unbounded one of the same model. Alike within "
+            f"±{self.facts['margin']:g}: {counts[ALIKE]}. Inconclusive: {counts[UNDECIDED]}.",
             ("model", "cases", "better", "worse", ALIKE, UNDECIDED, "mean difference"),
             tuple(
                 (
@@ -229,12 +228,12 @@ def _counts(own: pl.DataFrame, margin: float) -> str:
         BETTER: "significantly better",
         WORSE: "significantly worse",
         ALIKE: f"alike within ±{margin:g}",
-        UNDECIDED: "not decided",
+        UNDECIDED: "inconclusive",
     }
-    found = [f"{count} {words[kind]}" for kind, count in _verdict_counts(verdicts).items() if count]
-    if not found:
+    counts = [f"{count} {words[kind]}" for kind, count in _verdict_counts(verdicts).items() if count]
+    if not counts:
         return ""
-    return f"Beside it, of the {len(verdicts)} other trained systems on the test part: {', '.join(found)}."
+    return f"The {len(verdicts)} other trained systems, compared with it on the test part: {', '.join(counts)}."
 
 
 def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:

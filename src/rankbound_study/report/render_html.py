@@ -144,7 +144,7 @@ def _table(block: TableBlock) -> str:
     hint = " Select a heading to sort." if block.sortable else ""
     return f"""<div class="table" tabindex="0" role="group" aria-label="{escape(block.name)}">
 <table{' class="sortable"' if block.sortable else ""}>
-<caption><b>{escape(block.name)}.</b> {_text(block.caption)}<span class="screen">{hint}</span></caption>
+<caption><div><b>{escape(block.name)}.</b> {_text(block.caption)}<span class="screen">{hint}</span></div></caption>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {rows}
