@@ -45,6 +45,7 @@ leaderboard: {{judged_by: nDCG, baseline: {baseline}, margin: 0.01}}
 {kind}:
   {name}:
     source:
+      # title: My data          # in tables, figures and the report, in place of the name
 {source}
 {sampling}
 training:
