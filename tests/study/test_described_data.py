@@ -11,37 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from described_steps import Run, convert
 
 from rankbound.io.files import read_lists
-from rankbound_study import cli
-from rankbound_study.config.own_files import own_files
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.reader import FoldedLists, read_features, read_instances
 from tests.described_files import LISTS, RATINGS, folds_of_letor, letor, lightgbm, ratings, repeated_splits, searches
 
-Run = Callable[..., str]
 DRAWING = {"nsr": 1, "validation_share": 0.1, "min_relevant": 10, "threshold": 4, "seed": 0}
-
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """`run("convert", ...)` in a folder of its own; gives what was printed, and checks the status."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-
-    def call(*arguments: str, status: int = 0) -> str:
-        assert cli.main(arguments) == status, capsys.readouterr().err
-        printed = capsys.readouterr()
-        return printed.err if status else printed.out
-
-    return call
-
-
-def convert(run: Run, description: dict[str, Any], name: str = "mine", status: int = 0) -> str:
-    files = own_files(DescriptionKeys.model_validate(description))
-    described = ("--description", json.dumps(description))
-    return run("convert", name, "--raw", *files, "--out", "data.parquet", *described, status=status)
 
 
 def instances(run: Run, description: dict[str, Any], name: str = "mine") -> FoldedLists:
