@@ -39,13 +39,16 @@ class Lists:
     offsets: Tensor
 
     @classmethod
-    def checked(cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None) -> "Lists":
+    def checked(
+        cls, offsets: ArrayLike, n_items: int, device: torch.device | None = None, *, values: bool = True
+    ) -> "Lists":
         """Return the lists of `offsets`, which are checked.
 
         Args:
             offsets: `(n_lists + 1,)`, integers, the lists' limits.
             n_items: the number of items.
             device: the device of the items; arrays are moved there. By default, any.
+            values: check the numbers, too, for which the computer waits for a GPU; otherwise type and device alone.
 
         Returns:
             The lists.
@@ -64,6 +67,11 @@ class Lists:
                 raise ValueError(f"offsets: found on {tensor.device}, expected on {device} beside the scores")
             tensor = tensor.to(device)
         tensor = tensor.to(torch.int64)
+        lists = cls(tensor)
+        # Known without reading the last offset.
+        lists.__dict__["n_items"] = n_items
+        if not values:
+            return lists
         if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
             raise ValueError(
                 f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
@@ -74,7 +82,7 @@ class Lists:
                 f"offsets: entry {where + 1} ({int(tensor[where + 1])}) is below entry {where} "
                 f"({int(tensor[where])}); expected offsets that never descend"
             )
-        return cls(tensor)
+        return lists
 
     @classmethod
     def of_sizes(cls, sizes: Tensor) -> "Lists":

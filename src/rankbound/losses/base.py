@@ -45,6 +45,7 @@ class RankingLoss(nn.Module, ABC):
         weights: ArrayLike | None = None,
         list_weights: ArrayLike | None = None,
         reduction: Reduction = "none",
+        validate: bool = True,
     ) -> Tensor:
         r"""Return the loss of each list, `(n_lists,)`; 0, without a gradient, for uninformative lists.
 
@@ -57,6 +58,8 @@ class RankingLoss(nn.Module, ABC):
             list_weights: `(n_lists,)`, $v_t \ge 0$, by which the lists' losses are multiplied.
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
+            validate: compare offsets, scores and relevance with what is expected. On a GPU, every comparison waits for
+                it; without them, invalid values give wrong losses. Lengths, devices and types are always compared.
 
         Returns:
             A tensor `(n_lists,)`, or one number for `sum` and `mean`.
@@ -77,11 +80,12 @@ class RankingLoss(nn.Module, ABC):
             if fused is not None:
                 return fused
         grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
-        require_grades(grades)
         if not scores.is_floating_point():
             raise ValueError(f"scores: found dtype {scores.dtype}, expected floating point")
-        require_finite(scores)
-        lists = Lists.checked(offsets, len(scores), scores.device)
+        if validate:
+            require_grades(grades)
+            require_finite(scores)
+        lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
         # Autocast and half precision would lose the differences between scores.
         with torch.autocast(scores.device.type, enabled=False):
             losses = self._losses(at_least_single(scores), grades, lists, weights)

@@ -1,0 +1,77 @@
+"""`validate=False`: the same losses without the checks of values, for each of which the computer waits for a GPU."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import profile
+
+import rankbound as rb
+
+WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2")
+"""Operations of torch whose result decides on the CPU what comes next."""
+
+WITHOUT_WAITS = ("softmax", "ListNet", "logistic", "squared")
+"""Losses that read nothing back; those of ranks and pairs read the number of their pairs."""
+
+OTHERS = ("nDCG", "AP", "nRBP", "RR", "ListMLE", "RankNet", "hinge", "LambdaRank", "WARP", "DirectRanker")
+
+
+@pytest.fixture(autouse=True)
+def formulas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of a CPU check values as they read them; GPUs take torch's formulas."""
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+
+
+@pytest.fixture(scope="module")
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    offsets = torch.tensor([0, 5, 5, 12, 20])
+    scores = torch.randn(20, generator=generator)
+    return scores, (torch.rand(20, generator=generator) < 0.4).long(), offsets
+
+
+def waits(loss: rb.RankingLoss, batch: tuple[Tensor, Tensor, Tensor], validate: bool) -> int:
+    """Count the waits of a step, forward and backward."""
+    scores, relevance, offsets = batch
+    leaf = scores.clone().requires_grad_()
+    with profile() as profiled:
+        loss(leaf, relevance, offsets, reduction="mean", validate=validate).backward()
+    counts = Counter(event.name for event in profiled.events())
+    return sum(counts[name] for name in WAITS)
+
+
+@pytest.mark.parametrize("name", WITHOUT_WAITS + OTHERS)
+def test_values_and_gradients_are_the_same(name: str, batch: tuple[Tensor, Tensor, Tensor]) -> None:
+    scores, relevance, offsets = batch
+    found = []
+    for validate in (True, False):
+        leaf = scores.clone().requires_grad_()
+        losses = rb.loss(name)(leaf, relevance, offsets, validate=validate)
+        found.append((losses, *torch.autograd.grad(losses.sum(), leaf)))
+    for checked, unchecked in zip(*found, strict=True):
+        torch.testing.assert_close(checked, unchecked, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", WITHOUT_WAITS)
+def test_losses_of_single_items_and_of_softmax_wait_for_nothing(
+    name: str, batch: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    assert waits(rb.loss(name), batch, validate=True) > 0
+    assert waits(rb.loss(name), batch, validate=False) == 0
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_check_is_a_wait_less(name: str, batch: tuple[Tensor, Tensor, Tensor]) -> None:
+    """The smallest grade, finite scores, the first offset, the last, and their order."""
+    checks = 5
+    assert waits(rb.loss(name), batch, validate=False) <= waits(rb.loss(name), batch, validate=True) - checks
+
+
+def test_lengths_and_types_are_compared_anyway(batch: tuple[Tensor, Tensor, Tensor]) -> None:
+    scores, relevance, offsets = batch
+    with pytest.raises(ValueError, match="relevance: found"):
+        rb.loss("softmax")(scores, relevance[1:], offsets, validate=False)
+    with pytest.raises(ValueError, match="offsets: found dtype"):
+        rb.loss("softmax")(scores, relevance, offsets.float(), validate=False)
