@@ -74,7 +74,7 @@ def write_instances(path: Path) -> None:
             "fold": pa.array([1] * len(rows), pa.int8()),
             "split": [split for split, _, _ in rows],
             "topic": [topic for _, topic, _ in rows],
-            "items": [list(range(len(relevance))) for _, _, relevance in rows],
+            "items": [[10 * row + item for item in range(len(rows[row][2]))] for row in range(len(rows))],
             "relevance": [relevance for _, _, relevance in rows],
         }
     )

@@ -32,7 +32,13 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 def files_of(study: Study) -> StudyFiles:
-    return StudyFiles(study.runs, study.epochs, None, study.images, tuple(study.predictions), tuple(study.weights))
+    return StudyFiles(
+        study.runs,
+        study.epochs,
+        images=study.images,
+        predictions=tuple(study.predictions),
+        weights=tuple(study.weights),
+    )
 
 
 def svg_of(figure: Any, folder: Path) -> str:

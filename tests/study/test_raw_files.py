@@ -11,12 +11,12 @@ from test_archives import make_zip
 
 from rankbound.errors import DataError
 from rankbound_study import cli
-from rankbound_study.data import archives, folders, plain_files, rar, sources
+from rankbound_study.data import archives, folders, inspection, plain_files, rar, sources
 from tests.raw_files import encode_image, raw_file, source_of
 
 SRC = Path(__file__).parents[2] / "src"
-READERS = (archives, folders, plain_files, rar, sources)
-"""The modules that may open archives; all others are given a `RawFile`."""
+READERS = (archives, folders, inspection, plain_files, rar, sources)
+"""The modules that may open archives, `inspection` those that nothing describes yet; others are given a `RawFile`."""
 
 
 def ratings(stars: str) -> dict[str, bytes]:
