@@ -1,6 +1,7 @@
 """The benchmarks' own logic: turns and ratios by a clock of our own, contenders that agree, pages. No peers needed."""
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from benchmarks import (
     movielens_size,
     mslr_size,
     ragged,
+    short,
     sweep,
     timing,
 )
@@ -177,13 +179,16 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
 
 
 def test_every_goal_is_measured_by_its_question() -> None:
-    sizes = {"loss": loss.SIZES, "memory": memory.SIZES, "letor": [None]}
+    sizes = {"loss": loss.SIZES, "memory": memory.SIZES, "letor": [None], "short": range(len(short._batches(False)))}
     sizes |= {module.__name__.split(".")[1]: [module.LISTS] for module in (ragged, evaluation, distributions)}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
         names = (OURS, *(c.name for c in loss_contenders.ALL), "ranx", "sampled", "scikit-learn, reading only")
-        results[goal.question, "default"] += [Row("", goal.n or 1, name, 0.1, "s", 5.0, 4.0, 6.0) for name in names]
+        results[goal.question, "default"] += [
+            Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
+            for name, size in product(names, ("nDCG, 128 x 10", "softmax, 128 x 10"))
+        ]
     assert [outcome.goal for outcome in outcomes(results)] == list(GOALS)
 
 
