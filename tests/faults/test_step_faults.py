@@ -21,7 +21,6 @@ RULES = (
     ),
     *(
         "distributions",
-        "tilted_distributions",
         "train",
         "compare",
         "controls",
