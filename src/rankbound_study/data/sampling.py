@@ -133,9 +133,9 @@ def _read_ratings(interactions: Path) -> tuple[npt.NDArray[np.int32], Ratings]:
 
 def _with_own_negatives(pairs: RelevantPairs, dataset: str, left_out: dict[str, int]) -> RelevantPairs:
     """Return the pairs of the users who rated some item that is not relevant; count the others."""
-    # A pair may have several rows.
-    unique = np.unique(pairs.topic.astype(np.int64) * pairs.item_count + pairs.item)
-    users, relevant = np.unique(unique // pairs.item_count, return_counts=True)
+    # A pair may have several rows, one after the other.
+    is_new = np.append(True, (np.diff(pairs.topic) != 0) | (np.diff(pairs.item) != 0))
+    users, relevant = np.unique(pairs.topic[is_new], return_counts=True)
     rated = np.searchsorted(pairs.ratings.topic, users, "right") - np.searchsorted(pairs.ratings.topic, users)
     kept = users[rated > relevant]
     if not len(kept):
