@@ -350,7 +350,7 @@ class TestWhatIsNotTested:
 
     def test_too_few_topics_to_find_anything(self) -> None:
         found = compared([0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.05, 0.3, 0.4, 0.5])
-        assert "no difference could be significant: only 2 topics differ in score" in found.notes
+        assert "no difference could be significant: the scores differ in only 2 topics" in found.notes
         assert found.p_value == 0.5
 
     def test_a_family_counts_the_tests_that_were_made(self) -> None:

@@ -169,7 +169,7 @@ def test_findings_follow_the_numbers(tmp_path: Path) -> None:
         ours=pl.when(pl.col("model") == "popularity").then(0.1).otherwise(pl.coalesce("published", "ours"))
     ).with_columns(difference=pl.col("ours") - pl.col("published"), **{"within_0.015": pl.lit(True)})
     headlines = [finding.headline for finding in findings(exact, summarise(exact))]
-    assert headlines[0] == "A trained model scores above plain popularity in all 15 comparisons."
+    assert headlines[0] == "A trained model scores above plain popularity in 15 of 15 comparisons."
     assert headlines[1] == "45 of 45 MovieLens scores of Table 5.1 are reproduced to within 0.015."
     # 25 of the 48 printed bounded cells lie above, 3 at, 20 below the unbounded loss (erratum T25).
     details = [finding.detail for finding in findings(exact, summarise(exact))]

@@ -79,15 +79,15 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
     assert first.detail.startswith(
         "60 test topics with 570 items (5 to 14 in a list), 19 % of them relevant, in 2 folds."
     )
-    assert "6 topics without a defined score are left out." in first.detail
-    assert "The 2 other trained systems, compared with it on the test part: 2 significantly worse." in first.detail
+    assert "Left out, without a defined score: 6 topics." in first.detail
+    assert "2 other trained systems, compared with it on the test part: 2 significantly worse." in first.detail
     assert "It also has the highest test score." in first.detail
     rows = {row[0]: row[1:] for row in first.rows}
     assert list(rows) == ["mlp, nDCG, unbounded (rank 2)", "random", "best-feature (baseline)"]
     assert all(row[-1] == "better" for row in rows.values())
     difference = (best - LEVEL - noise(1))[scored].mean()
     assert rows["mlp, nDCG, unbounded (rank 2)"][0] == f"+{difference:.4f}"
-    assert second.headline == "Bounding improves 1 of 1 cases significantly and degrades 0."
+    assert second.headline == "Bounding improves 1 of 1 case significantly and degrades 0."
 
 
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:

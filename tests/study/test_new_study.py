@@ -34,7 +34,7 @@ def section(path: Path, out: Path, told: Told) -> tuple[str, dict[str, Any]]:
     """The kind and the section of the data set in the configuration that is written for a file."""
     told("new", str(path), "--out", str(out), "--name", "mine")
     said = told("check-config", str(ROOT / "config.yaml"), str(out))
-    assert said.startswith("valid: study 'mine', 1 data sets, 15 training jobs, ")
+    assert said.startswith("valid: study 'mine', 1 data set, 15 training jobs, ")
     config = merged([out])
     (kind,) = {"lists", "interactions"} & set(config)
     return kind, config[kind]["mine"]

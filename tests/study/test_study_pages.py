@@ -33,7 +33,7 @@ def _configurations(page: str) -> list[str]:
             "data.md",
             [
                 "valid: study 'thesis', 5 data sets, 96 training jobs, 960 trainings\ncomparison",
-                "valid: study 'thesis', 11 data sets, 120 training jobs, 1200 trainings\ncomparison",
+                "valid: study 'thesis', 11 data sets, 120 training jobs, 1,200 trainings\ncomparison",
                 *["valid: study 'thesis', 6 data sets, 150 training jobs"] * 3,
             ],
         ),

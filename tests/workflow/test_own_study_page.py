@@ -46,7 +46,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
                 text = re.sub(pattern, smaller, text, flags=re.MULTILINE)
             project.path(line[-1]).write_text(text, "utf-8")
         else:
-            assert said.startswith(f"valid: study '{Path(line[-1]).stem}', 1 data sets, 2 training jobs, 2 trainings")
+            assert said.startswith(f"valid: study '{Path(line[-1]).stem}', 1 data set, 2 training jobs, 2 trainings")
     assert made == {"searches.yaml", "web.yaml"}
     page = project.path("results/searches/paper/index.html").read_text("utf-8")
     assert "<title>Losses and bounds compared on searches-label1" in page

@@ -156,6 +156,7 @@ def _tested(tests: _Tests, recipe: Mapping[str, Any], epochs: int, arguments: ar
 def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> str:
     """Return the means over topics, and below those of each fold with its epoch and costs."""
     from rankbound.evaluation import aligned, shown
+    from rankbound.quantities import quantity
 
     means = found.evaluate(metrics)
     by_fold = found.evaluate_folds(metrics)
@@ -166,7 +167,8 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
         )
     ]
     folds = aligned([("fold", "topics", *by_fold, "epoch", "seconds"), *rows])
-    text = f"{loss}, {len(rows)} folds, {len(means.topics)} topics\n{means}\n\n{folds}\n"
+    counts = f"{quantity(len(rows), 'fold')}, {quantity(len(means.topics), 'topic')}"
+    text = f"{loss}, {counts}\n{means}\n\n{folds}\n"
     if any(found.unknown):
         text += (
             f"items scored by the mean of others, as no training list had them or their topic: {sum(found.unknown)}\n"

@@ -28,6 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Pack, and print what was packed."""
     from rankbound.io.files import needs_extra, pack_lists
+    from rankbound.quantities import quantity
 
     with needs_extra("data"):
         from tqdm import tqdm
@@ -37,5 +38,6 @@ def run(arguments: argparse.Namespace) -> None:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
         )
-    print(f"packed {packed.n_topics} topics, {packed.n_items} items, {packed.n_features} features")
+    parts = {"topic": packed.n_topics, "item": packed.n_items, "feature": packed.n_features}
+    print(f"packed {', '.join(quantity(number, what) for what, number in parts.items())}")
     print(f"wrote {arguments.out}")

@@ -34,6 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
     from rankbound.io.files import write_run
+    from rankbound.quantities import quantity
     from rankbound.training.ranker_files import load
 
     ranker = load(arguments.model)
@@ -41,4 +42,5 @@ def run(arguments: argparse.Namespace) -> None:
     with naming(arguments.lists), plain_errors():
         scored = ranker.score_lists(lists, arguments.unknown)
     write_run(arguments.out, scored, tag=arguments.tag)
-    print(f"scored {len(scored.items)} items of {len(scored.topics)} topics\nwrote {arguments.out}")
+    items, topics = quantity(len(scored.items), "item"), quantity(len(scored.topics), "topic")
+    print(f"scored {items} of {topics}\nwrote {arguments.out}")

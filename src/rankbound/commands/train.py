@@ -10,6 +10,7 @@ from rankbound.commands._columns import add_column_flags, add_group_flag, read_n
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.errors import ConfigError
 from rankbound.flags import naming, plain_errors
+from rankbound.quantities import quantity
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
@@ -87,19 +88,20 @@ def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
 
     recipe, record = ranker.recipe, ranker.record
     print(
-        f"trained on {record['training_topics']} topics, {record['training_items']} items, {_reads(ranker)}"
+        f"trained on {quantity(record['training_topics'], 'topic')}, {quantity(record['training_items'], 'item')}, "
+        + _reads(ranker)
         + (f" (text left out: {printable(shortened(', '.join(left_out), LONGEST))})" if left_out else "")
     )
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
     print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
     if record["validation"] is not None:
-        print(f"{recipe.metric} on {record['validation_topics']} validation topics: {record['validation']:.4f}")
+        topics = quantity(record["validation_topics"], "validation topic")
+        print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")
     print(f"wrote {out}")
 
 
 def _reads(ranker: "Ranker") -> str:
     """Say what the model reads."""
     if ranker.vocabulary is None:
-        count = len(ranker.feature_names)
-        return f"{count} feature{'' if count == 1 else 's'}"
+        return quantity(len(ranker.feature_names), "feature")
     return f"{len(ranker.vocabulary.items)} distinct"

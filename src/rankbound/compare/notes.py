@@ -6,6 +6,7 @@ import numpy as np
 
 from rankbound.compare.effects import LEVEL, TIE
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over
+from rankbound.quantities import quantity
 
 NO_UNITS = "not compared: there is no topic for which both have a score"
 
@@ -28,11 +29,11 @@ def of_gaps(gaps: Gaps) -> list[str]:
         if gaps.units[side]:
             notes.append(f"left out: {_listed(gaps.units[side], 'topic')} without a score of {name}")
     if gaps.n_apart:
-        notes.append(f"left out: {_count(gaps.n_apart, 'topic')} with no common training of A and B")
+        notes.append(f"left out: {quantity(gaps.n_apart, 'topic')} with no common training of A and B")
     if gaps.n_lists:
-        notes.append(f"left out: {_count(gaps.n_lists, 'test list')} for which one of the two has no score")
+        notes.append(f"left out: {quantity(gaps.n_lists, 'test list')} for which one of the two has no score")
     if gaps.n_undefined:
-        notes.append(f"left out: {_count(gaps.n_undefined, 'topic')} for which neither has a score")
+        notes.append(f"left out: {quantity(gaps.n_undefined, 'topic')} for which neither has a score")
     return notes
 
 
@@ -51,9 +52,9 @@ def of_scores(a: Floats, b: Floats) -> list[str]:
         notes = [f"not tested: A and B {same} in every topic"]
     differing = int((np.abs(a - b) > TIE).sum())
     if not notes and 2.0 ** (1 - differing) > LEVEL:
-        notes.append(f"no difference could be significant: only {_count(differing, 'topic')} differ in score")
+        notes.append(f"no difference could be significant: the scores differ in only {quantity(differing, 'topic')}")
     elif n < _FEW:
-        notes.append(f"approximate: intervals of {n} topics depend on the shape of the distribution")
+        notes.append(f"approximate: intervals of {quantity(n, 'topic')} depend on the shape of the distribution")
     return notes
 
 
@@ -88,8 +89,4 @@ def _training(fold: str, seed: str) -> str:
 
 def _listed(names: Sequence[str], what: str) -> str:
     rest = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{_count(len(names), what)} ({'; '.join(names[:_SHOWN])}{rest})"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{quantity(len(names), what)} ({'; '.join(names[:_SHOWN])}{rest})"

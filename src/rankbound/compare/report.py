@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
 from rankbound.compare.margins import MarginTest
+from rankbound.quantities import quantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -112,7 +113,7 @@ def how(report: Report) -> list[str]:
 def tests_of(report: Report) -> str:
     """Return the number of tests, as `3 tests`."""
     n_tests = sum(not math.isnan(row.found.p_value) for row in report.rows)
-    return "1 test" if n_tests == 1 else f"{n_tests} tests"
+    return quantity(n_tests, "test")
 
 
 def _columns(settings: Settings) -> list[Column]:

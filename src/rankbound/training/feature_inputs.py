@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.lists import Lists, as_tensor
+from rankbound.quantities import quantity
 from rankbound.seeds import derive_seed
 from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
 from rankbound.training.inputs import Inputs
@@ -59,7 +60,9 @@ def _parts(lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recip
         return all_lists, None
     count = len(all_lists.lists)
     if count < 2:
-        raise DataError(f"found {count} topics, expected two or more, to train and to validate; or a share of 0")
+        raise DataError(
+            f"found {quantity(count, 'topic')}, expected two or more, to train and to validate; or a share of 0"
+        )
     held = min(max(round(recipe.validation_share * count), 1), count - 1)
     shuffled = torch.randperm(count, generator=torch.Generator().manual_seed(derive_seed("validation", recipe.seed)))
     picked = [part.sort().values for part in (shuffled[held:], shuffled[:held])]

@@ -13,6 +13,7 @@ from rankbound.io.files import needs_extra
 from rankbound.io.judged import Names, Qrels
 from rankbound.io.ragged import Indices
 from rankbound.printable import quoted
+from rankbound.quantities import quantity
 
 if TYPE_CHECKING:
     import polars as pl
@@ -86,11 +87,11 @@ class Vocabulary:
 def _first_unknown(lists: Qrels, topics: Indices, items: Indices) -> str:
     """Name the first unknown topic, or else the first unknown item, with the number of others."""
     if (unseen := np.flatnonzero(topics == UNSEEN)).size:
-        others = f" (and {len(unseen) - 1} other topics)" if len(unseen) > 1 else ""
+        others = f" (and {quantity(len(unseen) - 1, 'other topic')})" if len(unseen) > 1 else ""
         return f"found topic {quoted(lists.topics[unseen[0]])}{others}"
     if (unseen := np.flatnonzero(items == UNSEEN)).size:
         topic = lists.topics[int(np.searchsorted(lists.offsets, unseen[0], side="right")) - 1]
-        others = f" (and {len(unseen) - 1} other rows of unknown items)" if len(unseen) > 1 else ""
+        others = f" (and {quantity(len(unseen) - 1, 'other row')} of unknown items)" if len(unseen) > 1 else ""
         return f"found item {quoted(lists.items[int(unseen[0])])} of topic {quoted(topic)}{others}"
     return ""
 

@@ -20,6 +20,7 @@ from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.margins import MARGIN, noise_margin
 from rankbound.compare.scores import Floats, Mask, per_unit
+from rankbound.quantities import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
@@ -182,7 +183,7 @@ def place(found: PairedScores, system: str, what: str) -> int:
 def enough(count: int, what: str) -> None:
     """Raise MissingEvidence for fewer than two topics."""
     if count < 2:
-        raise MissingEvidence(f"{count} topics {what}; a test takes two")
+        raise MissingEvidence(f"{quantity(count, 'topic')} {what}; a test takes two")
 
 
 def contrast(of: Pair) -> Contrast:

@@ -9,6 +9,7 @@ from scipy import stats
 from rankbound.compare.estimates import Estimate
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
+from rankbound.quantities import quantity
 from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"
@@ -64,7 +65,7 @@ def correlation(x: Floats, y: Floats, kind: str = PEARSON) -> Correlation:
     topic = np.nonzero(known)[0]
     values = [x[known], y[known]]
     if len(np.unique(topic)) < 3:
-        raise MissingEvidence(f"no correlation over {len(np.unique(topic))} topics")
+        raise MissingEvidence(f"no correlation over {quantity(len(np.unique(topic)), 'topic')}")
     if any(np.ptp(one) == 0 for one in values):
         raise MissingEvidence("no correlation: one of the two scores is the same in all lists")
     if kind == SPEARMAN:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.claims.verdict import VERDICTS, Verdict
 from rankbound_study.results.made_files import reading
 
@@ -63,4 +64,4 @@ def counts(table: pl.DataFrame) -> dict[str, int]:
 def summary(table: pl.DataFrame) -> str:
     """Return a line such as `5 claims: 3 confirmed, 2 refuted`."""
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts(table).items())
-    return f"{len(table)} claims: {verdicts}"
+    return f"{quantity(len(table), 'claim')}: {verdicts}"

@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Check, and report what would run."""
     import json
 
+    from rankbound.quantities import quantity
     from rankbound_study.config.check import check_config, editor_schema
     from rankbound_study.config.estimate import estimated, uncounted
     from rankbound_study.config.lines import merged
@@ -51,16 +52,16 @@ def run(arguments: argparse.Namespace) -> None:
     study = Study(config)
     require_files(study, arguments.files)
     print(
-        f"valid: study {config['study']!r}, {len(study.instances)} data sets, {len(study.runs)} training jobs, "
-        f"{_trainings(study, study.runs)} trainings"
+        f"valid: study {config['study']!r}, {quantity(len(study.instances), 'data set')}, "
+        f"{_jobs(len(study.runs), _trainings(study, study.runs))}"
     )
     for name in dict.fromkeys(variant.experiment for variant in study.variants):
         runs = [run for run in study.experiments if run.variant and run.variant.experiment == name]
-        print(f"experiment {name}: {len(runs)} training jobs, {_trainings(study, runs)} trainings")
+        print(f"experiment {name}: {_jobs(len(runs), _trainings(study, runs))}")
     for name, section in study.comparisons.items():
         jobs = len(section["datasets"]) * len(section["methods"])
         trainings = jobs * len(section["folds"]) * len(section["seeds"])
-        print(f"comparison {name}: {jobs} training jobs, {trainings} trainings")
+        print(f"comparison {name}: {_jobs(jobs, trainings)}")
     if runs := [*study.runs, *study.experiments]:
         print(f"losses and boundings take {estimated(study, runs)} (rough; without the comparisons)")
     for note in uncounted(runs):
@@ -68,6 +69,12 @@ def run(arguments: argparse.Namespace) -> None:
     for reason in study.left_out.values():
         print(reason)
     print(f"writes below {', '.join(dict.fromkeys(config['pathvars'].values()))}")
+
+
+def _jobs(jobs: int, trainings: int) -> str:
+    from rankbound.quantities import quantity
+
+    return f"{quantity(jobs, 'training job')}, {quantity(trainings, 'training')}"
 
 
 def _trainings(study: "Study", runs: Sequence["TrainingRun"]) -> int:

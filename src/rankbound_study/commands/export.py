@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _summary(exported: "Exported", out: Path) -> str:
+    from rankbound.quantities import quantity
     from rankbound_study.export.checked import METRICS, TOLERANCE
     from rankbound_study.export.trec_folder import INDEX
 
@@ -74,11 +75,11 @@ def _summary(exported: "Exported", out: Path) -> str:
     compared = f"{metrics} of all lists are those of the study's runs"
     if agreement.differing:
         compared = (
-            f"{metrics} of {agreement.differing} lists differ from those of the study's runs by more than "
+            f"{metrics} of {quantity(agreement.differing, 'list')} differ from those of the study's runs by more than "
             f"{TOLERANCE:g}, at most {agreement.most:.2g}: scores are kept in single precision, which creates some ties"
         )
     return (
-        f"wrote {len(index)} runs and {index['qrels'].n_unique()} qrels to {out}; {out / INDEX} lists them\n"
-        f"{tied} of {agreement.lists} lists have tied scores: `rankbound evaluate` takes the mean over their orders, "
-        f"trec_eval orders them by name\n{compared}"
+        f"wrote {quantity(len(index), 'run')} and {quantity(index['qrels'].n_unique(), 'file')} of qrels to {out}; "
+        f"{out / INDEX} lists them\ntied scores in {tied:,} of {quantity(agreement.lists, 'list')}: `rankbound "
+        f"evaluate` takes the mean over their orders, trec_eval orders them by name\n{compared}"
     )

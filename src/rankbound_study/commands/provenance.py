@@ -21,10 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     """Collect the records, check them against the files, write."""
+    from rankbound.quantities import quantity
     from rankbound_study.options import parse_options
     from rankbound_study.provenance.manifest import make_manifest, write_manifest
 
     manifest = make_manifest(arguments.results, parse_options(arguments.options))
     write_manifest(manifest, arguments.out)
     files = sum(len(step.outputs) for step in manifest.steps)
-    print(f"{len(manifest.steps)} steps made {files} files; {len(manifest.unrecorded)} files have no record")
+    steps, made = quantity(len(manifest.steps), "step"), quantity(files, "file")
+    print(f"{steps} made {made}; without a record: {quantity(len(manifest.unrecorded), 'file')}")

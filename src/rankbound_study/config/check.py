@@ -14,6 +14,7 @@ from typing import Any, cast, get_args, get_origin
 from pydantic import ValidationError
 
 from rankbound.errors import ConfigError
+from rankbound.quantities import quantity
 from rankbound_study.config.lines import ConfigLines, KeyPath, key_text
 from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
@@ -46,7 +47,7 @@ def check_config(
     except ValidationError as error:
         problems += [lines.locate(path) + text for path, text in _explained(error, config)]
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        count = quantity(len(problems), "problem")
         raise ConfigError("\n  ".join([f"the configuration has {count}:", *problems]))
 
 

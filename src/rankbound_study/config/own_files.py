@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rankbound.errors import ConfigError
+from rankbound.quantities import quantity
 from rankbound_study.config.lines import ConfigLines
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study
@@ -36,7 +37,7 @@ def require_files(study: Study, config_files: Sequence[Path]) -> None:
         missing = [file for file in own_files(described) if not Path(file).is_file()] if described.path else []
         if missing:
             key = (study.kind_of(name), name, "source")
-            more = f", nor {len(missing) - 1} others" if len(missing) > 1 else ""
+            more = f", nor {quantity(len(missing) - 1, 'other')}" if len(missing) > 1 else ""
             problems.append(f"{lines.locate(key)}{'.'.join(key)}: there is no file {missing[0]}{more}")
     if problems:
         raise ConfigError("\n  ".join(["files of the configuration are missing:", *problems]))

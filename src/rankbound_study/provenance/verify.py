@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from rankbound.quantities import quantity
 from rankbound_study.provenance.checksums import MANIFEST, PAPER, Checksum, hidden_files, result_files
 from rankbound_study.provenance.facts import code
 from rankbound_study.provenance.manifest import Manifest, contradicting_records, known_of
@@ -172,11 +173,12 @@ def _code(manifest: Manifest) -> Iterator[Deviation]:
     for step in manifest.steps:
         if step.code.sha256 != here.sha256:
             name = f"commit {step.code.commit[:12]}" if step.code.commit else f"code {step.code.sha256[:12]}"
-            changed = f" with {len(step.code.modified)} modified files" if step.code.modified else ""
+            changed = f" with {quantity(len(step.code.modified), 'modified file')}" if step.code.modified else ""
             by_code[(name, changed)] = by_code.get((name, changed), 0) + 1
     for (name, changed), count in by_code.items():
-        steps = "1 step was" if count == 1 else f"{count} steps were"
-        yield Deviation("code", name + changed, f"{steps} made by another package than the installed one")
+        yield Deviation(
+            "code", name + changed, f"another package than the installed one made {quantity(count, 'step')}"
+        )
 
 
 def _unrecorded(manifest: Manifest) -> Iterator[Deviation]:

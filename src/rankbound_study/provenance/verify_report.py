@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rankbound.printable import LONGEST, printable, shortened
+from rankbound.quantities import quantity
 from rankbound_study.provenance.verify import DIFFERS, Deviation, Verification
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def report_text(report: Verification, *, strict: bool, config_checked: bool) -> 
     manifest = report.manifest
     study = manifest.config.get("study", "unknown study")
     lines = [
-        f"{study}: {counts['steps']} steps, recorded until {manifest.created[:19]} UTC",
+        f"{study}: {quantity(counts['steps'], 'step')}, recorded until {manifest.created[:19]} UTC",
         f"  files   {counts['files']} as recorded",
         f"  inputs  {counts['inputs']} as recorded",
         f"  config  {_config_line(report, config_checked)}",
@@ -46,7 +47,7 @@ def report_json(report: Verification, *, strict: bool, config_checked: bool) -> 
 
 def comparison_text(comparison: "FolderComparison", tolerance: float | None) -> str:
     """Return the files, the largest differences of the runs, and the verdict."""
-    lines = [f"{len(comparison.same)} files have the same bytes, {len(comparison.different)} differ"]
+    lines = [f"same bytes: {quantity(len(comparison.same), 'file')}; other bytes: {len(comparison.different):,}"]
     for title, paths in (
         ("other bytes", comparison.different),
         ("only in the first folder", comparison.only_here),
@@ -60,7 +61,7 @@ def comparison_text(comparison: "FolderComparison", tolerance: float | None) -> 
             f"{difference.metric:<14}{difference.topic:>12.2e}{difference.mean:>12.2e}  {difference.where}"
             for difference in rows
         ]
-        lines.append(f"{comparison.other_epochs} runs selected another epoch")
+        lines.append(f"another epoch selected: {quantity(comparison.other_epochs, 'run')}")
     bound = "the same bytes" if tolerance is None else f"means within {tolerance:g}"
     return _text([*lines, "", f"{bound}: {'yes' if comparison.holds(tolerance) else 'no'}"])
 
@@ -74,7 +75,7 @@ def _config_line(report: Verification, checked: bool) -> str:
     if not checked:
         return "not checked: name it with --config"
     differing = sum(finding.kind == "config" for finding in report.findings)
-    return f"{differing} keys differ" if differing else "as recorded"
+    return f"differs in {quantity(differing, 'key')}" if differing else "as recorded"
 
 
 def _listed(findings: Sequence[Deviation]) -> list[str]:

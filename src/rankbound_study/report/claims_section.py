@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.claims import verdict_table
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT_TESTABLE, REFUTED
 from rankbound_study.report import claims_table
@@ -62,7 +63,7 @@ class Claims:
             f"{every[verdict]} are {verdict}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE) if verdict in every
         ]
         yield Finding(
-            f"Of {len(self.table)} claims of the sources, {', '.join(parts)}.",
+            f"Of {quantity(len(self.table), 'claim')} of the sources, {', '.join(parts)}.",
             f"Counts by source; the section Claims has the deciding numbers of each.{f' {GENERATED}' * synthetic}",
             ("source", *verdicts),
             tuple(

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import AFFINE
@@ -95,11 +96,11 @@ def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
     pairs = [values for metrics in compared.values() for values in metrics.values()]
     if not pairs:
         return
-    beaten = sum(values["popularity"] > values["best"] for values in pairs)
+    beaten, of_all = sum(values["popularity"] > values["best"] for values in pairs), quantity(len(pairs), "comparison")
     if beaten:
-        headline = f"Plain popularity scores above every trained model in {beaten} of {len(pairs)} comparisons."
+        headline = f"Plain popularity scores above every trained model in {beaten} of {of_all}."
     else:
-        headline = f"A trained model scores above plain popularity in all {len(pairs)} comparisons."
+        headline = f"A trained model scores above plain popularity in {len(pairs)} of {of_all}."
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
     yield Finding(
         headline,

@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
 from rankbound_study.report.table_5_1_summary import cell_name
@@ -24,10 +25,10 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
     better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
     seeds: int = tested.select(pl.col("n_seeds").max()).item()
     yield Finding(
-        f"Bounding improves {len(better)} of {len(tested)} cells significantly and degrades {len(worse)}; for "
-        f"{len(tested) - len(better) - len(worse)} the difference is not significant.",
+        f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
+        f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
         "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{seeds} {'seed' if seeds == 1 else 'seeds'} and Holm's correction over all cells. {_extremes(tested)}"
+        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. {_extremes(tested)}"
         f"{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(

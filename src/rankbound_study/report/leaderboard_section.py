@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, UNDECIDED, WORSE
 from rankbound_study.claims.leaderboard_details import TOPICS
 from rankbound_study.config.data_sets import DataSet
@@ -115,7 +116,8 @@ class Leaderboard:
             return
         counts = _verdict_counts(bounded["counterpart_verdict"].to_list())
         yield Finding(
-            f"Bounding improves {counts[BETTER]} of {len(bounded)} cases significantly and degrades {counts[WORSE]}.",
+            f"Bounding improves {counts[BETTER]} of {quantity(len(bounded), 'case')} significantly and degrades "
+            f"{counts[WORSE]}.",
             "Each case compares a bounded loss with the unbounded one of the same model. Alike within "
             f"±{self.facts['margin']:g}: {counts[ALIKE]}. Inconclusive: {counts[UNDECIDED]}.",
             ("model", "cases", "better", "worse", ALIKE, UNDECIDED, "mean difference"),
@@ -212,12 +214,13 @@ def _of_data(facts: Mapping[str, Any], best: Mapping[str, Any]) -> str:
     """Describe the test lists."""
     length = f"{facts['shortest']} to {facts['longest']}" if facts["shortest"] < facts["longest"] else facts["longest"]
     share = 100 * facts["relevant"] / max(facts["items"], 1)
-    folds = "fold" if facts["folds"] == 1 else "folds"
-    seeds = f", {facts['seeds']} seeds" if facts["seeds"] > 1 else ""
-    skipped = f" {best['n_skipped']:,} topics without a defined score are left out." if best["n_skipped"] else ""
+    seeds = f", {quantity(facts['seeds'], 'seed')}" if facts["seeds"] > 1 else ""
+    skipped = (
+        f" Left out, without a defined score: {quantity(best['n_skipped'], 'topic')}." if best["n_skipped"] else ""
+    )
     return (
-        f"{facts['topics']:,} test topics with {facts['items']:,} items ({length} in a list), {share:.0f} % of them "
-        f"relevant, in {facts['folds']} {folds}{seeds}.{skipped}"
+        f"{quantity(facts['topics'], 'test topic')} with {quantity(facts['items'], 'item')} ({length} in a list), "
+        f"{share:.0f} % of them relevant, in {quantity(facts['folds'], 'fold')}{seeds}.{skipped}"
     )
 
 
@@ -233,7 +236,8 @@ def _counts(own: pl.DataFrame, margin: float) -> str:
     counts = [f"{count} {words[kind]}" for kind, count in _verdict_counts(verdicts).items() if count]
     if not counts:
         return ""
-    return f"The {len(verdicts)} other trained systems, compared with it on the test part: {', '.join(counts)}."
+    others = quantity(len(verdicts), "other trained system")
+    return f"{others}, compared with it on the test part: {', '.join(counts)}."
 
 
 def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:

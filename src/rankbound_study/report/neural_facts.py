@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.neural_results import Results, four
 from rankbound_study.report.typeset_numbers import signed
@@ -61,7 +62,8 @@ def _place(score: float, scores: Sequence[float]) -> str:
 def _skipped(web: Results) -> str:
     row = web.scores.filter(pl.col("ours").is_not_null(), pl.col("family") != CONTROL).row(0, named=True)
     return (
-        f"{row['n_skipped']} of {row['n'] + row['n_skipped']} test queries have no relevant document and are left out."
+        f"Left out, without a relevant document: {row['n_skipped']:,} of "
+        f"{quantity(row['n'] + row['n_skipped'], 'test query', 'test queries')}."
     )
 
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.provenance.manifest import Manifest, config_digest, seeds_of
 from rankbound_study.provenance.records import Record
 from rankbound_study.report.blocks import Cell, ReportSection, TableBlock, plain_rows
@@ -71,7 +72,7 @@ def _made_by(manifest: Manifest) -> TableBlock:
         ("files without a record", str(len(manifest.unrecorded))),
     ]
     for code, ran in _grouped(steps, lambda step: step.code):
-        modified = f", {len(code.modified)} files modified since" if code.modified else ""
+        modified = f", {quantity(len(code.modified), 'file')} modified since" if code.modified else ""
         commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
         rows.append((f"code of {_count(ran)}", f"rankbound {code.version}, {commit}"))
         rows.append(("its files, SHA-256", code.sha256))
@@ -154,7 +155,7 @@ def _grouped(steps: Sequence[Record], key: Callable[[Record], K]) -> list[tuple[
 
 
 def _count(steps: Sequence[Record]) -> str:
-    return "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+    return quantity(len(steps), "step")
 
 
 def _last(steps: Sequence[Record]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.report import render_latex, render_markdown
 from rankbound_study.report.blocks import Cell, TableBlock, changes
@@ -140,8 +141,8 @@ def _of_queries(scores: pl.DataFrame, table: Printed) -> list[str]:
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     counts = ran.group_by("dataset", maintain_order=True).first()
     lists = "; ".join(
-        f"{data_set_title(row['dataset'])}: {row['n']} queries of {row['n_folds']} folds, {row['n_skipped']} without a "
-        "relevant document left out"
+        f"{data_set_title(row['dataset'])}: {quantity(row['n'], 'query', 'queries')} of "
+        f"{quantity(row['n_folds'], 'fold')}, {row['n_skipped']:,} without a relevant document left out"
         for row in counts.iter_rows(named=True)
     )
     notes = [
@@ -167,8 +168,7 @@ def _of_faces(scores: pl.DataFrame, table: Printed) -> list[str]:
     ran = scores.filter(pl.col("ours").is_not_null(), pl.col("metric") == table.metric)
     counts = ran.group_by("dataset", maintain_order=True).first()
     pairs = "; ".join(
-        f"{row['n']} pairs of {row['n_folds']} split{'s' * (row['n_folds'] > 1)}"
-        for row in counts.iter_rows(named=True)
+        f"{quantity(row['n'], 'pair')} of {quantity(row['n_folds'], 'split')}" for row in counts.iter_rows(named=True)
     )
     notes = [
         f"Share of test pairs in the right order ({pairs}; ties count half, a random ordering scores 0.5), with the "

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
+from rankbound.quantities import quantity
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.neural import method_block, texts_of_methods
@@ -49,7 +50,7 @@ def make(name: str, files: StudyFiles) -> TableFiles:
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
     for block in result_blocks(FeatureResults.read(folder)):
-        header = (*block.header[:2], *(f"{count} features" for count in block.header[2:]))
+        header = (*block.header[:2], *(quantity(int(count), "feature") for count in block.header[2:]))
         yield replace(block, name=TITLE, caption=f"{block.name}. {CAPTION}", header=header)
 
 
