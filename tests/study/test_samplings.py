@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import combinations, permutations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,10 @@ from scipy.stats import chisquare
 
 from rankbound.errors import DataError
 from rankbound_study.config.data_sets import DataSet, defined_instances
+from rankbound_study.config.lines import merged
 from rankbound_study.config.samplings import EVERY, FULL, POPULARITY, UNIFORM, SampledName, Sampling, sampled_name
 from rankbound_study.config.sections.data import InteractionKeys
+from rankbound_study.config.study import Study
 from rankbound_study.data.draws import Drawing, Ratings, RelevantPairs, weighted_draw
 from rankbound_study.data.folds import split_relevant
 from rankbound_study.data.instances import SPLITS
@@ -22,6 +25,7 @@ from rankbound_study.data.reader import merge, read_instances
 from rankbound_study.data.sampling import sample_interactions
 from rankbound_study.data.schemas import CONTRACTS
 
+ROOT = Path(__file__).resolve().parents[2]
 USERS, ITEMS, RELEVANT = 6, 120, 25
 DRAWING = Drawing("toy", 2, 0.1, 0)
 WAYS = [
@@ -223,6 +227,31 @@ def test_lists_without_own_negatives_are_left_out_and_counted() -> None:
     assert left_out == {"users": 1, "lists": 5 * 3 * (USERS - 1) - kept}
     assert left_out["lists"] > 0
     assert json.loads(read_metadata("out.parquet", "instances")["rankbound.left_out"]) == left_out
+
+
+def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
+    config = merged([ROOT / "config.yaml"])
+    assert Study(config).own_negatives() == []
+    config["interactions"]["movielens"]["nsr"] = [0, 1]
+    assert Study(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]
+
+
+@pytest.mark.usefixtures("rated")
+def test_the_report_counts_who_is_left_out() -> None:
+    from rankbound_study.report.left_out_block import left_out_blocks
+    from rankbound_study.report.methods_section import methods_section
+
+    left_out = sampled(replace(DRAWING, nsr=0))
+    (block,) = left_out_blocks([Path("out.parquet")])
+    rows = [tuple(cell.text for cell in row) for row in block.rows]
+    assert [row[:2] for row in rows] == [
+        ("toy own negatives", "1 user"),
+        ("toy own negatives", f"{left_out['lists']} lists"),
+    ]
+    assert "rated no item below the threshold" in rows[0]
+    assert methods_section(None, [block]).blocks[0] == block
+    sampled(replace(DRAWING, nsr=1))
+    assert not list(left_out_blocks([Path("out.parquet")]))
 
 
 @pytest.mark.usefixtures("rated")

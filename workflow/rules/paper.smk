@@ -7,6 +7,7 @@ rule document:
         tables=study.table_files(),
         figures=figure_files,
         provenance="<results>/provenance.json",
+        instances=study.own_negatives(),
     output:
         pdf=report(
             "<results>/paper/rankbound.pdf",
@@ -28,4 +29,4 @@ rule document:
         titles=" ".join(steps.titles_flag()),
     shell:
         "python -m rankbound_study document --results {params.results:q} --provenance {input.provenance:q}"
-        " --out {output.pdf:q} --html {output.html:q} {params.titles} > {log:q} 2>&1"
+        " --out {output.pdf:q} --html {output.html:q} --instances {input.instances:q} {params.titles} > {log:q} 2>&1"

@@ -18,6 +18,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--provenance", type=Path, metavar="FILE", help="output of `python -m rankbound_study provenance`"
     )
+    parser.add_argument(
+        "--instances",
+        type=Path,
+        metavar="FILE",
+        nargs="*",
+        default=[],
+        help="output of `python -m rankbound_study sample` at ratio 0, which counts the users that it leaves out",
+    )
     add_titles_flag(parser)
     parser.add_argument("--out", type=Path, metavar="PDF", required=True)
     parser.add_argument("--html", type=Path, metavar="HTML", required=True)
@@ -28,6 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
     from rankbound_study.report import document, render_html, render_typst
 
     use_given_titles(arguments)
-    content = document.build(arguments.results, arguments.provenance)
+    content = document.build(arguments.results, arguments.provenance, arguments.instances)
     render_html.write(content, arguments.results, arguments.html)
     render_typst.write(content, arguments.results, arguments.out)

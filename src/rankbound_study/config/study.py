@@ -23,6 +23,7 @@ from rankbound_study.config.comparisons import (
 from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant
+from rankbound_study.config.samplings import OWN
 from rankbound_study.config.score_distributions import DistributionFile, method_of, usual_method
 from rankbound_study.config.study_data import StudyData
 from rankbound_study.vocabulary import BEST_FEATURE, POPULARITY
@@ -145,6 +146,10 @@ class Study(StudyData):
     def data_files(self) -> list[str]:
         """Return the files of the target `data`."""
         return list(dict.fromkeys(data_set.path for data_set in self.instances.values()))
+
+    def own_negatives(self) -> list[str]:
+        """Return the instances whose lists have the user's own negatives, which not every user has."""
+        return [one.path for one in self.instances.values() if one.data_set.nsr == OWN]
 
     def distribution_files(self) -> list[str]:
         """Return the files of the target `tables`."""

@@ -4,7 +4,7 @@ The content is independent of HTML and Typst. All results are computed: findings
 quoted from the table of claims.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
@@ -14,6 +14,7 @@ from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.leaderboard_section import Leaderboard
+from rankbound_study.report.left_out_block import left_out_blocks
 from rankbound_study.report.made_blocks import figure_block, table_blocks
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import neural_sections
@@ -22,12 +23,13 @@ from rankbound_study.report.tables.worked import HOLDS
 from rankbound_study.results.made_files import reading
 
 
-def build(results: Path, provenance: Path | None = None) -> Document:
+def build(results: Path, provenance: Path | None = None, instances: Sequence[Path] = ()) -> Document:
     """Read the tables and figures in DIR (and DIR/runs.parquet for the settings) into a document.
 
     Args:
         results: DIR.
         provenance: the file written by `python -m rankbound_study provenance`, for the last section.
+        instances: files of instances that count whom they leave out.
 
     Raises:
         DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure differs
@@ -54,7 +56,7 @@ def build(results: Path, provenance: Path | None = None) -> Document:
         sections=(
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, synthetic=synthetic),
-            _methods(provenance, manifest),
+            _methods(provenance, manifest, instances),
             *claims.sections(),
             bounded.section(),
             *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
@@ -75,11 +77,12 @@ def _headings(bounded: Bounded) -> tuple[str, str]:
     return f"Losses and bounds compared on {names}", bounded.protocols
 
 
-def _methods(provenance: Path | None, manifest: Manifest | None) -> ReportSection:
+def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequence[Path]) -> ReportSection:
+    left_out = list(left_out_blocks(instances))
     if provenance is None or manifest is None:
-        return methods_section(None)
+        return methods_section(None, left_out)
     with reading(provenance):
-        return methods_section(manifest.config)
+        return methods_section(manifest.config, left_out)
 
 
 def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:

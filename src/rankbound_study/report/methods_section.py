@@ -1,6 +1,6 @@
 """Write the report's methods: data, losses, bounds, training, protocols, statistics, from the configuration."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rankbound_study.config.data_sets import GRADED, DataSet
@@ -62,8 +62,11 @@ _STATISTICS = (
 )
 
 
-def methods_section(config: Mapping[str, Any] | None) -> ReportSection:
-    """Return the section for a configuration; without one, only what holds for every configuration."""
+def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBlock] = ()) -> ReportSection:
+    """Return the section for a configuration; without one, only what holds for every configuration.
+
+    `left_out` are tables of the data that are not used.
+    """
     known = config or {}
     protocols = known.get("protocols", list(_PROTOCOLS))
     return ReportSection(
@@ -72,6 +75,7 @@ def methods_section(config: Mapping[str, Any] | None) -> ReportSection:
         "",
         (
             *_data(known),
+            *left_out,
             Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
             _bounds(known.get("boundings", list(_BOUNDED)), _estimates(known)),
             Paragraph("Training", _TRAINING),
