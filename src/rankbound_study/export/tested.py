@@ -40,8 +40,9 @@ class Tested:
         if instances.dataset != _base(dataset) or instances.nsr != nsr:
             found = instances.dataset if instances.nsr is None else f"{instances.dataset} at NSR {instances.nsr}"
             raise DataError(f"{path}: found lists of {found}, expected those of {_base(dataset)}: make it anew")
-        names_path, names = path, instances.item_names
+        names_path, names, shared = path, instances.item_names, True
         if names is None:
+            shared = False
             names_path = data / "lists" / f"{dataset.rpartition('-')[0]}.parquet"
             names = tuple(read_item_names(_required(names_path, f"the names of the items of {dataset}")))
         if len(names) != instances.item_count:
@@ -52,8 +53,8 @@ class Tested:
         return cls(
             path,
             instances,
-            _plain(pl.Series(names, dtype=pl.String), "item", names_path, space),
-            _plain(_known(instances, used), "topic", path, space),
+            _plain(pl.Series(names, dtype=pl.String), "item", names_path, space, distinct=shared),
+            _plain(_known(instances, used), "topic", path, space, distinct=True),
         )
 
     @property
@@ -133,8 +134,8 @@ def _known(instances: FoldedLists, used: npt.NDArray[np.int64]) -> pl.Series:
     return known.scatter(used, [instances.topics[topic] for topic in used.tolist()])
 
 
-def _plain(names: pl.Series, what: str, path: Path, space: str | None) -> pl.Series:
-    """Return the names without white space, which would end a field."""
+def _plain(names: pl.Series, what: str, path: Path, space: str | None, *, distinct: bool) -> pl.Series:
+    """Return the names without white space, which would end a field; names of different things stay `distinct`."""
     bad = names.filter(names.str.contains(r"\s") | (names == ""))
     if not len(bad):
         return names
@@ -144,8 +145,10 @@ def _plain(names: pl.Series, what: str, path: Path, space: str | None) -> pl.Ser
             "--space _ to replace white space with _"
         )
     plain = names.str.replace_all(r"\s", space)
-    if what == "topic" and plain.n_unique() < names.n_unique():
+    if distinct and plain.n_unique() < names.n_unique():
+        twice = plain.filter(plain.is_duplicated() & plain.is_not_null())[0]
         raise DataError(
-            f"{path}: with {space!r} instead of white space, two topics have one name: choose another character"
+            f"{path}: with {space!r} instead of white space, two {what}s have the name {twice!r}: choose another "
+            "character"
         )
     return plain
