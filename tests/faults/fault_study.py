@@ -114,10 +114,14 @@ CONFIG: dict[str, Any] = {
             "variants": {"t4": {"learning_rate": 0.003}},
         },
     },
-    "figures": ["figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates"],
+    "figures": [
+        *("figure_1_1", "figure_5_2", "figure_neural_3", "figure_neural_duplicates"),
+        *("figure_leaderboard_scores", "figure_leaderboard_epochs", "figure_leaderboard_lengths"),
+        "figure_leaderboard_topics",
+    ],
     "tables": [
         *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "table_claims"),
-        *("table_neural_1", "table_neural_2", "table_neural_features"),
+        *("table_neural_1", "table_neural_2", "table_neural_features", "table_leaderboard"),
     ],
 }
 

@@ -30,7 +30,7 @@ RULES = (
         "provenance",
     ),
     *("table_2_2", "table_5_1", "table_5_1_honest", "table_flattery", "table_sensitivity", "claims"),
-    *("table_neural_1", "table_neural_2", "table_neural_features"),
+    *("table_neural_1", "table_neural_2", "table_neural_features", "table_leaderboard"),
     *("figure_of_formulas", "figure_of_runs", "figure_of_comparisons", "figure_with_pictures", "document"),
 )
 TARGETS = {"all", "data", "tables", "runs", "figures", "paper", "demo"}
