@@ -93,15 +93,60 @@ def test_the_limits_of_seeds_and_ratios_are_those_of_the_results() -> None:
 @pytest.mark.parametrize(
     ("file", "path", "value", "expected"),
     [
-        ("profiles/demo/study.yaml", ("temperature",), 1.0, "some 4 minutes of a processor, and 0.5 GB a job"),
-        ("config.yaml", ("temperature",), 1.0, "some 110 minutes of a processor, and 0.6 GB a job"),
+        ("profiles/demo/study.yaml", ("temperature",), 1.0, "some 6 minutes of a processor; the largest step, "),
+        ("config.yaml", ("temperature",), 1.0, "some 5 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
+        ("config.yaml", ("compare",), [], "some 110 minutes of a processor; the largest step, "),
         ("config.yaml", ("training", "movielens", "epochs"), 10_000, "some 7 days of a processor"),
-        ("config.yaml", ("training", "mq2008", "model", "hidden"), [10_000, 10_000], "and 10.6 GB a job"),
+        (
+            "config.yaml",
+            ("training", "mq2008", "model", "hidden"),
+            [10_000, 10_000],
+            "the largest step, a training of mq2008-label2, 10.6 GB",
+        ),
     ],
 )
-def test_what_trainings_take_is_estimated(file: str, path: KeyPath, value: Any, expected: str) -> None:
+def test_what_a_study_takes_is_estimated(file: str, path: KeyPath, value: Any, expected: str) -> None:
     study = Study(changed(path, value, file))
-    assert expected in str(estimated(study, [*study.runs, *study.experiments]))
+    assert expected in str(estimated(study, [*study.runs, *study.experiments], study.compared))
+
+
+# From the records of the default study: processor seconds and peak memory in GB.
+MEASURED = {
+    "RankNet-shifted": (683, 1.8),
+    "RankNet-of-3000": (87, 1.0),
+    "RankNet-of-300": (31, 0.9),
+    "Rank-LR-of-3000": (5.8, 0.9),
+    "LambdaMART-of-300": (6.2, 1.0),
+    "LambdaMART-of-30000": (124, 2.6),
+    "Rank-LR-of-46": (23, 0.5),
+    "LambdaMART-of-5": (9.2, 0.5),
+}
+
+
+@pytest.mark.parametrize("method", MEASURED)
+def test_an_estimate_is_near_what_was_measured(method: str) -> None:
+    study = Study(merged([ROOT / "config.yaml"]))
+    found = estimated(study, [], [job for job in study.compared if job.method == method])
+    seconds, gigabytes = MEASURED[method]
+    assert 1 / 2 < found.seconds / seconds < 2
+    assert 1 / 2 < found.gigabytes / gigabytes < 2
+
+
+def test_ratings_of_one_s_own_count_by_their_bytes(tmp_path: Path) -> None:
+    """A conversion of 25 million of them takes 2.3 GB."""
+    path = tmp_path / "ratings.dat"
+    with path.open("wb") as file:
+        file.truncate(25 * 25_000_000)
+    config = changed(("compare",), [], "config.yaml") | {"datasets": ["mine"], "experiment": []}
+    columns = {"topic": "1", "item": "2", "rating": "3"}
+    described = {"format": "ratings", "path": str(path), "separator": "::", "header": False, "columns": columns}
+    config["interactions"]["mine"] = {**config["interactions"]["movielens"], "source": described}
+    del config["interactions"]["mine"]["archive"]
+    config["training"]["mine"] = config["training"]["movielens"]
+    study = Study(config)
+    found = estimated(study, study.runs)
+    assert found.largest == "the conversion of mine"
+    assert found.gigabytes == pytest.approx(2.3, abs=0.3)
 
 
 def test_what_whole_catalogues_take_is_said_beside_the_estimate() -> None:

@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
         jobs = len(section["datasets"]) * len(section["methods"])
         trainings = jobs * len(section["folds"]) * len(section["seeds"])
         print(f"comparison {name}: {_jobs(jobs, trainings)}")
-    if runs := [*study.runs, *study.experiments]:
-        print(f"losses and boundings take {estimated(study, runs)} (rough; without the comparisons)")
+    runs = [*study.runs, *study.experiments]
+    print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
     for note in uncounted(runs):
         print(note)
     for reason in study.left_out.values():

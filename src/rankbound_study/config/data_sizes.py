@@ -1,8 +1,10 @@
-"""The number of topics of a data set, from a short look: stated, generated, or by the beginning of files."""
+"""The sizes of a data set, from a short look: stated, generated, or by the beginning of files."""
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
+from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study
@@ -10,8 +12,23 @@ from rankbound_study.config.study import Study
 LISTS = {"movielens": 412, "mq2008": 784, "mslr-web10k": 10_000}
 """Topics of the fetched data sets whose descriptions don't state them."""
 
+ROWS = {"movielens": 100_836, "mq2008": 15_211, "mslr-web10k": 1_200_192, "aaf": 12_936}
+"""Ratings, judged items or pictures of the same."""
+
+WIDTHS = {"mq2008": 46, "mslr-web10k": 136}
+"""Their features."""
+
 OTHER_LISTS = 1_000
 """Topics of data sets of which nothing is known before they are converted."""
+
+ITEMS, FEATURES = 20, 100
+"""Items of a list, and features, of data sets of which nothing is known."""
+
+PIXELS, OF_VGG16 = 3 * 100 * 100, 4_096
+"""Values of a picture, and of the network's penultimate layer."""
+
+BYTES_OF_A_RATING = 25
+"""Of a line of text."""
 
 LOOK = 1 << 20
 """Bytes of a file's beginning that are looked at."""
@@ -19,6 +36,38 @@ LOOK = 1 << 20
 PACKED = (".gz", ".zip", ".rar", ".parquet")
 
 _QUERY = re.compile(rb"qid:([^\s]+)")
+
+
+class Sizes(NamedTuple):
+    """About the sizes of a data set: topics, rows (ratings, judged items, pictures) and features of an item."""
+
+    topics: int
+    rows: int
+    width: int
+
+
+def sizes_of(study: Study, source: str, features: str | None = None) -> Sizes:
+    """Return about the sizes of a data set; `features` names the network that computes those of pictures."""
+    section, kind = study.sources[source], study.kind_of(source)
+    topics = topics_of(study, source)
+    if kind == "images":
+        faces = int(section.get("size", ROWS["aaf"]))
+        return Sizes(section["pairs"]["train"], faces, OF_VGG16 if features else PIXELS)
+    known = WIDTHS.get(source.removeprefix(SYNTHETIC), FEATURES)
+    if source in study.generated or source in ROWS:
+        return Sizes(topics, ROWS.get(source, ITEMS * topics), known)
+    described = study.described(source)
+    rows = described.sizes.rows if described.sizes else _rows(described) or ITEMS * topics
+    return Sizes(topics, rows, described.features or known)
+
+
+def _rows(described: DescriptionKeys) -> int:
+    """Return about the number of ratings in text of one's own; 0 if the file doesn't tell."""
+    files = [Path(name) for name in own_files(described)] if described.path else []
+    if described.format != "ratings" or not all(file.is_file() and file.suffix not in PACKED for file in files):
+        return 0
+    repeated = described.n_folds if described.given_folds else 1
+    return sum(file.stat().st_size for file in files) // BYTES_OF_A_RATING // repeated
 
 
 def topics_of(study: Study, source: str) -> int:

@@ -1,10 +1,11 @@
-"""A rough estimate of what trainings take, so that a configuration that would run for years says so beforehand."""
+"""A rough estimate of what a study takes, so that a configuration that would run for years says so beforehand."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rankbound_study.config.data_sizes import topics_of
+from rankbound_study.config.comparisons import Compared, method_options
+from rankbound_study.config.data_sizes import Sizes, sizes_of
+from rankbound_study.config.method_costs import BYTES_OF_A_VALUE, BYTES_OF_A_WEIGHT, cost_of_method, weights_of
 from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.study import Study, TrainingRun
 
@@ -12,45 +13,54 @@ SECONDS_OF_A_JOB = 2.0
 SECONDS_OF_A_LIST = 80e-6
 """Processor time of a list in an epoch, measured on short lists with small models (MovieLens, MQ2008)."""
 
-GIGABYTES_OF_A_JOB = 0.5
-BYTES_OF_A_WEIGHT = 20
-"""A weight in single precision, its gradient, Adam's two means and the kept best weights."""
+SIDE = 224
+SECONDS_OF_FEATURES, BYTES_OF_FEATURES = 0.5, 2e9
+"""Processor time of VGG16's features of a picture of that side, and memory of the network and some pictures."""
+
+BYTES_OF_A_JOB = 0.5e9
+"""Memory of a training with its libraries, before it reads anything."""
+
+BYTES_OF_A_RATING, BYTES_OF_A_CONVERSION = 90, {"interactions": 0.15e9, "lists": 0.3e9, "images": 0.6e9}
+"""Memory of the conversion of a rating, and of that of data of a kind; lists and pictures are read piece by piece."""
 
 TOGETHER = 5
 """Folds and seeds that are trained at once."""
 
-ROWS = 10_000
-"""Users and items together, each of which has factors."""
-
-FEATURES = 100
-"""Inputs of a network."""
+ITEMS = 10_000
+"""Items of ratings, each of which has factors as users do."""
 
 _UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
 
 
 class Estimate(NamedTuple):
-    """Processor time in seconds of all training jobs, and the memory of the largest in gigabytes."""
+    """Processor time in seconds of all trainings, and the memory of the largest step in gigabytes, with its name."""
 
     seconds: float
     gigabytes: float
+    largest: str
 
     def __str__(self) -> str:
-        unit, length = next((pair for pair in _UNITS if self.seconds >= 2 * pair[1]), _UNITS[-1])
-        return f"some {max(1, round(self.seconds / length)):,} {unit} of a processor, and {self.gigabytes:.1f} GB a job"
+        return f"some {time(self.seconds)} of a processor; the largest step, {self.largest}, {self.gigabytes:.1f} GB"
 
 
-def estimated(study: Study, runs: Iterable[TrainingRun]) -> Estimate:
-    """Estimate the trainings of losses and boundings; the times of other models and of pictures differ too much."""
-    seconds, gigabytes, every = 0.0, GIGABYTES_OF_A_JOB, list(runs)
-    lists_of = {source: topics_of(study, source) for source in {run.instances.source for run in every}}
-    for run in every:
-        options = study.options(run)
-        lists = lists_of[run.instances.source]
-        trainings = len(options["folds"]) * len(options["seeds"])
-        seconds += SECONDS_OF_A_JOB + trainings * _epochs(options) * lists * SECONDS_OF_A_LIST
-        held = min(trainings, TOGETHER) * _weights(options["model"]) * BYTES_OF_A_WEIGHT / 1e9
-        gigabytes = max(gigabytes, GIGABYTES_OF_A_JOB + held)
-    return Estimate(seconds, gigabytes)
+class _Work(NamedTuple):
+    name: str
+    seconds: float
+    bytes: float
+
+
+def time(seconds: float) -> str:
+    """Return a time in the largest unit of which it has two, in minutes at least."""
+    unit, length = next((pair for pair in _UNITS if seconds >= 2 * pair[1]), _UNITS[-1])
+    return f"{max(1, round(seconds / length)):,} {unit}"
+
+
+def estimated(study: Study, runs: Iterable[TrainingRun], compared: Iterable[Compared] = ()) -> Estimate:
+    """Estimate trainings of losses and boundings and of methods, and the conversion of their data."""
+    trained = [*(_of_run(study, run) for run in runs), *(_of_method(study, job) for job in compared)]
+    every = [*trained, *_of_data(study)]
+    largest = max(every, key=lambda work: work.bytes)
+    return Estimate(sum(work.seconds for work in every), largest.bytes / 1e9, largest.name)
 
 
 def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
@@ -69,14 +79,45 @@ def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
         )
 
 
+def _of_run(study: Study, run: TrainingRun) -> _Work:
+    """Estimate a job of a loss with a bounding."""
+    options, sizes = study.options(run), sizes_of(study, run.instances.source)
+    trainings = len(options["folds"]) * len(options["seeds"])
+    seconds = trainings * _epochs(options) * sizes.topics * SECONDS_OF_A_LIST
+    weights = min(trainings, TOGETHER) * _weights(options["model"], sizes) * BYTES_OF_A_WEIGHT
+    held = BYTES_OF_A_VALUE.get(run.instances.kind, 0) * sizes.rows * sizes.width
+    return _Work(f"a training of {run.instances.name}", SECONDS_OF_A_JOB + seconds, BYTES_OF_A_JOB + weights + held)
+
+
+def _of_method(study: Study, job: Compared) -> _Work:
+    """Estimate a job of a comparison."""
+    instances = job.instances
+    sizes = sizes_of(study, instances.source, instances.features)
+    options = method_options(study.comparisons[job.comparison], instances, job.method)
+    cost = cost_of_method(options, sizes, instances.kind)
+    return _Work(f"{job.method} of {instances.name}", SECONDS_OF_A_JOB + cost.seconds, BYTES_OF_A_JOB + cost.bytes)
+
+
+def _of_data(study: Study) -> Iterator[_Work]:
+    """Estimate the conversion of each data set, and the features of pictures."""
+    for source in study.sources:
+        kind, rows = study.kind_of(source), sizes_of(study, source).rows
+        of_rows = BYTES_OF_A_RATING * rows if kind == "interactions" else 0
+        made = "generation" if source in study.generated else "conversion"
+        yield _Work(f"the {made} of {source}", 0.0, BYTES_OF_A_CONVERSION[kind] + of_rows)
+    for instances in study.instances.values():
+        if instances.features:
+            pictures, source = sizes_of(study, instances.source).rows, instances.source
+            share = ((study.sources[source].get("vgg16_side") or SIDE) / SIDE) ** 2
+            seconds, held = pictures * share * SECONDS_OF_FEATURES, share * BYTES_OF_FEATURES
+            yield _Work(f"the features of {source}", seconds, held)
+
+
 def _epochs(options: Mapping[str, Any]) -> int:
     """Return the number of times that a training reads its lists: epochs, or trees."""
     return int(options["model"]["rounds"] if "rounds" in options["model"] else options["epochs"])
 
 
-def _weights(model: Mapping[str, Any]) -> int:
+def _weights(model: Mapping[str, Any], sizes: Sizes) -> int:
     """Return about the number of weights of a model."""
-    if "factors" in model:
-        return int(model["factors"]) * ROWS
-    widths = [FEATURES, *model.get("hidden", ()), 1]
-    return sum(a * b for a, b in pairwise(widths))
+    return int(model["factors"]) * (sizes.topics + ITEMS) if "factors" in model else weights_of(model, sizes.width)
