@@ -8,31 +8,19 @@ import argparse
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from benchmarks.generated_source import generated_source
+from benchmarks.judged_sets import MSLR_WEB10K, sizes_of, write_queries
 from benchmarks.study_steps import run_step
 
 DATASET = "mslr-web10k"
-TOPICS, ROWS, WIDTH, PARTS = 10_000, 1_200_192, 136, 5
-LABELS = (624_263, 386_280, 159_451, 21_317, 8_881)
-"""Number of rows with the labels 0 .. 4."""
-
+PARTS = 5
 ARCHIVE = "MSLR-WEB10K.zip"
-_SPREAD = 0.6
-"""Standard deviation of the logarithm of the lists' sizes."""
-_COUNTS = 66
-"""Number of integer features, like the word counts of MSLR-WEB10K; the others have six decimals."""
-_KEPT_SIGNAL = 0.5
-_DENSE = 0.75
-"""Share of nonzero values."""
-_QUERIES_AT_ONCE = 50
-
 # Precedes a step: replaces the source's checksums by those of the generated archive.
 _REGISTER = """\
 import json, sys
@@ -92,7 +80,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / ARCHIVE
     if not archive.exists():
-        write_archive(archive, round(TOPICS * chosen.share), round(ROWS * chosen.share))
+        write_archive(archive, round(MSLR_WEB10K.topics * chosen.share), round(MSLR_WEB10K.rows * chosen.share))
     print(f"{archive}: {_describe(archive)}", flush=True)
     try:
         _run_all(folder, chosen.methods)
@@ -107,47 +95,17 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     Each part is written twice: for the fold that tests on it, and for the fold that validates on it.
     """
     random = np.random.default_rng(seed)
-    sizes = sizes_of(random, topics, rows)
+    sizes = sizes_of(random, topics, rows, MSLR_WEB10K.spread)
     part_file, unfinished = path.with_suffix(".part.txt"), path.with_suffix(".part.zip")
     with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for part, queries in enumerate(np.array_split(np.arange(topics), PARTS), 1):
             with part_file.open("wb") as file:
-                write_queries(file, random, queries, sizes)
+                write_queries(file, random, MSLR_WEB10K, queries, sizes)
             # Fold k trains on parts k .. k + 2, validates on k + 3 and tests on k + 4.
             for name, offset in (("test", 4), ("vali", 3)):
                 archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
     part_file.unlink()
     unfinished.rename(path)
-
-
-def sizes_of(random: np.random.Generator, topics: int, rows: int, spread: float = _SPREAD) -> npt.NDArray[np.int64]:
-    """Return uneven list sizes with the sum `rows`."""
-    weight = np.exp(spread * random.standard_normal(topics))
-    ends = np.round(np.cumsum(weight) / weight.sum() * (rows - topics)).astype(np.int64)
-    sizes: npt.NDArray[np.int64] = np.diff(ends, prepend=0) + 1
-    return sizes
-
-
-def write_queries(
-    file: BinaryIO, random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
-) -> None:
-    """Write the lines of some queries."""
-    for start in range(0, len(queries), _QUERIES_AT_ONCE):
-        file.writelines(_lines(random, queries[start : start + _QUERIES_AT_ONCE], sizes))
-
-
-def _lines(
-    random: np.random.Generator, queries: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
-) -> Iterator[bytes]:
-    """Yield the lines of some queries, with labels that depend weakly on the features, and without comments."""
-    query = np.repeat(queries, sizes[queries])
-    label = np.searchsorted(np.cumsum(LABELS) / sum(LABELS), random.random(len(query)), side="right")
-    noise = np.abs(random.standard_normal((len(query), WIDTH)) + _KEPT_SIGNAL * label[:, None] * (np.arange(WIDTH) % 3))
-    values = np.where(random.random(noise.shape) < _DENSE, noise * 10.0 ** (np.arange(WIDTH) % 4), 0)
-    kinds = ["%d" if feature % 2 == 0 and feature < 2 * _COUNTS else "%.6f" for feature in range(WIDTH)]
-    pattern = "%d qid:%d " + " ".join(f"{feature}:{kind}" for feature, kind in enumerate(kinds, 1)) + " \n"
-    for grade, topic, row in zip(label.tolist(), query.tolist(), values.tolist(), strict=True):
-        yield (pattern % (grade, topic + 1, *row)).encode()
 
 
 def _describe(archive: Path) -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.mslr_size import sizes_of, write_queries
+from benchmarks.judged_sets import MSLR_WEB30K, sizes_of, write_queries
 from benchmarks.study_steps import processor_seconds
 
-TOPICS, ROWS = 31_531, 3_771_125
 _EVERY = 0.05
 """Seconds between two looks at a step's memory."""
 
@@ -34,7 +33,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     text, packed, model, run = (folder / name for name in ("all.txt", "all.arrow", "model.safetensors", "run.parquet"))
     if not text.exists():
-        write_text(text, round(TOPICS * chosen.share), round(ROWS * chosen.share))
+        write_text(text, round(MSLR_WEB30K.topics * chosen.share), round(MSLR_WEB30K.rows * chosen.share))
     print(f"{text}: {text.stat().st_size / 1e6:.0f} MB", flush=True)
     try:
         step("pack", text, packed)
@@ -51,10 +50,10 @@ def main() -> None:
 def write_text(path: Path, topics: int, rows: int, seed: int = 0) -> None:
     """Write LETOR text with uneven lists."""
     random = np.random.default_rng(seed)
-    sizes = sizes_of(random, topics, rows)
+    sizes = sizes_of(random, topics, rows, MSLR_WEB30K.spread)
     unfinished = path.with_suffix(".unfinished")
     with unfinished.open("wb") as file:
-        write_queries(file, random, np.arange(topics), sizes)
+        write_queries(file, random, MSLR_WEB30K, np.arange(topics), sizes)
     unfinished.rename(path)
 
 

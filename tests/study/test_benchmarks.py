@@ -16,9 +16,9 @@ from benchmarks import (
     loss,
     loss_contenders,
     memory,
-    movielens_size,
     mslr_size,
     ragged,
+    rating_sets,
     short,
     sweep,
     timing,
@@ -267,15 +267,15 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
     assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]
 
 
-@pytest.mark.parametrize("name", movielens_size.EDITIONS)
+@pytest.mark.parametrize("name", rating_sets.EDITIONS)
 def test_generated_ratings_have_the_edition_s_layout_and_size(tmp_path: Path, name: str) -> None:
-    edition, share = movielens_size.EDITIONS[name], 0.002
+    edition, share = rating_sets.EDITIONS[name], 0.002
     users, rows = round(share * edition.users), round(share * edition.rows)
-    movielens_size.write_archive(tmp_path / edition.archive, edition, share)
+    rating_sets.write_archive(tmp_path / edition.archive, edition, share)
     described = known_set(name).model_copy(update={"sizes": SizeKeys(topics=users, rows=rows)})
     raw = RawFile(SOURCES[name], tmp_path / edition.archive)
     ratings.convert(raw, described, tmp_path / "ratings.parquet")
     table = read_table(tmp_path / "ratings.parquet", "interactions")
     assert (len(table), len(table.column("topic").unique())) == (rows, users)
-    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= movielens_size.FEWEST
+    assert min(table.column("topic").value_counts().field("counts").to_pylist()) >= rating_sets.FEWEST
     assert (known_set(name).sizes.topics, known_set(name).sizes.rows) == (edition.users, edition.rows)
