@@ -138,6 +138,7 @@ rule runs:
     input:
         "<results>/runs.parquet",
         "<results>/epochs.parquet",
+        "<results>/rates.parquet",
         study.experiment_tables(),
 
 

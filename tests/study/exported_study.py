@@ -70,7 +70,14 @@ def make_study(folder: Path) -> Path:
     options = json.dumps({**given, "controls": ["random", "oracle"]})
     step("controls", "--instances", instances(f"{USERS}-nsr1"), "--out", controls, "--options", options)
     every = [path for path in Path("results/runs").rglob("*.parquet") if path.name.count(".") == 1]
-    out = ("--out", "results/runs.parquet", "--epochs-out", "results/epochs.parquet")
+    out = (
+        "--out",
+        "results/runs.parquet",
+        "--epochs-out",
+        "results/epochs.parquet",
+        "--rates-out",
+        "results/rates.parquet",
+    )
     step("collect", "--runs", *map(str, every), *out)
     return folder
 

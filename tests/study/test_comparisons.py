@@ -61,7 +61,7 @@ def test_one_job_for_each_method_and_data_set(config: dict[str, Any]) -> None:
     assert "<results>/runs/honest/mq2008-label1/LambdaMART/LambdaRank/none" in {job.stem for job in study.compared}
     assert {f"{job.stem}.parquet" for job in study.compared} < set(study.run_files())
     assert "<results>/runs/honest/aaf/compared/controls.parquet" in study.run_files()
-    assert len(study.epoch_files()) == len(study.runs) + expected
+    assert len(study.beside_runs()) == 2 * (len(study.runs) + expected), "epochs and rates"
 
 
 def test_features_alone_need_the_pairs_of_their_pictures(config: dict[str, Any]) -> None:

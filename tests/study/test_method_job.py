@@ -378,7 +378,7 @@ def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs
     arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(other)]
     assert cli.main([*arguments, "--options", json.dumps(thesis)]) == 0
     files = [other, run(tmp_path / "one", web, "RankNet"), run(tmp_path / "two", web, "LambdaMART")]
-    collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+    collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
     runs, epochs = frame(tmp_path / "all.parquet"), frame(tmp_path / "epochs.parquet", "epochs")
     assert set(runs["study"]) == {"thesis", "neural"}
     assert epochs.filter(study="thesis")["PairAccuracy"].is_nan().all()

@@ -130,3 +130,18 @@ def test_without_a_configuration_only_what_holds_for_all_is_told(config: dict[st
     text = told(config)
     assert "Data" not in text
     assert all(name in text["Protocols"] for name in ("published protocol", "honest protocol"))
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ({"honest": 0.01}, "share the learning rate, the number of epochs"),
+        ({"honest": [0.01, 0.1]}, "Every loss and bounding has its own learning rate: each fold"),
+        ({"published": 0.1, "honest": [0.01, 0.1]}, "its own learning rate under the honest protocol: each fold"),
+    ],
+)
+def test_grids_of_learning_rates_are_named_where_they_are(rates: dict[str, Any], expected: str) -> None:
+    config = {**CONFIG, "protocols": list(rates), "training": {"movielens": {"learning_rate": rates}}}
+    text = told(config)["Training"]
+    assert expected in text
+    assert ("the learning rate, " in text) == ("grid" not in text)

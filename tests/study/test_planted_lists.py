@@ -73,7 +73,7 @@ def trained(folder: Path, signal: float) -> pl.DataFrame:
             made["experiments" if variant else "runs"].append(out)
     epochs = {"runs": "epochs", "experiments": "experiment_epochs"}
     for name, paths in made.items():
-        collect(paths, folder / f"{name}.parquet", folder / f"{epochs[name]}.parquet")
+        collect(paths, *(folder / f"{one}.parquet" for one in (name, epochs[name], f"rates of {name}")))
     files = StudyFiles(**{name: folder / f"{name}.parquet" for name in (*epochs, *epochs.values())})
     return leaderboard.make(leaderboard.NAME, files, study=STUDY).table
 

@@ -243,7 +243,7 @@ def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) ->
     assert json.loads(steps.distribution_options(table)) == {**usual, "tilt": 4.0}
     assert json.loads(steps.distribution_options(SimpleNamespace(loss="AP", kind=""))) == usual
     for bounding, name in {"distribution(gain=sd)": "AP", "distribution(gain=sd,tilt=4)": "AP-tilt4"}.items():
-        file = DistributionFile.read_by(config, "honest", "movielens", "AP", bounding)
+        file = DistributionFile.read_by(config, "exact", "AP", bounding)
         assert file is not None
         assert file.path == f"{folder}/{name}.parquet"
 
@@ -284,3 +284,25 @@ def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, A
     config["experiment"] = ["ratios", "one-relevant", "rates"]
     options = json.loads(Steps(Study(config), CODES).result_options("study", "experiments"))
     assert list(options["experiments"]) == ["rates"]
+
+
+def test_a_variant_has_its_own_kind_of_distributions(config: dict[str, Any]) -> None:
+    """The published protocol samples, the honest one does not; a variant of the honest one samples, too."""
+    config["distributions"]["method"] = {"published": "sampled", "honest": "exact"}
+    config["experiments"]["sampled"] = {
+        "datasets": ["movielens-nsr2"],
+        "boundings": ["none", "distribution"],
+        "variants": {"s": {"distributions": "sampled"}},
+    }
+    config["experiment"] = ["sampled"]
+    study = Study(config)
+    own = {run.bounding: run for run in study.experiments if run.loss == "AP"}
+    assert study.inputs(own["distribution"])["distributions"] == "<results>/distributions/AP-sampled.parquet"
+    assert "distributions" not in study.inputs(own["none"])
+    options = study.options(own["distribution"])
+    (key,) = {json.loads(TrainingJob.from_json(json.dumps(options)).key(1, 0)["options"])["distributions"]}
+    assert key == "sampled", "tables of variants name it"
+    usual = next(
+        run for run in study.runs if (run.protocol, run.bounding, run.loss) == ("honest", "distribution", "AP")
+    )
+    assert study.inputs(usual)["distributions"] == "<results>/distributions/AP.parquet"

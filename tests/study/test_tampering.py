@@ -26,7 +26,10 @@ Change = Callable[[Path], object]
 
 TABLE, PAGE, RUNS = "tables/table_2_2.csv", "paper/table_2_4.csv", "runs.parquet"
 FOLDS = "data/folds/synthetic-mq2008.parquet"
-COLLECT = ("collect", "--out", "results/runs.parquet", "--epochs-out", "results/epochs.parquet", "--runs")
+COLLECT = (
+    *("collect", "--out", "results/runs.parquet", "--epochs-out", "results/epochs.parquet"),
+    *("--rates-out", "results/rates.parquet", "--runs"),
+)
 
 
 def repeat(*steps: tuple[str, ...]) -> Change:
@@ -166,7 +169,7 @@ def alter_the_manifest_with_a_file(study: Path) -> None:
 
 
 def collect_foreign_runs(study: Path) -> None:
-    for ending in ("parquet", "epochs.parquet"):
+    for ending in ("parquet", "epochs.parquet", "rates.parquet"):
         shutil.copy(study / f"results/{RUN}.{ending}", study.parent / f"foreign.{ending}")
     repeat((*COLLECT, "../foreign.parquet"), manifest_of(WHOLE))(study)
 
@@ -182,7 +185,7 @@ def collect_and_put_back(study: Path) -> None:
     file = study / ALL[0]
     kept, records = file.read_bytes(), (study / JOB_RECORD).read_bytes()
     repeat(job(epochs=1), (*COLLECT, *ALL))(study)
-    for ending in ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors"):
+    for ending in ("parquet", "epochs.parquet", "predictions.parquet", "rates.parquet", "weights.safetensors"):
         original = study.parent / "kept" / f"{RUN}.{ending}"
         shutil.copy(original, study / f"results/{RUN}.{ending}")
     assert file.read_bytes() == kept

@@ -22,6 +22,7 @@ from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.controls_job import run_controls
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.job import RUN_METRICS, TRAINER, TrainingJob
+from rankbound_study.jobs.trials import Trial
 
 CONTROLS = {"controls": ["random", "popularity", "oracle"], "folds": [1, 2]}
 
@@ -89,6 +90,7 @@ def test_runs_hold_every_test_list_of_every_fold_and_selection(tmp_path: Path, i
         "runs.epochs.parquet",
         "runs.parquet",
         "runs.predictions.parquet",
+        "runs.rates.parquet",
         "runs.weights.safetensors",
     ]
 
@@ -182,15 +184,15 @@ def test_an_interrupted_job_resumes_and_ends_with_the_same_bytes(
     tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
 ) -> None:
     trained: list[int] = []
-    whole = train_job._train_group
+    whole = train_job._Trainings._train_group
 
-    def interrupted(job: Any, data: Any, tables: Any, group: list[tuple[int, int]], *rest: Any) -> None:
+    def interrupted(job: Any, group: list[Trial]) -> None:
         if len(trained) == stop_after:
             raise KeyboardInterrupt
-        trained.extend(fold for fold, _ in group)
-        whole(job, data, tables, group, *rest)
+        trained.extend(trial.fold for trial in group)
+        whole(job, group)
 
-    monkeypatch.setattr(train_job, "_train_group", interrupted)
+    monkeypatch.setattr(train_job._Trainings, "_train_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "killed", instances)
     assert not (tmp_path / "killed" / "runs.parquet").exists()
@@ -209,11 +211,11 @@ def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
     whole = train_job._keep
     kept: list[int] = []
 
-    def interrupted(job: Any, training: Any, *rest: Any) -> None:
+    def interrupted(job: Any, trial: Trial, *rest: Any) -> None:
         if kept == [1]:
             raise KeyboardInterrupt
-        kept.append(training.fold)
-        whole(job, training, *rest)
+        kept.append(trial.fold)
+        whole(job, trial, *rest)
 
     monkeypatch.setattr(train_job, "_keep", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -284,7 +286,7 @@ def test_controls_are_runs_that_know_nothing_counts_or_everything(
 
 def test_collected_runs_are_all_runs_and_their_epochs(tmp_path: Path, instances: Path) -> None:
     files = [controls(tmp_path, instances), train(tmp_path, instances, "a"), train(tmp_path, instances, "b", loss="AP")]
-    collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+    collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
     assert len(frame(tmp_path / "all.parquet")) == sum(len(frame(path)) for path in files)
     assert set(frame(tmp_path / "epochs.parquet", "epochs")["loss"]) == {"nDCG", "AP"}
 
@@ -310,7 +312,7 @@ def test_collecting_refuses_runs_that_cannot_be_true(
 
     monkeypatch.setattr(module, "read_table", spoiled)
     with pytest.raises(DataError, match=message):
-        collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+        collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
     assert not (tmp_path / "all.parquet").exists()
 
 
@@ -335,7 +337,7 @@ def test_scores_of_few_topics_may_be_far_below_random(
 
     monkeypatch.setattr(module, "read_table", low)
     with pytest.raises(DataError, match="far below random") if refused else nullcontext():
-        collect(files, tmp_path / "all.parquet", tmp_path / "epochs.parquet")
+        collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
 
 
 def test_the_best_feature_is_the_one_of_the_training_part(tmp_path: Path, judged: tuple[Path, Path]) -> None:

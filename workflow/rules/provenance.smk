@@ -6,6 +6,7 @@ rule provenance:
     input:
         runs="<results>/runs.parquet",
         epochs="<results>/epochs.parquet",
+        rates="<results>/rates.parquet",
         tables=study.table_files(),
         figures=figure_files,
     output:

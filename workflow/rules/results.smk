@@ -36,7 +36,8 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
         "runs": "<results>/runs.parquet",
         "epochs": "<results>/epochs.parquet",
         "experiments": study.experiment_tables()[:1],
-        "experiment_epochs": study.experiment_tables()[1:],
+        "experiment_epochs": study.experiment_tables()[1:2],
+        "rates": "<results>/rates.parquet",
         "leaderboard": leaderboard_files(),
         "images": images[0] if images else [],
         "predictions": [f"{job.stem}.predictions.parquet" for job in chosen if job.instances.kind == "images"],
@@ -55,7 +56,17 @@ def spec_files(spec):
     return comparison_files(spec.needs, spec.data, spec.methods, spec.by_features)
 
 
-FILES = ("runs", "epochs", "experiments", "experiment_epochs", "leaderboard", "images", "predictions", "weights")
+FILES = (
+    "runs",
+    "epochs",
+    "experiments",
+    "experiment_epochs",
+    "rates",
+    "leaderboard",
+    "images",
+    "predictions",
+    "weights",
+)
 
 
 def file_flags(wildcards, input):

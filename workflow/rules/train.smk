@@ -9,6 +9,7 @@ rule train:
     output:
         runs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.parquet",
         epochs="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.epochs.parquet",
+        rates="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.rates.parquet",
         predictions="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.predictions.parquet",
         weights="<results>/runs/{protocol}/{instances}/{model}/{loss}/{bounding}.weights.safetensors",
     log:
@@ -90,10 +91,11 @@ use rule controls as compared_controls with:
 rule collect:
     input:
         runs=study.run_files(),
-        epochs=study.epoch_files(),
+        beside=study.beside_runs(),
     output:
         runs="<results>/runs.parquet",
         epochs="<results>/epochs.parquet",
+        rates="<results>/rates.parquet",
     log:
         "<logs>/collect.log",
     localrule: True
@@ -105,16 +107,17 @@ rule collect:
         code=steps.code("collect"),
     shell:
         "python -m rankbound_study collect --runs {input.runs:q} --out {output.runs:q} --epochs-out {output.epochs:q}"
-        " > {log:q} 2>&1"
+        " --rates-out {output.rates:q} > {log:q} 2>&1"
 
 
 use rule collect as collect_experiments with:
     input:
         runs=study.experiment_files(),
-        epochs=study.experiment_epoch_files(),
+        beside=study.beside_experiments(),
     output:
         runs="<results>/experiments.parquet",
         epochs="<results>/experiment_epochs.parquet",
+        rates="<results>/experiment_rates.parquet",
     log:
         "<logs>/collect_experiments.log",
     params:

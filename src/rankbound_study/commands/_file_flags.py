@@ -12,6 +12,7 @@ _ONE = {
     "epochs": "the table of epochs, whose validation scores select the best methods",
     "experiments": "the experiments' runs",
     "experiment_epochs": "the table of the experiments' epochs",
+    "rates": "the table of the rates of all grids",
     "images": "the images file, for the ages of the faces",
 }
 _SEVERAL = {

@@ -37,10 +37,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     from rankbound.quantities import quantity
     from rankbound_study.config.check import check_config, editor_schema
+    from rankbound_study.config.comparisons import method_options
     from rankbound_study.config.estimate import estimated, uncounted
     from rankbound_study.config.lines import merged
     from rankbound_study.config.own_files import require_files
     from rankbound_study.config.study import Study
+    from rankbound_study.config.trainings import trainings_of
     from rankbound_study.figures import figure_specs
     from rankbound_study.report.tables import table_names
 
@@ -59,9 +61,9 @@ def run(arguments: argparse.Namespace) -> None:
         runs = [run for run in study.experiments if run.variant and run.variant.experiment == name]
         print(f"experiment {name}: {_jobs(len(runs), _trainings(study, runs))}")
     for name, section in study.comparisons.items():
-        jobs = len(section["datasets"]) * len(section["methods"])
-        trainings = jobs * len(section["folds"]) * len(section["seeds"])
-        print(f"comparison {name}: {_jobs(jobs, trainings)}")
+        compared = [job for job in study.compared if job.comparison == name]
+        options = [method_options(section, job.instances, job.method) for job in compared]
+        print(f"comparison {name}: {_jobs(len(compared), sum(map(trainings_of, options)))}")
     runs = [*study.runs, *study.experiments]
     print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
     for note in uncounted(runs):
@@ -78,5 +80,6 @@ def _jobs(jobs: int, trainings: int) -> str:
 
 
 def _trainings(study: "Study", runs: Sequence["TrainingRun"]) -> int:
-    jobs = [study.options(run) for run in runs]
-    return sum(len(job["folds"]) * len(job["seeds"]) for job in jobs)
+    from rankbound_study.config.trainings import trainings_of
+
+    return sum(trainings_of(study.options(run)) for run in runs)

@@ -3,11 +3,13 @@
 import argparse
 from pathlib import Path
 
-SUMMARY = "Collect the runs of all jobs, and the epochs beside them, into one table each; check them on the way."
+SUMMARY = (
+    "Collect the runs of all jobs, with the epochs and rates beside them, into one table each; check them on the way."
+)
 
 EXAMPLES = """\
   python -m rankbound_study collect --runs runs/movielens-nsr1/controls.parquet runs/movielens-nsr1/min-max.parquet \\
-      --out runs.parquet --epochs-out epochs.parquet
+      --out runs.parquet --epochs-out epochs.parquet --rates-out rates.parquet
 """
 
 
@@ -17,11 +19,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="all runs")
     parser.add_argument("--epochs-out", type=Path, required=True, help="all epochs")
+    parser.add_argument("--rates-out", type=Path, required=True, help="the rates of all grids")
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from rankbound_study.jobs.collect import collect, epochs_beside
+    from rankbound_study.jobs.collect import collect, collected_beside
 
-    # An input, too: the record of this step names it.
-    arguments.epochs = epochs_beside(arguments.runs)
-    collect(arguments.runs, arguments.out, arguments.epochs_out)
+    # Inputs, too: the record of this step names them.
+    arguments.epochs, arguments.rates = (collected_beside(arguments.runs, name) for name in ("epochs", "rates"))
+    collect(arguments.runs, arguments.out, arguments.epochs_out, arguments.rates_out)

@@ -10,6 +10,8 @@ from rankbound.flags import plain_errors, positive
 if TYPE_CHECKING:
     from rankbound_study.jobs.job import TrainingJob
 
+_COUNTS = ("epochs", "batch_size")
+
 SUMMARY = "Train one model with one loss on all folds and seeds, resuming from finished ones."
 
 EXAMPLES = """\
@@ -84,7 +86,8 @@ def _require_numbers(job: "TrainingJob") -> None:
     """Raise ConfigError for settings of the trainer that are no numbers above 0, and for a model without a name."""
     if not isinstance(job.model, dict) or not isinstance(job.model.get("name"), str):
         raise ConfigError(f"model: found {job.model}, expected an object with a name")
-    for name in ("learning_rate", "epochs", "batch_size"):
-        value = job.settings.get(name, 1)
+    rates = job.rates or (job.settings.get("learning_rate", 1),)
+    stated = [*(("learning_rate", rate) for rate in rates), *((name, job.settings.get(name, 1)) for name in _COUNTS)]
+    for name, value in stated:
         if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
             raise ConfigError(f"{name}: found {value!r}, expected a number above 0")

@@ -16,6 +16,7 @@ INTERACTION_OPTIONS: dict[str, Any] = {
     "by_time": {},
     "folds": [],
     "min_relevant": 25,
+    "repeats": 1,
     "seed": 0,
     "threshold": 4.0,
     "validation_share": 0.1,
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--options",
         default="{}",
         metavar="JSON",
-        help="interactions: min_relevant, seed, threshold, and folds or by_time with validation_share; "
+        help="interactions: min_relevant, seed, threshold, and repeats, or folds, or by_time with validation_share; "
         "images: folds, seed, test_share, validation_share; "
         "lists: nothing for parts that take turns, or folds, random_parts, seed, validation_share",
     )

@@ -8,6 +8,7 @@ from rankbound_study.config.data_sizes import Sizes, sizes_of
 from rankbound_study.config.method_costs import BYTES_OF_A_VALUE, BYTES_OF_A_WEIGHT, cost_of_method, weights_of
 from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
 from rankbound_study.config.study import Study, TrainingRun
+from rankbound_study.config.trainings import trainings_of
 
 SECONDS_OF_A_JOB = 2.0
 SECONDS_OF_A_LIST = 80e-6
@@ -82,7 +83,7 @@ def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
 def _of_run(study: Study, run: TrainingRun) -> _Work:
     """Estimate a job of a loss with a bounding."""
     options, sizes = study.options(run), sizes_of(study, run.instances.source)
-    trainings = len(options["folds"]) * len(options["seeds"])
+    trainings = trainings_of(options)
     seconds = trainings * _epochs(options) * sizes.topics * SECONDS_OF_A_LIST
     weights = min(trainings, TOGETHER) * _weights(options["model"], sizes) * BYTES_OF_A_WEIGHT
     held = BYTES_OF_A_VALUE.get(run.instances.kind, 0) * sizes.rows * sizes.width

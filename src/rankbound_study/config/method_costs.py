@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from rankbound_study.config.data_sizes import Sizes
+from rankbound_study.config.trainings import trainings_of
 
 SECONDS_OF_A_BATCH = 1.5e-3
 """Of an optimiser's step on a small model."""
@@ -56,7 +57,7 @@ def cost_of_method(options: Mapping[str, Any], sizes: Sizes, kind: str) -> Cost:
     model, settings = options["model"], options["settings"]
     items = 2 * sizes.topics if kind == "images" else sizes.rows  # a list is a pair of pictures
     width = min(settings.get("features", sizes.width), sizes.width)
-    trainings = len(options["folds"]) * len(options["seeds"])
+    trainings = trainings_of(options)
     family = "trees" if model["name"] in TREES else "penalised" if model["name"] in PENALISED else "network"
     held: float = BYTES_OF_A_VALUE.get(kind, 0) * sizes.rows * sizes.width
     if kind == "images":

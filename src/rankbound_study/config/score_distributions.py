@@ -26,13 +26,11 @@ class DistributionFile(NamedTuple):
     kind: str
 
     @classmethod
-    def read_by(
-        cls, config: Mapping[str, Any], protocol: str, source: str, loss: str, bounding: str
-    ) -> "DistributionFile | None":
-        """Return the file that a training reads; None if its bounding needs none."""
+    def read_by(cls, config: Mapping[str, Any], method: str, loss: str, bounding: str) -> "DistributionFile | None":
+        """Return the file that a training reads, with distributions by a method; None if its bounding needs none."""
         if not bounding.startswith("distribution"):
             return None
-        method, (_, parameters, _) = method_of(config, protocol, source), split_text(bounding, "bound")
+        _, parameters, _ = split_text(bounding, "bound")
         tilt = f"{_TILT}{parameters['tilt']}" if "tilt" in parameters else ""
         return cls(loss, f"{'' if method == usual_method(config) else f'-{method}'}{tilt}")
 

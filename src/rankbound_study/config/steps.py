@@ -77,7 +77,8 @@ class Steps:
             "images": ("folds", "validation_share", "test_share", "seed"),
         }
         section, kind = self.study.sources[wildcards.source], self.study.kind_of(wildcards.source)
-        chosen = _chosen(section, *keys.get(kind, ()))
+        several = ("repeats",) if section.get("repeats", 1) > 1 else ()
+        chosen = _chosen(section, *keys.get(kind, ()), *several)
         if wildcards.source.startswith(SYNTHETIC) or kind == "images":
             return as_json(chosen)
         splitting = self.study.described(wildcards.source).splitting
@@ -173,8 +174,11 @@ class Steps:
         return _flags(self.controlled(wildcards), input)
 
     def control_options(self, wildcards: Any) -> str:
-        """Return the controls and their folds."""
-        return as_json({**self._key(wildcards), **_chosen(self.config, "controls", "folds")})
+        """Return the controls, their folds and, if these are drawn several times, the trainings' seeds."""
+        key = self._key(wildcards)
+        repeats = self.study.sources[self.study.instances[wildcards.instances].source].get("repeats", 1)
+        seeds = {"seeds": self.config["seeds"][wildcards.protocol]} if repeats > 1 else {}
+        return as_json({**key, **_chosen(self.config, "controls", "folds"), **seeds})
 
     def compared_control_options(self, wildcards: Any) -> str:
         """Return the controls for the methods of the comparisons on a data set."""

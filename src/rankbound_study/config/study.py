@@ -9,7 +9,7 @@ setting changed, and have a separate table.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -180,21 +180,21 @@ class Study(StudyData):
         """Return the runs of every training job and of the controls."""
         return [f"{stem}.parquet" for stem in self._stems()] + self._control_files()
 
-    def epoch_files(self) -> list[str]:
-        """Return the epochs of every training job."""
-        return [f"{stem}.epochs.parquet" for stem in self._stems()]
+    def beside_runs(self) -> list[str]:
+        """Return the epochs and the rates of every training job."""
+        return _collected_beside(self._stems())
 
     def experiment_files(self) -> list[str]:
         """Return the runs of the experiments."""
         return [f"{run.stem}.parquet" for run in self.experiments]
 
-    def experiment_epoch_files(self) -> list[str]:
-        """Return the epochs of the experiments."""
-        return [f"{run.stem}.epochs.parquet" for run in self.experiments]
+    def beside_experiments(self) -> list[str]:
+        """Return the epochs and the rates of the experiments."""
+        return _collected_beside(run.stem for run in self.experiments)
 
     def experiment_tables(self) -> list[str]:
-        """Return the tables of all the experiments' runs and epochs."""
-        names = ("experiments", "experiment_epochs") if self.experiments else ()
+        """Return the tables of all the experiments' runs, epochs and rates."""
+        names = ("experiments", "experiment_epochs", "experiment_rates") if self.experiments else ()
         return [f"<results>/{name}.parquet" for name in names]
 
     def table_files(self) -> list[str]:
@@ -256,7 +256,9 @@ class Study(StudyData):
         return self.runs + self.experiments
 
     def _read_by(self, run: TrainingRun) -> DistributionFile | None:
-        return DistributionFile.read_by(self.config, run.protocol, run.instances.source, run.loss, run.bounding)
+        varied = run.variant.overrides.get("distributions") if run.variant else None
+        method = varied or method_of(self.config, run.protocol, run.instances.source)
+        return DistributionFile.read_by(self.config, method, run.loss, run.bounding)
 
     @cached_property
     def _by_place(self) -> dict[tuple[str, str, str, str], TrainingRun]:
@@ -284,6 +286,11 @@ class Study(StudyData):
             for name, one in instances.items()
             if any(ranked_by(control, one.kind) for control in self.config["controls"])
         ]
+
+
+def _collected_beside(stems: Iterable[str]) -> list[str]:
+    """Return the files beside runs that are collected with them."""
+    return [f"{stem}.{name}.parquet" for stem in stems for name in ("epochs", "rates")]
 
 
 def ranked_by(control: str, kind: str) -> bool:

@@ -40,7 +40,8 @@ class RelevantPairs:
     Attributes:
         topic: number of the topic.
         item: dense index of the item, 0 .. item_count - 1.
-        fold: the fold 1 .. 5 that tests on the pair, and in which it is; with `split`, the fold in which it is.
+        fold: the fold that tests on the pair, of 1 .. 5 or, if pairs are split several times, of each five more, when
+            a pair has a row for each time; with `split`, the fold in which it is.
         item_count: number of items.
         split: the place in `SPLITS` of each pair in its fold, of which a pair may have several rows.
         topic_names: the topics' names by number, unless these are the numbers.
@@ -63,7 +64,12 @@ class RelevantPairs:
     @property
     def folds(self) -> list[int]:
         """The numbers of the folds."""
-        return [*range(1, FOLDS + 1)] if self.split is None else np.unique(self.fold).tolist()
+        return [*range(1, self.repeats * FOLDS + 1)] if self.split is None else np.unique(self.fold).tolist()
+
+    @property
+    def repeats(self) -> int:
+        """The number of times that the pairs are split into folds."""
+        return 1 if self.split is not None else -(-int(self.fold.max()) // FOLDS)
 
     def has_validation(self, fold: int) -> bool:
         """Return whether the fold has pairs for validation, which are otherwise drawn from the training pairs."""
@@ -76,9 +82,11 @@ class RelevantPairs:
 
     def of_fold(self, rows: slice, fold: int) -> tuple[Items, npt.NDArray[np.int8]]:
         """Return the items of a topic's rows that are in a fold, and their splits."""
-        item, here = self.item[rows], self.fold[rows] == fold
+        item, folds = self.item[rows], self.fold[rows]
+        here = folds == fold
         if self.split is None:
-            return item, np.where(here, np.int8(TEST), np.int8(TRAIN))
+            same_time = (folds - 1) // FOLDS == (fold - 1) // FOLDS
+            return item[same_time], np.where(here[same_time], np.int8(TEST), np.int8(TRAIN))
         return item[here], self.split[rows][here]
 
 

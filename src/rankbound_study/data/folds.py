@@ -25,8 +25,12 @@ def fold_interactions(
     threshold: float,
     min_relevant: int,
     seed: int,
+    repeats: int = 1,
 ) -> None:
-    """Write the fold 1 .. 5 of each relevant pair of an interactions file, as `split_relevant` assigns it."""
+    """Write the fold 1 .. 5 of each relevant pair of an interactions file, as `split_relevant` assigns it.
+
+    With `repeats`, pairs are split again, into the folds 6 .. 10, 11 .. 15, ...; each pair has a row for each split.
+    """
     table = read_table(interactions, "interactions", ["topic", "item", "rating"])
     topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
     kept = keep_relevant(topic, rating, threshold, min_relevant)
@@ -34,11 +38,12 @@ def fold_interactions(
         raise DataError(
             f"{interactions}: no user has {min_relevant} ratings of at least {threshold}; lower min_relevant"
         )
-    fold = split_relevant(topic[kept], dataset, seed)
+    folds = [split_relevant(topic[kept], dataset, seed, repeat) for repeat in range(repeats)]
     options = {"dataset": dataset, "min_relevant": min_relevant, "seed": seed, "threshold": threshold}
     metadata = origin(read_metadata(interactions, "interactions"))
+    pairs = {"topic": topic[kept], "item": item[kept]}
     write_table(
-        pa.table({"topic": topic[kept], "item": item[kept], "fold": fold}),
+        pa.table({**{name: np.tile(ids, repeats) for name, ids in pairs.items()}, "fold": np.concatenate(folds)}),
         out,
         "interaction-folds",
         metadata={**metadata, OPTIONS_KEY: json.dumps(options, sort_keys=True)},
@@ -56,8 +61,10 @@ def keep_relevant(
     return kept
 
 
-def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt.NDArray[np.int8]:
-    """Return a fold 1 .. 5 for each row (rows sorted by topic), stratified by topic: fold sizes differ by at most one.
+def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int, repeat: int = 0) -> npt.NDArray[np.int8]:
+    """Return a fold for each row (rows sorted by topic), stratified by topic: fold sizes differ by at most one.
+
+    The folds are 1 .. 5, those of repeat r 5 r + 1 .. 5 r + 5.
 
     Each topic's rows are shuffled by a seed of (data set, seed, topic), so a user's folds do not depend on the other
     users. The fold that gets a topic's first surplus row is random as well.
@@ -65,7 +72,8 @@ def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int) -> npt
     fold = np.empty(len(topic), dtype=np.int8)
     starts = np.flatnonzero(np.diff(topic, prepend=topic[0] - 1)) if len(topic) else np.empty(0, dtype=np.int64)
     for start, stop in zip(starts, np.append(starts[1:], len(topic)), strict=True):
-        random = np.random.default_rng(derive_seed("folds", dataset, seed, int(topic[start])))
+        again = ("repeat", repeat) if repeat else ()
+        random = np.random.default_rng(derive_seed("folds", dataset, seed, int(topic[start]), *again))
         place = random.permutation(stop - start) + random.integers(FOLDS)
-        fold[start:stop] = place % FOLDS + 1
+        fold[start:stop] = place % FOLDS + 1 + repeat * FOLDS
     return fold

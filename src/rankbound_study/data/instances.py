@@ -33,6 +33,9 @@ LARGEST_PART = 2**31 - 1
 LEFT_OUT_KEY = "rankbound.left_out"
 """Metadata of sampled instances: JSON of the numbers of users and of lists that were left out, if there are any."""
 
+REPEATS_KEY = "rankbound.repeats"
+"""Metadata of sampled instances whose folds are drawn several times: how often."""
+
 FoldLists = tuple[int, str, pa.Table]
 """A fold, a split, and its lists by `lists_table`."""
 

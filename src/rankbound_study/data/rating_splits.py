@@ -37,6 +37,7 @@ class RatingSplitting:
         folds: the files of each fold by split.
         by_time: the keys `cut` and `test_share` of a split by time.
         validation_share: with `by_time`, the share of each user's training items that validate.
+        repeats: without files of folds or times, the number of times that items are cut into folds.
     """
 
     dataset: str
@@ -46,6 +47,7 @@ class RatingSplitting:
     folds: Sequence[Mapping[str, Sequence[str]]] = ()
     by_time: Mapping[str, Any] = field(default_factory=dict)
     validation_share: float = 0.1
+    repeats: int = 1
 
 
 def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> list[str]:
@@ -57,7 +59,7 @@ def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> 
     """
     shared = {key: value for key, value in asdict(splitting).items() if key in ("threshold", "min_relevant", "seed")}
     if not splitting.folds and not splitting.by_time:
-        fold_interactions(interactions, out, dataset=splitting.dataset, **shared)
+        fold_interactions(interactions, out, dataset=splitting.dataset, **shared, repeats=splitting.repeats)
         return []
     table = read_table(interactions, "interactions")
     topic, rating = (table.column(name).to_numpy() for name in ("topic", "rating"))

@@ -16,7 +16,7 @@ from rankbound.errors import DataError
 from rankbound_study.config.samplings import FULL, SampledName
 from rankbound_study.data.arrow import list_to_numpy, one_chunk, to_numpy
 from rankbound_study.data.contracts import read_metadata, read_row_groups, read_table
-from rankbound_study.data.instances import ITEM_COUNT_KEY, ITEM_NAMES_KEY, SPLITS
+from rankbound_study.data.instances import ITEM_COUNT_KEY, ITEM_NAMES_KEY, REPEATS_KEY, SPLITS
 from rankbound_study.data.schemas import SYNTHETIC_KEY
 
 Path = str | os.PathLike[str]
@@ -71,7 +71,8 @@ class FoldedLists:
     """An instances file: `topics` are all names in order of appearance; `splits` is by fold and split's name.
 
     `item_count` bounds the item indices; `item_names` gives the raw data's id of each index, and is None for judged
-    lists, whose names are in the lists file (`read_item_names`).
+    lists, whose names are in the lists file (`read_item_names`). `repeats` is the number of times that the folds were
+    drawn: those of the second time follow those of the first, and so on.
     """
 
     dataset: str
@@ -81,6 +82,11 @@ class FoldedLists:
     item_names: tuple[str, ...] | None
     synthetic: bool
     splits: Mapping[tuple[int, str], Split]
+    repeats: int = 1
+
+    def drawn_fold(self, fold: int, seed: int) -> int:
+        """Return the number of the fold in which a training seed trains and tests: seeds take turns in the repeats."""
+        return fold + len(self.folds) // self.repeats * (seed % self.repeats)
 
     @property
     def folds(self) -> tuple[int, ...]:
@@ -131,7 +137,10 @@ def read_instances(path: Path) -> FoldedLists:
             key: _split(table.slice(start, stop - start), index[start:stop], f"{path}, fold {key[0]}, {key[1]}")
             for key, start, stop in _ranges(table, path)
         },
+        repeats=_repeats(metadata, path),
     )
+    if len(instances.folds) % instances.repeats:
+        raise DataError(f"{path}: {len(instances.folds)} folds are not those of {instances.repeats} repeats")
     for key, split in instances.splits.items():
         _check(split, instances.item_count, f"{path}, fold {key[0]}, {key[1]}")
     return instances
@@ -186,6 +195,13 @@ def read_item_names(path: Path) -> list[str]:
     """Read the document names of a judged-lists file, by row."""
     column = read_table(path, "lists", ["items"]).column("items")
     return [name for chunk in column.chunks for name in chunk.flatten().to_pylist()]
+
+
+def _repeats(metadata: Mapping[str, str], path: Path) -> int:
+    text = metadata.get(REPEATS_KEY, "1")
+    if not re.fullmatch(r"[1-9][0-9]?", text):
+        raise DataError(f"{path}: the metadata key {REPEATS_KEY!r} should be a number from 1; make it anew")
+    return int(text)
 
 
 def _item_names(metadata: Mapping[str, str], path: Path) -> tuple[str, ...] | None:

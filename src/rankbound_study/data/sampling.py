@@ -20,6 +20,7 @@ from rankbound_study.data.draws import Drawing, Ratings, RelevantPairs
 from rankbound_study.data.folds import OPTIONS_KEY
 from rankbound_study.data.instances import (
     ITEM_NAMES_KEY,
+    REPEATS_KEY,
     SPLITS,
     TOPIC_NAMES_KEY,
     FoldLists,
@@ -106,6 +107,7 @@ def sample_interactions(
     parts = _with_both_kinds(made, left_out) if drawing.nsr == OWN else made
     name, nsr = sampled_name(drawing.dataset, drawing.sampling, drawing.nsr)
     origin = origin_of(interactions, "interactions", drawing.dataset)
+    origin |= {REPEATS_KEY: str(pairs.repeats)} if pairs.repeats > 1 else {}
     write_instances(out, name, nsr, parts, item_count=len(ids), item_names=item_names, origin=origin, left_out=left_out)
     return left_out
 

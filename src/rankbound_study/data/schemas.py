@@ -134,6 +134,18 @@ CONTRACTS: Mapping[str, Contract] = {
             nullable=_NSR_KEYS,
             metrics=True,
         ),
+        Contract(
+            "rates",
+            {
+                **_TRAINING_KEY,
+                "learning_rate": pa.float64(),
+                "epoch": pa.int32(),
+                "score": pa.float64(),
+                "test_score": pa.float64(),
+                "chosen": pa.bool_(),
+            },
+            nullable=_NSR_KEYS,
+        ),
         Contract("predictions", {**_LIST_KEY, "items": _ITEMS, "scores": _SCORES}, nullable=_NSR_KEYS),
     )
 }

@@ -37,6 +37,11 @@ class Tested:
         """
         path = instances_path(data, dataset, nsr)
         instances = read_instances(path)
+        if instances.repeats > 1:
+            raise DataError(
+                f"{path}: its folds were drawn {instances.repeats} times, so that the seeds of a fold have other "
+                "lists; expected one drawing: remove repeats from the configuration"
+            )
         if instances.dataset != _base(dataset) or instances.nsr != nsr:
             found = instances.dataset if instances.nsr is None else f"{instances.dataset} at NSR {instances.nsr}"
             raise DataError(f"{path}: found lists of {found}, expected those of {_base(dataset)}: make it anew")

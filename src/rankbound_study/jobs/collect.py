@@ -9,7 +9,7 @@ import pyarrow as pa
 from rankbound.errors import DataError
 from rankbound.training.epochs import LAST
 from rankbound_study.data.contracts import read_table, write_table
-from rankbound_study.jobs.files import CONTROLS_FILE, beside
+from rankbound_study.jobs.files import CONTROLS_FILE, RATES, beside
 from rankbound_study.vocabulary import JUDGED_BY
 
 # A mean this far below a random ordering's, in units of the metric, and more than chance does to so few topics, is a
@@ -22,13 +22,13 @@ CELL = ["study", "protocol", "dataset", "nsr_train", "nsr_test"]
 RUN = [*CELL, "model", "options", "loss", "bounding", "fold", "seed", "selection"]
 
 
-def epochs_beside(runs: Sequence[Path]) -> list[Path]:
-    """Return the files of epochs beside files of runs, in the order of the files' names; controls have none."""
-    return [beside(path, "epochs.parquet") for path in sorted(runs) if path.name != CONTROLS_FILE]
+def collected_beside(runs: Sequence[Path], contract: str) -> list[Path]:
+    """Return the files of epochs or rates beside files of runs, by the files' names; controls have none."""
+    return [beside(path, f"{contract}.parquet") for path in sorted(runs) if path.name != CONTROLS_FILE]
 
 
-def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
-    """Write all `runs` into `out` and the epochs beside them into `epochs_out`, in the order of the files' names.
+def collect(runs: Sequence[Path], out: Path, epochs_out: Path, rates_out: Path) -> None:
+    """Write all `runs` into `out`, and the epochs and rates beside them into tables of their own, by the files' names.
 
     Raises:
         DataError: a run occurs twice, runs of one fold have different topics, or a mean score is above the oracle's or
@@ -41,9 +41,9 @@ def collect(runs: Sequence[Path], out: Path, epochs_out: Path) -> None:
     _check_unique(frame)
     _check_topics(frame)
     _check_controls(frame)
-    epochs = [read_table(path, "epochs") for path in epochs_beside(files)]
-    if epochs:
-        write_table(_joined(epochs), epochs_out, "epochs")
+    for contract, path in (("epochs", epochs_out), (RATES, rates_out)):
+        if tables := [read_table(one, contract) for one in collected_beside(files, contract)]:
+            write_table(_joined(tables), path, contract)
     write_table(table, out, "runs")
 
 
@@ -67,9 +67,9 @@ def _check_unique(runs: pl.DataFrame) -> None:
 
 
 def _check_topics(runs: pl.DataFrame) -> None:
-    """Check that a fold has the same topics, of the same sizes, in every run: scores are compared by topic."""
+    """Check that a fold and seed have the same topics, of the same sizes, in every run: topics' scores are compared."""
     pairs = runs.group_by(*RUN).agg(pl.struct("topic", "n", "p").sort_by("topic").hash(seed=0).sum().alias("topics"))
-    differing = pairs.group_by(*CELL, "fold").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
+    differing = pairs.group_by(*CELL, "fold", "seed").agg(pl.col("topics").n_unique()).filter(pl.col("topics") > 1)
     if len(differing):
         raise DataError(
             f"runs over different topics in {differing.row(0, named=True)}: some were made from other instances; "

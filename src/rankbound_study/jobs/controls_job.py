@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ JUDGE = metric("nDCG")
 def run_controls(options: str, instances: Path, out: Path, lists: Path | None = None) -> None:
     """Write one run per control and fold to `out`.
 
-    `options` is a JSON object: study, protocol, dataset, nsr, controls and folds. Popularity needs items that occur in
-    several lists, and is omitted for judged lists; the best feature needs `lists`, and is omitted without them.
+    `options` is a JSON object: study, protocol, dataset, nsr, controls, folds and, if the folds are drawn several
+    times, seeds, each of which has its own run. Popularity needs items that occur in several lists, and is omitted for
+    judged lists; the best feature needs `lists`, and is omitted without them.
     """
     values = parse_options(options)
     if unknown := set(values["controls"]) - set(CONTROLS):
@@ -58,17 +60,18 @@ def _of_control(name: str, values: Mapping[str, Any], data: StudyData) -> Iterat
         loss="none",
         bounding="none",
         folds=tuple(values["folds"]),
-        seeds=(0,),
+        seeds=tuple(values.get("seeds", (0,))),
         settings={},
     )
-    parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold in job.folds}
-    places: dict[int, int] = {}
+    trainings = list(product(job.folds, job.seeds))
+    parts = {one: data.fold(*one, merge_validation=job.trains_on_validation) for one in trainings}
+    places: dict[tuple[int, int], int] = {}
     if name == BEST_FEATURE:
-        places = {fold: _best_feature(data, own.training) for fold, own in parts.items()}
-        job = replace(job, model={"name": name, "features": [places[fold] for fold in job.folds]})
-    for fold, own in parts.items():
-        scores = _scores(name, own) if fold not in places else feature_scores(_rows(data, own.test), places[fold])
-        yield run_rows(job.key(fold, 0), LAST, 0, own.test, scores)
+        places = {one: _best_feature(data, own.training) for one, own in parts.items()}
+        job = replace(job, model={"name": name, "features": [places[one] for one in trainings]})
+    for one, own in parts.items():
+        scores = _scores(name, own) if one not in places else feature_scores(_rows(data, own.test), places[one])
+        yield run_rows(job.key(*one), LAST, 0, own.test, scores)
 
 
 def _best_feature(data: StudyData, training: Part) -> int:

@@ -51,7 +51,7 @@ def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, 
     batches = job.settings.get("batches", "lists")
     if batches == "lists":
         return parts.training
-    split = data.instances.split(fold, "train")
+    split = data.instances.split(data.instances.drawn_fold(fold, seed), "train")
     if batches == "items":
         return data.part(_single(split.owners, split.items, split.relevance))
     if batches != "pairs":

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-SIDECARS = ("epochs", "predictions")
+RATES = "rates"
+"""The table of what every rate of a grid reached."""
+
+SIDECARS = ("epochs", "predictions", RATES)
 """The tables beside the runs, by the suffix that replaces the output's own."""
 
 WEIGHTS = "weights.safetensors"

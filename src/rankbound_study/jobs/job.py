@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankbound.errors import ConfigError
@@ -34,12 +34,14 @@ TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "temperature")
 """The settings that a bounded run's options hold side by side, and a method's under `settings`."""
 OF_TREES = ("temperature",)
 """Those of trees, which no optimiser trains."""
+RATE = "learning_rate"
+"""A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
 SCALE = "scale"
 """A setting that some bounded runs have."""
 
 # Keys of the options, in the order in which a result's metadata has them.
 _OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
-_VARIED = {"test_nsr": None, "test_relevant": None, "judged_by": "", "validation_share": None}
+_VARIED = {"test_nsr": None, "test_relevant": None, "judged_by": "", "validation_share": None, "distributions": ""}
 _OF_METHOD = (
     *("study", "protocol", "dataset", "nsr", "method", "family", "model", "loss", "bounding", "target"),
     *("settings", "judged_by", "folds", "seeds"),
@@ -65,6 +67,7 @@ class TrainingJob:
         test_nsr: the ratio of the test lists, if it differs from that of the training.
         test_relevant: largest number of relevant items in a test list, if limited.
         validation_share: the share of each user's training ratings for validation, if it differs from the instances'.
+        distributions: how the score distributions that it reads are made, if not as usual, for the record.
     """
 
     study: str
@@ -86,6 +89,7 @@ class TrainingJob:
     test_nsr: int | None = None
     test_relevant: int | None = None
     validation_share: float | None = None
+    distributions: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingJob":
@@ -104,6 +108,18 @@ class TrainingJob:
     def name(self) -> str:
         """The method's name, or loss and bounding, for messages and progress."""
         return self.method or f"{self.loss} {self.bounding}"
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """The grid of learning rates, from which every fold selects one; empty without a grid."""
+        return tuple(getattr(self, self._rate_holder)[RATE]) if self._rate_holder else ()
+
+    def at(self, rate: float | None) -> "TrainingJob":
+        """Return the job with one rate of its grid; None, for a job without a grid, changes nothing."""
+        changed = {} if rate is None else {RATE: rate}
+        if self._rate_holder == "model":
+            return replace(self, model={**self.model, **changed})
+        return replace(self, settings={**self.settings, **changed})
 
     @property
     def judge(self) -> Metric:
@@ -140,9 +156,14 @@ class TrainingJob:
             "seed": seed,
         }
 
+    @property
+    def _rate_holder(self) -> str:
+        """The attribute that has the grid of learning rates; empty without one."""
+        return next((name for name in ("settings", "model") if isinstance(getattr(self, name).get(RATE), list)), "")
+
     def _options(self) -> str:
         stated: dict[str, Any] = {
-            name: getattr(self, name) for name in ("judged_by", "test_relevant", "validation_share")
+            name: getattr(self, name) for name in ("judged_by", "test_relevant", "validation_share", "distributions")
         }
         if self.method:
             stated |= {"family": self.family, "model": self.model["name"], "target": self.target}

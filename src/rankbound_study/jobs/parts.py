@@ -83,8 +83,12 @@ class StudyData:
     def n_items(self) -> int:
         return self.instances.item_count
 
-    def fold(self, fold: int, *, merge_validation: bool) -> FoldParts:
-        """Return the parts of `fold`; with `merge_validation`, training and validation form one list per topic."""
+    def fold(self, fold: int, seed: int = 0, *, merge_validation: bool) -> FoldParts:
+        """Return the parts of `fold`; with `merge_validation`, training and validation form one list per topic.
+
+        `seed` is the training's, which matters if the folds were drawn several times (`FoldedLists.drawn_fold`).
+        """
+        fold = self.instances.drawn_fold(fold, seed)
         train, validation, test = (self.instances.split(fold, name) for name in ("train", "validation", "test"))
         if merge_validation:
             return FoldParts(self.part(merge(train, validation)), None, self.part(test))

@@ -31,7 +31,7 @@ def run_rows(
         "epoch": to_arrow(np.full(len(part.lists), epoch, np.int32)),
         **{name: to_arrow(value.cpu().numpy()) for name, value in values.items()},
     }
-    return _with_key({**key, "selection": selection}, columns, "runs", len(part.lists))
+    return with_key({**key, "selection": selection}, columns, "runs", len(part.lists))
 
 
 def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: Tensor) -> pa.Table:
@@ -42,7 +42,7 @@ def prediction_rows(key: Mapping[str, Any], selection: str, part: Part, scores: 
         "items": pa.ListArray.from_arrays(offsets, to_arrow(part.items.cpu().numpy())),
         "scores": pa.ListArray.from_arrays(offsets, to_arrow(scores.to(torch.float32).cpu().numpy())),
     }
-    return _with_key({**key, "selection": selection}, columns, "predictions", len(part.lists))
+    return with_key({**key, "selection": selection}, columns, "predictions", len(part.lists))
 
 
 def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
@@ -56,10 +56,11 @@ def epoch_rows(key: Mapping[str, Any], epochs: Sequence[Epoch]) -> pa.Table:
         "gradient_norm": to_arrow(np.array([epoch.gradient_norm for epoch, _, _ in rows], np.float64)),
         **{name: to_arrow(np.array([means[name] for _, _, means in rows], np.float64)) for name in names},
     }
-    return _with_key(key, columns, "epochs", len(rows))
+    return with_key(key, columns, "epochs", len(rows))
 
 
-def _with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
+def with_key(key: Mapping[str, Any], columns: Mapping[str, pa.Array], contract: str, rows: int) -> pa.Table:
+    """Return the columns of so many rows after those of the key, which all of them share."""
     types = CONTRACTS[contract].columns
     keyed = {name: repeated(value, types[name], rows) for name, value in key.items()}
     return pa.table({**keyed, **columns})

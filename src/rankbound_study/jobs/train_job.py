@@ -1,8 +1,8 @@
-"""Run a training job by fold and seed; each training is kept as a shard, and all are joined at the end."""
+"""Run a training job by fold, seed and rate; each training is kept as a shard, and all are joined at the end."""
 
-import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +12,9 @@ from tqdm import tqdm
 
 from rankbound.bounds.tables import DistributionTables
 from rankbound.io.tensor_files import read_tensors, write_tensors
-from rankbound.training.epochs import Epoch
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
-from rankbound_study.jobs.files import SIDECARS, WEIGHTS, beside
+from rankbound_study.jobs.files import RATES, SIDECARS, WEIGHTS, beside
 from rankbound_study.jobs.fit import epochs_of, fit
 from rankbound_study.jobs.fitted import Fitted
 from rankbound_study.jobs.job import TrainingJob
@@ -25,6 +24,7 @@ from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.shifted_pictures import shifted
 from rankbound_study.jobs.tested_lists import as_tested
 from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.jobs.trials import Trial, choose, first_trials, in_groups, kept_trials, rate_rows
 from rankbound_study.vocabulary import SELECTIONS
 
 
@@ -40,74 +40,108 @@ def run_job(
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
     decided = json.dumps([job.requested, where.type, together, code])
     with Shards(out, decided, inputs.paths()) as shards:
-        _train_all(job, inputs, shards, where, together)
+        _Trainings(job, inputs, shards, where, together).run()
         _assemble(job, shards, out)
         shards.remove()
 
 
-def _train_all(job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
-    every = list(itertools.product(job.folds, job.seeds))
-    # Always the same groups, also after an interruption: they determine the last digits.
-    groups = [every[start : start + together] for start in range(0, len(every), together)]
-    waiting = [group for group in groups if not all(shards.has_all(_shard_names(*pair)) for pair in group)]
-    if waiting:
-        data = shifted(job, as_tested(job, StudyData.read(inputs, device), inputs.test_instances))
-        tables = read_distributions(inputs.distributions) if inputs.distributions else None
-        with tqdm(total=sum(map(len, waiting)) * epochs_of(job), unit="epoch", disable=None) as progress:
-            for group in waiting:
-                members = ", ".join(f"{fold} (seed {seed})" for fold, seed in group)
-                progress.set_description(f"{job.dataset} {job.name}, fold {members}")
-                _train_group(job, data, tables, group, shards, lambda epoch: progress.update())
+class _Trainings:
+    """The trainings of a job; the data are read for the first one that no shard has."""
+
+    def __init__(self, job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
+        self._job, self._inputs, self._shards, self._device, self._together = job, inputs, shards, device, together
+        self._planned = len(job.folds) * (len(job.rates or (None,)) + len(job.seeds) - 1)
+
+    def run(self) -> None:
+        """Train what no shard has; a grid of rates first, then the other seeds with the rates of their folds."""
+        job = self._job
+        with tqdm(total=self._planned * epochs_of(job), unit="epoch", disable=None, delay=1) as self._progress:
+            self._train(first_trials(job))
+            if job.rates:
+                _, chosen = _chosen(job, self._shards)
+                self._train([trial for trial in kept_trials(job, chosen) if trial.seed != job.seeds[0]])
+
+    @cached_property
+    def _data(self) -> StudyData:
+        read = StudyData.read(self._inputs, self._device)
+        return shifted(self._job, as_tested(self._job, read, self._inputs.test_instances))
+
+    @cached_property
+    def _tables(self) -> DistributionTables | None:
+        return read_distributions(self._inputs.distributions) if self._inputs.distributions else None
+
+    def _train(self, trials: Sequence[Trial]) -> None:
+        for group in in_groups(trials, self._together):
+            if all(self._shards.has_all(_shard_names(trial)) for trial in group):
+                self._progress.update(len(group) * epochs_of(self._job))
+                continue
+            members = ", ".join(f"{trial.fold} (seed {trial.seed})" for trial in group)
+            self._progress.set_description(f"{self._job.dataset} {self._job.name}, fold {members}")
+            self._train_group(group)
+
+    def _train_group(self, group: Sequence[Trial]) -> None:
+        job, data = self._job.at(group[0].rate), self._data
+        repeats = data.instances.repeats
+        parts = {
+            place: data.fold(*place, merge_validation=job.trains_on_validation)
+            for place in {(trial.fold, trial.seed % repeats) for trial in group}
+        }
+        trainings = [
+            FoldTraining.of(job, data, parts[trial.fold, trial.seed % repeats], trial.fold, trial.seed)
+            for trial in group
+        ]
+        fitted = fit(job, data, trainings, self._tables, lambda epoch: self._progress.update())
+        for trial, training, result in zip(group, trainings, fitted, strict=True):
+            _keep(self._job, trial, training, result, self._shards)
 
 
-def _train_group(
-    job: TrainingJob,
-    data: StudyData,
-    tables: DistributionTables | None,
-    group: Sequence[tuple[int, int]],
-    shards: Shards,
-    on_epoch: Callable[[Epoch], None],
-) -> None:
-    parts = {fold: data.fold(fold, merge_validation=job.trains_on_validation) for fold, _ in group}
-    trainings = [FoldTraining.of(job, data, parts[fold], fold, seed) for fold, seed in group]
-    for training, fitted in zip(trainings, fit(job, data, trainings, tables, on_epoch), strict=True):
-        _keep(job, training, fitted, shards)
-
-
-def _keep(job: TrainingJob, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
-    fold, seed, test = training.fold, training.seed, training.parts.test
-    key, names, by_kernel = job.key(fold, seed), _shard_names(fold, seed), training.by_kernel(job)
+def _keep(job: TrainingJob, trial: Trial, training: FoldTraining, fitted: Fitted, shards: Shards) -> None:
+    key, test, by_kernel = job.key(trial.fold, trial.seed), training.parts.test, training.by_kernel(job)
     chosen = sorted(fitted.chosen.items())
     # Predictions and weights are those of the epoch that the protocol's tables show.
     main = SELECTIONS[job.protocol]
-    tables_made = (
-        pa.concat_tables(
+    tables = {
+        "runs": pa.concat_tables(
             run_rows(key, name, choice.epoch, test, choice.scores, by_kernel=by_kernel) for name, choice in chosen
         ),
-        epoch_rows(key, fitted.epochs),
-        prediction_rows(key, main, test, fitted.chosen[main].scores),
-    )
-    for name, contract, table in zip(names, ("runs", *SIDECARS), tables_made, strict=False):
-        write_table(table, shards.path(name), contract)
+        "epochs": epoch_rows(key, fitted.epochs),
+        "predictions": prediction_rows(key, main, test, fitted.chosen[main].scores),
+        RATES: rate_rows(job, trial, fitted),
+    }
+    for contract, table in tables.items():
+        write_table(table, shards.path(_shard_name(trial, contract)), contract)
     weights = fitted.chosen[main].weights
-    named = {f"fold-{fold}/seed-{seed}/{name}": tensor.cpu() for name, tensor in weights.items()}
-    write_tensors(named, shards.path(names[-1]))
+    named = {f"{trial.place}/{name}": tensor.cpu() for name, tensor in weights.items()}
+    write_tensors(named, shards.path(f"{trial.name}.{WEIGHTS}"))
+
+
+def _chosen(job: TrainingJob, shards: Shards) -> tuple[pa.Table, dict[int, float]]:
+    """Return the table of rates and the rate of each fold; no rows and no rates for a job without a grid."""
+    return choose(read_table(shards.path(_shard_name(trial, RATES)), RATES) for trial in first_trials(job))
 
 
 def _assemble(job: TrainingJob, shards: Shards, out: Path) -> None:
-    pairs = [_shard_names(fold, seed) for fold, seed in itertools.product(job.folds, job.seeds)]
-    *tables, weights = zip(*pairs, strict=True)
+    rates, chosen = _chosen(job, shards)
+    trials = kept_trials(job, chosen)
     merged: dict[str, Tensor] = {}
-    for name in weights:
-        merged |= read_tensors(shards.path(name))
+    for trial in trials:
+        merged |= read_tensors(shards.path(f"{trial.name}.{WEIGHTS}"))
     write_tensors(merged, beside(out, WEIGHTS))
+    metadata = {"job": job.requested}
+    write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
     # The runs come last: if they exist, all other files do.
-    for contract, names in reversed(list(zip(("runs", *SIDECARS), tables, strict=True))):
-        path = out if contract == "runs" else beside(out, f"{contract}.parquet")
-        table = pa.concat_tables([read_table(shards.path(name), contract) for name in names])
-        write_table(table, path, contract, metadata={"job": job.requested})
+    for contract, path in (
+        ("predictions", beside(out, "predictions.parquet")),
+        ("epochs", beside(out, "epochs.parquet")),
+        ("runs", out),
+    ):
+        tables = [read_table(shards.path(_shard_name(trial, contract)), contract) for trial in trials]
+        write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
 
 
-def _shard_names(fold: int, seed: int) -> list[str]:
-    endings = [*(f"{contract}.parquet" for contract in ("runs", *SIDECARS)), WEIGHTS]
-    return [f"fold-{fold}-seed-{seed}.{ending}" for ending in endings]
+def _shard_names(trial: Trial) -> list[str]:
+    return [*(_shard_name(trial, contract) for contract in ("runs", *SIDECARS)), f"{trial.name}.{WEIGHTS}"]
+
+
+def _shard_name(trial: Trial, contract: str) -> str:
+    return f"{trial.name}.{contract}.parquet"

@@ -11,7 +11,7 @@ from rankbound_study.data.contracts import read_table
 from rankbound_study.provenance.checksums import PAPER, Checksum, result_files
 
 RUNS = "runs.parquet"
-SIDECARS = (".epochs.parquet", ".predictions.parquet")
+SIDECARS = (".epochs.parquet", ".predictions.parquet", ".rates.parquet")
 EPOCH = "epoch"
 LIST = ("topic", "n", "p")
 REPEATS = ("fold", "seed")

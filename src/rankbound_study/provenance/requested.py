@@ -100,8 +100,8 @@ def _requested_inputs(study: Study) -> dict[str, set[str]]:
     """Return the inputs of sampling, trainings and the tables of all runs, by output."""
     steps = Steps(study, CodeDigests())
     files = {
-        "<results>/runs.parquet": [*study.run_files(), *study.epoch_files()],
-        "<results>/experiments.parquet": [*study.experiment_files(), *study.experiment_epoch_files()],
+        "<results>/runs.parquet": [*study.run_files(), *study.beside_runs()],
+        "<results>/experiments.parquet": [*study.experiment_files(), *study.beside_experiments()],
     }
     for name, instances in study.instances.items():
         files[instances.path] = list(steps.sampled_from(SimpleNamespace(instances=name)).values())

@@ -87,7 +87,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequ
 
 def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
-        "results": ("Figures of the results", ("figure_5_",)),
+        "results": ("Figures of the results", ("figure_5_", "figure_bounding_")),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
         "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
     }

@@ -29,9 +29,14 @@ _LOSSES = (
     "is bounded without negation, and its largest value is that of the worst order, P(N − P)."
 )
 _TRAINING = (
-    "Within a protocol, all losses and boundings of a data set and a model share the learning rate, the number of "
-    "epochs, the folds, the negatives and the random seeds, so every comparison is paired. `docs/report.md` describes "
-    "how learning rates and numbers of epochs were chosen; the last section lists them."
+    "Within a protocol, all losses and boundings of a data set and a model share {shared}the number of epochs, the "
+    "folds, the negatives and the random seeds, so every comparison is paired. `docs/report.md` describes how learning "
+    "rates and numbers of epochs were chosen; the last section lists them."
+)
+_ONE_RATE = "the learning rate, "
+_GRIDS = (
+    " Every loss and bounding has its own learning rate{where}: each fold is trained once with every rate of a grid, "
+    "and the part that selects its epoch selects the rate, too."
 )
 _PROTOCOLS = {
     PUBLISHED: (
@@ -78,7 +83,7 @@ def methods_section(config: Mapping[str, Any] | None, left_out: Iterable[TableBl
             *left_out,
             Paragraph("Losses", _LOSSES.format(temperature=float(known.get("temperature", 1.0)))),
             _bounds(known.get("boundings", list(_BOUNDED)), _estimates(known)),
-            Paragraph("Training", _TRAINING),
+            Paragraph("Training", _training(known)),
             Paragraph("Protocols", _text_of(protocols, claims=_OF_CLAIMS in known.get("tables", [_OF_CLAIMS]))),
             *_controls(known.get("controls", list(_CONTROLS))),
             Paragraph("Statistics", _STATISTICS),
@@ -105,6 +110,21 @@ def _data(config: Mapping[str, Any]) -> Iterator[Paragraph]:
     ]
     if paragraphs:
         yield Paragraph("Data", " ".join(paragraphs))
+
+
+def _training(config: Mapping[str, Any]) -> str:
+    """Return what trainings share, and where each selects its learning rate from a grid."""
+    protocols = config.get("protocols", [])
+    sections = [config.get("training", {}).get(name, {}) for name in config.get("datasets", ())]
+    tuned = {
+        protocol: sum(isinstance(one.get("learning_rate", {}).get(protocol), list) for one in sections)
+        for protocol in protocols
+    }
+    if not any(tuned.values()):
+        return _TRAINING.format(shared=_ONE_RATE)
+    everywhere = all(count == len(sections) for count in tuned.values())
+    named = " and ".join(f"under the {protocol} protocol" for protocol, count in tuned.items() if count)
+    return _TRAINING.format(shared="") + _GRIDS.format(where="" if everywhere else f" {named}")
 
 
 def _read_by(compared: list[str], name: str) -> bool:

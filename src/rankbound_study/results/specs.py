@@ -35,6 +35,7 @@ class StudyFiles:
     epochs: Path | None = None
     experiments: Path | None = None
     experiment_epochs: Path | None = None
+    rates: Path | None = None
     leaderboard: tuple[Path, ...] = ()
     images: Path | None = None
     predictions: tuple[Path, ...] = ()

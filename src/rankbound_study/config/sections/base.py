@@ -9,9 +9,11 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    Tag,
     model_validator,
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
@@ -165,6 +167,21 @@ LARGEST_RATIO = 100
 Ratio = Annotated[int, Field(ge=1, le=LARGEST_RATIO)]
 Fold = Annotated[int, Field(ge=1, le=100)]
 Rate = Annotated[float, Field(gt=0, le=1_000_000)]
+
+
+def _ascending(rates: list[float]) -> list[float]:
+    if len(rates) < 2 or sorted(set(rates)) != rates:
+        raise problem(
+            f"is {shown(rates)}: expected at least two different rates in ascending order, such as [0.01, 0.03, 0.1]"
+        )
+    return rates
+
+
+Rates = Annotated[
+    Annotated[Rate, Tag("rate")] | Annotated[list[Rate], AfterValidator(_ascending), Tag("grid")],
+    Discriminator(lambda value: "grid" if isinstance(value, list) else "rate"),
+]
+"""A learning rate, or a grid from which each fold selects one."""
 Share = Annotated[float, Field(gt=0, le=1)]
 ProperShare = Annotated[float, Field(gt=0, lt=1)]
 Widths = Annotated[list[Width], Field(max_length=20)]

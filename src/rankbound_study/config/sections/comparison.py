@@ -18,6 +18,7 @@ from rankbound_study.config.sections.base import (
     Positive,
     Problem,
     Rate,
+    Rates,
     Share,
     TrainingSeed,
     Width,
@@ -64,7 +65,7 @@ class BoostedTreeKeys(TreeKeys):
     """Trees that each correct those before."""
 
     name: Literal["boosted-trees"] = Field(description="Name of the model")
-    learning_rate: Rate | None = Field(None, description="Learning rate of boosting")
+    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
 
 
 class RandomForestKeys(TreeKeys):

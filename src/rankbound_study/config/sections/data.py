@@ -54,8 +54,12 @@ class SourceKeys(Keys):
 
     def n_folds(self, name: str) -> int:
         """Return the number of folds of the data set of that name."""
-        described = self.source or (known_set(name) if name in known_names() else None)
+        described = self._described(name)
         return described.n_folds if described else ORDINARY_FOLDS
+
+    def _described(self, name: str) -> DescriptionKeys | None:
+        """Return the description of the data set of that name; None for generated data."""
+        return self.source or (known_set(name) if name in known_names() else None)
 
     def _description_problems(self, name: str) -> Iterator[Problem]:
         if name in known_names():
@@ -92,6 +96,9 @@ class InteractionKeys(SourceKeys):
     )
     validation_share: float = Field(ge=0, lt=1, description="Share of a user's training positives for validation")
     seed: Seed = Field(description="Seed of folds and negatives (and of synthetic ratings)")
+    repeats: Annotated[int, Field(ge=1, le=25)] | None = Field(
+        None, description="Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Yield ratios without draws, and draws without ratios."""
@@ -103,6 +110,13 @@ class InteractionKeys(SourceKeys):
             yield ("nsr",), f"is set, but sampling has {FULL} alone, which draws nothing: remove it"
         if OWN in (self.nsr or ()) and PLAIN not in samplings:
             yield ("nsr",), f"has {OWN}, at which nothing is drawn, so it needs {UNIFORM} in sampling"
+
+    def origin_problems(self, name: str) -> Iterator[Problem]:
+        """Yield what contradicts the data set's name, and repeats of folds that are not drawn."""
+        yield from super().origin_problems(name)
+        described = self._described(name)
+        if self.repeats is not None and described and described.splitting:
+            yield ("repeats",), f"draws random folds again, but the folds of {name} are given: remove it"
 
 
 _LARGEST_LABEL = 2**7 - 1

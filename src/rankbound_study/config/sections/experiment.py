@@ -8,6 +8,7 @@ from pydantic import Field
 from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import OF_TRAINER
 from rankbound_study.config.samplings import SampledName
+from rankbound_study.config.score_distributions import METHODS
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -21,6 +22,7 @@ from rankbound_study.config.sections.base import (
     Problem,
     ProperShare,
     Rate,
+    Rates,
     Ratio,
     TrainingSeed,
     Width,
@@ -57,7 +59,7 @@ class ModelOptions(TreeOptions):
     )
     rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
     every: Positive | None = Field(None, description="Trees between measurements")
-    learning_rate: Rate | None = Field(None, description="Learning rate of boosting")
+    learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
     factors: Width | None = Field(None, description="Length of a topic's or item's vector")
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
@@ -71,6 +73,9 @@ class VariantKeys(TrainerSettings):
 
     model: ModelOptions | None = Field(None, description="Options of the model")
     temperature: Rate | None = Field(None, description="Temperature of the sigmoid in a smooth rank")
+    distributions: Annotated[str, Allowed(*METHODS)] | None = Field(
+        None, description="How the score distributions of the distribution bounding are made (absent: as usual)"
+    )
     validation_share: ProperShare | None = Field(
         None,
         description="For data sets of ratings: share of each user's training ratings for validation "
@@ -104,6 +109,12 @@ class VariantKeys(TrainerSettings):
         elif HONEST not in training.learning_rate and self.learning_rate is None:
             yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
         yield from within(("model",), self._model_problems(name, usual, instances))
+        sized = [bounding for bounding in boundings if bounding.startswith("distribution")]
+        if self.distributions is not None and not sized:
+            yield (
+                ("distributions",),
+                "is for the bounding distribution, which boundings has not: add it, or remove this",
+            )
         if not instances.data_set.sampled:
             for key in [key for key in ("test_nsr", "validation_share") if key in self.model_fields_set]:
                 yield (key,), f"is for data sets of ratings only, and {instances.name} has judged lists"
@@ -117,7 +128,6 @@ class VariantKeys(TrainerSettings):
         elif self.test_nsr is not None and self.test_nsr not in ratios:
             there = listed([str(ratio) for ratio in ratios])
             yield ("test_nsr",), f"is {self.test_nsr}, but interactions.{instances.source}.nsr has {there}"
-        sized = [bounding for bounding in boundings if bounding.startswith("distribution")]
         if self.validation_share is not None and sized:
             yield (
                 ("validation_share",),

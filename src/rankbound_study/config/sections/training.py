@@ -12,7 +12,7 @@ from rankbound_study.config.sections.base import (
     Positive,
     Problem,
     Protocol,
-    Rate,
+    Rates,
     Width,
     Widths,
 )
@@ -40,7 +40,7 @@ class TrainerSettings(Keys):
     optimiser: Annotated[str, Allowed("adam", "sgd")] | None = Field(
         None, description="Adam, or plain stochastic gradient descent"
     )
-    learning_rate: Rate | None = Field(None, description="Learning rate of the optimiser")
+    learning_rate: Rates | None = Field(None, description="Learning rate of the optimiser, or a grid of rates")
     epochs: Epochs | None = Field(None, description="Number of epochs, of which the validation part selects one")
     batch_size: Positive | None = Field(None, description="Lists, pairs or items in a batch")
 
@@ -51,7 +51,9 @@ class TrainingKeys(Keys):
     model: Annotated[MatrixFactorizationKeys | NetworkKeys, Field(discriminator="name")] = Field(
         description="The model to train"
     )
-    learning_rate: dict[Protocol, Rate] = Field(min_length=1, description="Adam's learning rate, by protocol")
+    learning_rate: dict[Protocol, Rates] = Field(
+        min_length=1, description="Adam's learning rate, or a grid from which every fold selects one, by protocol"
+    )
     epochs: Epochs = Field(description="Number of epochs, of which the protocol selects one")
     batch_size: Positive = Field(description="Lists in a batch")
     scale: Scale | None = Field(

@@ -1,0 +1,217 @@
+"""Grids of learning rates: every fold selects its own by the part that selects its epochs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+from study_files import write_instances, write_lists
+from test_train_job import files_of, frame, options, train
+
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.figures.rates import draw
+from rankbound_study.jobs import train_job
+from rankbound_study.jobs.collect import collect
+from rankbound_study.jobs.files import beside
+from rankbound_study.jobs.job import TrainingJob
+from rankbound_study.jobs.trials import Trial, choose, first_trials, in_groups, kept_trials
+from rankbound_study.report.tables import rates as rates_table
+from rankbound_study.report.tables.rates import table_rates
+from rankbound_study.results.specs import StudyFiles
+
+GRID = [0.0001, 0.05, 0.4]
+HONEST: dict[str, Any] = {"protocol": "honest", "seeds": [3, 5]}
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_instances(tmp_path_factory.mktemp("data") / "movielens-nsr1.parquet")
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, instances: Path) -> Path:
+    return train(tmp_path_factory.mktemp("tuned"), instances, learning_rate=GRID, **HONEST)
+
+
+def rates(out: Path) -> pl.DataFrame:
+    return frame(beside(out, "rates.parquet"), "rates")
+
+
+def test_every_fold_tries_every_rate_on_the_first_seed_and_keeps_the_best_by_validation(tuned: Path) -> None:
+    tried = rates(tuned)
+    assert tried.select("fold", "seed", "learning_rate").rows() == [(f, 3, rate) for f in (1, 2) for rate in GRID]
+    for fold in (1, 2):
+        own = tried.filter(fold=fold)
+        best = own.sort("score", "learning_rate", descending=[True, False])["learning_rate"][0]
+        assert own.filter("chosen")["learning_rate"].to_list() == [best]
+
+
+def test_the_kept_trainings_are_those_of_the_chosen_rates(tmp_path: Path, tuned: Path, instances: Path) -> None:
+    """Whatever was tried, a fold's runs, epochs, predictions and weights are those of its rate alone."""
+    for fold, rate in rates(tuned).filter("chosen").select("fold", "learning_rate").rows():
+        alone = train(tmp_path, instances, f"{fold}", learning_rate=rate, folds=[fold], **HONEST)
+        for contract in ("runs", "epochs", "predictions"):
+            of_grid, single = (
+                frame(path if contract == "runs" else beside(path, f"{contract}.parquet"), contract)
+                .filter(fold=fold)
+                .drop("options")
+                for path in (tuned, alone)
+            )
+            assert of_grid.equals(single), contract
+        weights = load_file(beside(tuned, "weights.safetensors"))
+        for name, values in load_file(beside(alone, "weights.safetensors")).items():
+            np.testing.assert_array_equal(weights[name], values)
+
+
+def test_the_scores_of_a_rate_are_those_of_its_selected_epoch(tmp_path: Path, tuned: Path, instances: Path) -> None:
+    for rate in GRID:
+        alone = train(tmp_path, instances, f"{rate}", learning_rate=rate, **HONEST)
+        epochs = frame(beside(alone, "epochs.parquet"), "epochs").filter(seed=3)
+        for row in rates(tuned).filter(learning_rate=rate).iter_rows(named=True):
+            at = epochs.filter(fold=row["fold"], epoch=row["epoch"])
+            assert at.filter(part="validation")["nDCG"].item() == row["score"]
+            assert at.filter(part="test")["nDCG"].item() == row["test_score"]
+
+
+def test_the_options_of_all_folds_are_those_requested(tuned: Path) -> None:
+    """A cell has one key: its folds are compared, whatever rates they selected."""
+    (stated,) = frame(tuned)["options"].unique()
+    assert json.loads(stated)["learning_rate"] == GRID
+
+
+def test_a_job_without_a_grid_has_a_table_without_rates(tmp_path: Path, instances: Path) -> None:
+    assert rates(train(tmp_path, instances)).is_empty()
+
+
+def test_networks_and_trees_have_grids(tmp_path: Path) -> None:
+    judged = write_instances(tmp_path / "mq2008-label1.parquet", nsr=None), write_lists(tmp_path / "mq2008.parquet")
+    given = {**HONEST, "dataset": "mq2008-label1", "nsr": None, "folds": [1], "seeds": [0]}
+    network = {"model": {"name": "mlp", "hidden": [3]}, "learning_rate": GRID}
+    trees = {"model": {"name": "boosted-trees", "rounds": 4, "every": 2, "min_rows": 1, "learning_rate": [0.1, 0.5]}}
+    for name, changes, tried in (("mlp", network, GRID), ("trees", trees, [0.1, 0.5])):
+        merged = {**given, **changes}
+        if name == "trees":
+            merged |= dict.fromkeys(("optimiser", "learning_rate", "epochs", "batch_size"))
+        out = train_without_nulls(tmp_path, judged[0], name, judged[1], merged)
+        assert rates(out)["learning_rate"].to_list() == tried
+
+
+def train_without_nulls(folder: Path, instances: Path, name: str, lists: Path, changes: dict[str, Any]) -> Path:
+    """Train with the options that aren't None."""
+    from rankbound_study import cli
+
+    given = {key: value for key, value in options(**changes).items() if value is not None or key == "nsr"}
+    out = folder / f"{name}.parquet"
+    files = ["--instances", str(instances), "--lists", str(lists), "--out", str(out)]
+    assert cli.main(["job", *files, "--device", "cpu", "--options", json.dumps(given)]) == 0
+    return out
+
+
+@pytest.mark.parametrize("stop_after", [0, 1, 3, 4, 6])
+def test_an_interrupted_grid_resumes_and_ends_with_the_same_bytes(
+    tmp_path: Path, instances: Path, tuned: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+) -> None:
+    """The shards of a grid, before and after the selection, are used again."""
+    whole = train_job._keep
+    kept: list[Trial] = []
+
+    def interrupted(job: Any, trial: Trial, *rest: Any) -> None:
+        if len(kept) == stop_after:
+            raise KeyboardInterrupt
+        kept.append(trial)
+        whole(job, trial, *rest)
+
+    monkeypatch.setattr(train_job, "_keep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, instances, learning_rate=GRID, **HONEST)
+    stop_after = 99
+    train(tmp_path, instances, learning_rate=GRID, **HONEST)
+    assert len(kept) == len(set(kept)) == 2 * (len(GRID) + 1), "each training once"
+    assert files_of(tmp_path) == files_of(tuned.parent)
+
+
+@pytest.mark.parametrize(
+    ("rate", "message"),
+    [([0.1, -1], "learning_rate: found -1, expected a number above 0"), ([0.1, "x"], "learning_rate: found 'x'")],
+)
+def test_a_rate_that_cannot_be_is_one_message(
+    tmp_path: Path, instances: Path, capsys: pytest.CaptureFixture[str], rate: list[Any], message: str
+) -> None:
+    with pytest.raises(AssertionError):
+        train(tmp_path, instances, learning_rate=rate)
+    assert message in capsys.readouterr().err
+
+
+def job(**changes: Any) -> TrainingJob:
+    return TrainingJob.from_json(json.dumps(options(**changes)))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=5, unique=True), st.integers(1, 4), st.integers(1, 7))
+def test_groups_have_all_trainings_once_and_one_rate_each(folds: list[int], n_seeds: int, size: int) -> None:
+    tuned = job(folds=folds, seeds=list(range(n_seeds)), learning_rate=GRID)
+    rates_of = {fold: GRID[fold % len(GRID)] for fold in folds}
+    for trials in (first_trials(tuned), kept_trials(tuned, rates_of)):
+        groups = list(in_groups(trials, size))
+        assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)
+        assert all(len({trial.rate for trial in group}) == 1 and len(group) <= size for group in groups)
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 5))
+def test_the_lowest_of_the_best_rates_is_chosen(scores: list[float], worthless: int) -> None:
+    """NaN, the score of a fold whose metric is undefined, is never better than a score."""
+    given_scores = [float("nan") if place == worthless else score for place, score in enumerate(scores)]
+    row = {"fold": 1, "seed": 0, "epoch": 1, "test_score": 0.0, "chosen": False}
+    rows = [{**row, "learning_rate": rate, "score": score} for rate, score in zip(GRID, given_scores, strict=True)]
+    table, chosen = choose([pl.DataFrame(rows).to_arrow()])
+    known = [score for score in given_scores if score == score]
+    assert chosen == {1: GRID[given_scores.index(max(known))]}
+    assert table.column("chosen").to_pylist() == [rate == chosen[1] for rate in GRID]
+
+
+# The table and the figure
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory, instances: Path) -> Path:
+    folder = tmp_path_factory.mktemp("collected")
+    for bounding in ("none", "min-max"):
+        train(folder, instances, bounding, learning_rate=GRID, bounding=bounding, **HONEST)
+    files = [folder / f"{bounding}.parquet" for bounding in ("none", "min-max")]
+    collect(files, *(folder / f"{name}.parquet" for name in ("runs", "epochs", "rates")))
+    return folder / "rates.parquet"
+
+
+def test_the_table_has_the_means_of_every_rate_and_who_selected_it(collected: Path) -> None:
+    table = table_rates(collected, "thesis")
+    rows = frame(collected, "rates")
+    assert table["bounding"].to_list() == ["none"] * 3 + ["min-max"] * 3
+    assert table["learning_rate"].to_list() == GRID * 2
+    for row in table.iter_rows(named=True):
+        own = rows.filter(bounding=row["bounding"], learning_rate=row["learning_rate"])
+        assert (row["n_folds"], row["n_selected"]) == (2, own["chosen"].sum())
+        assert row["mean_score"] == pytest.approx(own["score"].mean())
+        assert row["mean_test_score"] == pytest.approx(own["test_score"].mean())
+        assert row["at_edge"] == (row["learning_rate"] in (GRID[0], GRID[-1]))
+
+
+def test_the_report_marks_rates_at_an_end_of_the_grid(collected: Path) -> None:
+    table = table_rates(collected, "thesis").with_columns(n_selected=pl.Series([0, 2, 0, 0, 1, 1]))
+    ((label, loss, *cells),) = rates_table.block(table).rows
+    assert (label.text, loss.text) == (DataSet("movielens", 1).label, "nDCG")
+    assert [cell.text for cell in cells] == ["0.05 (2)", "0.05 (1), 0.4 (1)", *["–"] * 3]
+    assert [cell.strong for cell in cells[:2]] == [False, True]
+
+
+def test_the_figure_draws_the_scores_of_the_table(collected: Path) -> None:
+    table = table_rates(collected, "thesis")
+    (panel,) = draw(StudyFiles(rates=collected)).axes
+    lines = {line.get_label(): line for line in panel.lines}
+    for bounding, title in (("none", "unbounded"), ("min-max", "min-max")):
+        own = table.filter(bounding=bounding)
+        np.testing.assert_allclose(lines[title].get_ydata(), own["mean_test_score"].to_numpy())
+        np.testing.assert_allclose(lines[title].get_xdata(), own["learning_rate"].to_numpy())
