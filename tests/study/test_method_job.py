@@ -1,6 +1,7 @@
 """Jobs of comparisons: every kind of model on judged lists and on pictures, and what they leave."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,23 @@ def run(folder: Path, inputs: Inputs, method: str, **changes: Any) -> Path:
     return out
 
 
+Plain = Callable[[Inputs, str], Path]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    """Run a method as it is listed, once for all tests, which leave its files as they are."""
+    made: dict[str, Path] = {}
+
+    def run_once(inputs: Inputs, method: str) -> Path:
+        key = f"{'faces' if inputs.images else 'web'} {method}"
+        if key not in made:
+            made[key] = run(tmp_path_factory.mktemp("plain"), inputs, method)
+        return made[key]
+
+    return run_once
+
+
 def inputs_of(request: pytest.FixtureRequest, name: str) -> Inputs:
     found: Inputs = request.getfixturevalue(name)
     return found
@@ -145,10 +163,10 @@ ONE_OF_EACH_FIT = (("web", "RankNet"), ("web", "LambdaMART"), ("faces", "Reg-l2"
 
 @pytest.mark.parametrize(("data", "method"), CASES)
 def test_every_kind_of_model_leaves_the_same_files(
-    tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
+    request: pytest.FixtureRequest, plain: Plain, data: str, method: str
 ) -> None:
     inputs = inputs_of(request, data)
-    out = run(tmp_path / "first", inputs, method)
+    out = plain(inputs, method)
     runs, epochs = frame(out), frame(beside(out, "epochs.parquet"), "epochs")
     assert set(runs["selection"]) == {"test", "validation", "last"}
     assert set(runs["model"]) == {method}
@@ -171,13 +189,22 @@ def test_every_kind_of_model_leaves_the_same_files(
     np.testing.assert_allclose(np.asarray(again), chosen[judge].to_numpy(), atol=1e-9)
     on_the_way = epochs.filter(part="test", epoch=best)[judge][0]
     assert on_the_way == pytest.approx(float(np.nanmean(again)), abs=1e-9)
-    run(tmp_path / "second", inputs, method)
-    assert files_of(tmp_path / "first") == files_of(tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    ("data", "method"),
+    [pytest.param(*case, marks=[] if case in ONE_OF_EACH_FIT else pytest.mark.long) for case in CASES],
+)
+def test_a_second_run_leaves_the_same_bytes(
+    tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str
+) -> None:
+    inputs = inputs_of(request, data)
+    assert files_of(run(tmp_path, inputs, method).parent) == files_of(plain(inputs, method).parent)
 
 
 @pytest.mark.parametrize("method", ["Reg-NN", "Reg-l2", "Reg-Boost"])
-def test_regressions_predict_years(tmp_path: Path, faces: Inputs, method: str) -> None:
-    out = run(tmp_path, faces, method)
+def test_regressions_predict_years(faces: Inputs, plain: Plain, method: str) -> None:
+    out = plain(faces, method)
     predictions = frame(beside(out, "predictions.parquet"), "predictions")
     assert faces.images is not None
     ages = read_faces(faces.images).ages.astype(np.float64)
@@ -186,11 +213,11 @@ def test_regressions_predict_years(tmp_path: Path, faces: Inputs, method: str) -
     assert years.std() < 40
 
 
-def test_coefficients_of_a_linear_model_give_its_scores(tmp_path: Path, faces: Inputs) -> None:
+def test_coefficients_of_a_linear_model_give_its_scores(faces: Inputs, plain: Plain) -> None:
     assert faces.images is not None
     pixels, ages = read_pixels(faces.images), read_faces(faces.images).ages
     for method in ("Rank-LR", "Reg-l1", "Reg-l2"):
-        out = run(tmp_path / method, faces, method)
+        out = plain(faces, method)
         kept = {
             key.removeprefix("fold-1/seed-0/"): value
             for key, value in load_file(beside(out, "weights.safetensors")).items()
@@ -237,16 +264,16 @@ def seeing(method: str, methods: dict[str, dict[str, Any]], count: int) -> dict[
     ],
 )
 def test_a_method_that_sees_every_feature_is_the_plain_one(
-    tmp_path: Path, request: pytest.FixtureRequest, data: str, method: str
+    tmp_path: Path, request: pytest.FixtureRequest, plain: Plain, data: str, method: str
 ) -> None:
     inputs, methods = inputs_of(request, data), WEB if data == "web" else FACES
     every = N_FEATURES if data == "web" else 30_000
-    plain = run(tmp_path / "plain", inputs, method)
-    counted = run(tmp_path / "counted", inputs, method, **seeing(method, methods, every))
+    whole = plain(inputs, method)
+    counted = run(tmp_path, inputs, method, **seeing(method, methods, every))
     for contract, path in (("runs", counted), ("epochs", beside(counted, "epochs.parquet"))):
-        other = frame(tmp_path / "plain" / path.name, contract).drop("options")
+        other = frame(whole.with_name(path.name), contract).drop("options")
         assert frame(path, contract).drop("options").equals(other, null_equal=True)
-    kept, without = (load_file(beside(out, "weights.safetensors")) for out in (counted, plain))
+    kept, without = (load_file(beside(out, "weights.safetensors")) for out in (counted, whole))
     assert kept.pop("fold-1/seed-0/features.columns").tolist() == list(range(every))
     assert {name: each.tobytes() for name, each in kept.items()} == {n: each.tobytes() for n, each in without.items()}
 
@@ -355,7 +382,7 @@ def test_a_wrong_key_is_named() -> None:
         TrainingJob.from_json(json.dumps(given))
 
 
-def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs) -> None:
+def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs, plain: Plain) -> None:
     """Their epochs have other metrics: NaN stands where one was not measured."""
     thesis = {
         "study": "thesis",
@@ -377,7 +404,7 @@ def test_comparisons_are_collected_beside_other_jobs(tmp_path: Path, web: Inputs
     other = tmp_path / "thesis.parquet"
     arguments = ["job", "--instances", str(web.instances), "--lists", str(web.lists), "--out", str(other)]
     assert cli.main([*arguments, "--options", json.dumps(thesis)]) == 0
-    files = [other, run(tmp_path / "one", web, "RankNet"), run(tmp_path / "two", web, "LambdaMART")]
+    files = [other, plain(web, "RankNet"), plain(web, "LambdaMART")]
     collect(files, *(tmp_path / f"{name}.parquet" for name in ("all", "epochs", "rates")))
     runs, epochs = frame(tmp_path / "all.parquet"), frame(tmp_path / "epochs.parquet", "epochs")
     assert set(runs["study"]) == {"thesis", "neural"}
