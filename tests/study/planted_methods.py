@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import torch
+from repeated_rows import joined, repeated
 from safetensors.torch import save_file
-from synthetic_comparisons import SIDE, _key, _run, _write_predictions, write_images
+from synthetic_comparisons import METRICS, SIDE, _key, _run, _write_predictions, write_images
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.data.contracts import write_table
@@ -22,10 +23,10 @@ NETWORKS = ("Net", "Ranker", "NN", "CNN")
 
 @dataclass
 class Planted:
-    """Rows of runs and epochs, and files, that gather until `evidence` writes them."""
+    """Tables of runs, rows of epochs, and files, that gather until `evidence` writes them."""
 
     folder: Path
-    runs: list[dict[str, Any]] = field(default_factory=list)
+    runs: list[pa.Table] = field(default_factory=list)
     epochs: list[dict[str, Any]] = field(default_factory=list)
     predictions: list[Path] = field(default_factory=list)
     weights: list[Path] = field(default_factory=list)
@@ -34,12 +35,12 @@ class Planted:
     def queries(self, means: Mapping[str, float], dataset: str = "mq2008-label1", noise: float = 0.03) -> "Planted":
         """Mean nDCG@10 of methods; every sixth query has no relevant document."""
         level = np.random.default_rng(0).normal(0, 0.1, QUERIES)
+        topics = np.arange(QUERIES)
+        p = np.where(topics % 6 == 0, 0, 2)
+        of_queries = {"fold": topics % 5 + 1, "topic": [f"q{topic}" for topic in topics], "p": p}
         for method, mean in means.items():
             scores = mean + level + _random(method, dataset).normal(0, noise, QUERIES)
-            for topic in range(QUERIES):
-                p = 0 if topic % 6 == 0 else 2
-                score = float(scores[topic]) if p else float("nan")
-                self.runs.append(_run(self._key(dataset, method), topic % 5 + 1, f"q{topic}", 9, p, score))
+            self._add(dataset, method, of_queries, np.where(p > 0, scores, np.nan), n=9)
             self._epochs(dataset, method, mean)
         return self
 
@@ -54,12 +55,11 @@ class Planted:
     ) -> "Planted":
         """Pair accuracy of methods; `own` is the share of pairs on which luck is a method's own, not that of all."""
         shared = np.random.default_rng(1).random(PAIRS)
+        of_pairs = {"topic": [f"{2 * pair} {2 * pair + 1}" for pair in range(PAIRS)]}
         for method, share in shares.items():
             random = _random(method, "aaf")
             luck = np.where(random.random(PAIRS) < own, random.random(PAIRS), shared)
-            for pair in range(PAIRS):
-                key = self._key(dataset, method, **options)
-                self.runs.append(_run(key, 1, f"{2 * pair} {2 * pair + 1}", 2, 1, float(luck[pair] < share)))
+            self._add(dataset, method, of_pairs, (luck < share).astype(float), n=2, **options)
             self._epochs(dataset, method, (validation or shares)[method])
         return self
 
@@ -97,9 +97,9 @@ class Planted:
         """All of it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         files = []
-        for name, rows in (("runs", self.runs), ("epochs", self.epochs)):
+        for name, table in (("runs", joined(self.runs)), ("epochs", pa.Table.from_pylist(self.epochs))):
             files.append(self.folder / f"{name}.parquet")
-            write_table(pa.Table.from_pylist(rows), files[-1], name)
+            write_table(table, files[-1], name)
         return Evidence(
             "thesis",
             *files,
@@ -107,6 +107,13 @@ class Planted:
             weights=tuple(self.weights),
             images=self.images,
         )
+
+    def _add(
+        self, dataset: str, method: str, columns: Mapping[str, Any], scores: np.ndarray, *, n: int, **options: Any
+    ) -> None:
+        """Add a method's runs, with a score for each list that is the same on all metrics."""
+        row = _run(self._key(dataset, method, **options), 1, "", n, 1, 0.0)
+        self.runs.append(repeated(row, {**columns, **dict.fromkeys(METRICS, scores)}))
 
     def _key(self, dataset: str, method: str, **options: Any) -> dict[str, object]:
         if method in ("random", "oracle"):

@@ -14,6 +14,8 @@ from rankbound_study.data.contracts import write_table
 from rankbound_study.data.images import images_table
 from rankbound_study.jobs.job import RUN_METRICS
 
+METRICS = (*RUN_METRICS, "PairAccuracy")
+
 SIDE = 100
 FACES = 60
 PAIRS = 80
@@ -128,7 +130,7 @@ def _model(method: str) -> str:
 
 
 def _run(key: Mapping[str, object], fold: int, topic: str, n: int, p: int, score: float) -> dict[str, object]:
-    metrics = dict.fromkeys((*RUN_METRICS, "PairAccuracy"), score)
+    metrics = dict.fromkeys(METRICS, score)
     selection = "validation" if key["loss"] != "none" else "last"
     return {**key, "fold": fold, "selection": selection, "topic": topic, "n": n, "p": p, "epoch": 3, **metrics}
 

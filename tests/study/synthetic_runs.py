@@ -1,10 +1,12 @@
 """A generator of runs tables: every column of the contract, scores that look like scores, none from real data."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from repeated_rows import joined, repeated
 
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
@@ -34,17 +36,17 @@ def write_runs(
 ) -> Path:
     """Write a runs table; `skip` holds the (data set, bounding) pairs that were not run."""
     skipped = set(skip)
-    rows: list[dict[str, object]] = []
+    tables: list[pa.Table] = []
     for protocol in protocols:
         for name, nsr in sets:
             lists = _lists(name, nsr, topics, folds)
             trained = [(loss, bounding) for loss in LOSSES for bounding in boundings if (name, bounding) not in skipped]
             for loss, bounding in trained:
                 model = "matrix-factorisation" if nsr else "network"
-                rows += _rows(protocol, name, nsr, model, loss, bounding, lists, seeds)
+                tables.append(_runs(protocol, name, nsr, model, loss, bounding, lists, seeds))
             for model in ("random", "popularity", "oracle") if controls else ():
-                rows += _rows(protocol, name, nsr, model, "none", "none", lists, 1)
-    write_table(pa.Table.from_pylist(rows), path, "runs")
+                tables.append(_runs(protocol, name, nsr, model, "none", "none", lists, 1))
+    write_table(joined(tables), path, "runs")
     return path
 
 
@@ -63,39 +65,39 @@ def _lists(name: str, nsr: int | None, topics: int, folds: int) -> list[tuple[in
     return lists
 
 
-def _rows(protocol, name, nsr, model, loss, bounding, lists, seeds):  # type: ignore[no-untyped-def]
+def _runs(protocol, name, nsr, model, loss, bounding, lists, seeds):  # type: ignore[no-untyped-def]
     level = 3.4 - 0.4 * (nsr or 4)
     shift = {"random": -2.2, "popularity": 0.2, "oracle": np.inf}.get(model, 0.0)
     shift += -1.0 if bounding.startswith("distribution") and loss == "nDCG" and nsr else 0.0
     shift += 0.02 * BOUNDINGS.index(bounding) if bounding in BOUNDINGS else 0.05
-    for seed in range(seeds):
-        for fold, topic, n, p in lists:
-            own = np.random.default_rng([int(topic), p, fold]).normal(0, 0.6)
-            noise = np.random.default_rng([seed, fold, int(topic), len(bounding), len(loss)])
-            scores = {
-                metric: _squash(level + shift + own - 0.03 * place + noise.normal(0, 0.08)) if p else float("nan")
-                for place, metric in enumerate(RUN_METRICS)
-            }
-            yield {
-                "study": "thesis",
-                "protocol": protocol,
-                "dataset": name,
-                "nsr_train": nsr,
-                "nsr_test": nsr,
-                "model": model,
-                "options": "{}",
-                "loss": loss,
-                "bounding": bounding,
-                "fold": fold,
-                "seed": seed,
-                "selection": "test" if protocol == "published" else "validation",
-                "topic": topic,
-                "n": n,
-                "p": p,
-                "epoch": 10,
-                **scores,
-            }
+    own = np.array([_own(int(topic), p, fold) for fold, topic, _, p in lists])
+    noise = [
+        np.random.default_rng([seed, fold, int(topic), len(bounding), len(loss)]).normal(0, 0.08, len(RUN_METRICS))
+        for seed in range(seeds)
+        for fold, topic, _, _ in lists
+    ]
+    of_lists = np.tile(level + shift + own, seeds)[:, None] - 0.03 * np.arange(len(RUN_METRICS))
+    scores = 1 / (1 + np.exp(-(of_lists + np.array(noise))))
+    folds, topics, n, p = zip(*lists * seeds, strict=True)
+    row = {
+        "study": "thesis",
+        "protocol": protocol,
+        "dataset": name,
+        "nsr_train": nsr,
+        "nsr_test": nsr,
+        "model": model,
+        "options": "{}",
+        "loss": loss,
+        "bounding": bounding,
+        "selection": "test" if protocol == "published" else "validation",
+        "epoch": 10,
+    }
+    trained = np.repeat(np.arange(seeds), len(lists))
+    columns = {"fold": folds, "seed": trained, "topic": topics, "n": n, "p": p}
+    return repeated(row, columns | dict(zip(RUN_METRICS, scores.T, strict=True)))
 
 
-def _squash(value: float) -> float:
-    return float(1 / (1 + np.exp(-value)))
+@cache
+def _own(topic: int, p: int, fold: int) -> float:
+    """Return what a list scores whatever was trained; NaN without relevant items."""
+    return float(np.random.default_rng([topic, p, fold]).normal(0, 0.6)) if p else float("nan")
