@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -63,7 +64,7 @@ class Study:
     def evidence(self, folder: Path) -> Evidence:
         """The results of this study, as claims read them."""
         runs, epochs = folder / "runs.parquet", folder / "epochs.parquet"
-        frame = pl.concat(self._runs())
+        frame = self._frame()
         frame.write_parquet(runs)
         self._epochs(frame).write_parquet(epochs)
         return Evidence("thesis", runs=runs, epochs=epochs)
@@ -75,7 +76,15 @@ class Study:
         means = runs.filter(pl.col("loss") != "none").group_by(key).agg(pl.col(METRICS).mean())
         return means.with_columns(epoch=pl.lit(1), part=pl.lit("validation"), gradient_norm=pl.lit(1.0))
 
-    def _runs(self) -> Iterator[pl.DataFrame]:
+    def _frame(self) -> pl.DataFrame:
+        keys, lists = zip(*self._runs(), strict=True)
+        columns = {name: np.concatenate([of_run[name] for of_run in lists]) for name in lists[0]}
+        runs = pl.DataFrame(keys, schema_overrides={"nsr_test": pl.Int8, "epoch": pl.Int32})
+        of_lists = runs[np.repeat(np.arange(len(keys)), [len(of_run["topic"]) for of_run in lists])]
+        return pl.DataFrame(columns).with_columns(pl.col("topic").cast(pl.String)).hstack(of_lists)
+
+    def _runs(self) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+        """The key of every run, and the columns of its lists."""
         for column, (dataset, nsr) in enumerate([*((MOVIELENS, nsr) for nsr in self.ratios), (MQ2008, None)]):
             topic, fold, seed = self._lists(nsr, self.seeds)
             for loss in self.losses:
@@ -111,18 +120,18 @@ class Study:
         for metric in METRICS:
             lists = Lists(loss, bounding, nsr, metric, topic, fold, seed, n, p, base, random)
             scores[metric] = base + own + (self.plant(lists) if not model else 0.0)
-        whole = {"topic": topic.astype(str), "fold": fold + 1, "seed": seed, "n": n, "p": p, **scores}
-        return pl.DataFrame(whole).with_columns(
-            pl.lit("thesis").alias("study"),
-            pl.lit("honest").alias("protocol"),
-            pl.lit(dataset).alias("dataset"),
-            pl.lit(nsr, dtype=pl.Int8).alias("nsr_test"),
-            pl.lit(model or "model").alias("model"),
-            pl.lit(loss).alias("loss"),
-            pl.lit(bounding).alias("bounding"),
-            pl.lit("last" if model else "validation").alias("selection"),
-            pl.lit(10).alias("epoch"),
-        )
+        key = {
+            "study": "thesis",
+            "protocol": "honest",
+            "dataset": dataset,
+            "nsr_test": nsr,
+            "model": model or "model",
+            "loss": loss,
+            "bounding": bounding,
+            "selection": "last" if model else "validation",
+            "epoch": 10,
+        }
+        return key, {"topic": topic, "fold": fold + 1, "seed": seed, "n": n, "p": p, **scores}
 
 
 BOUNDED = Study()
