@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import rankbound as rb
+from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 from tests.study.planted_cells import (
@@ -287,19 +288,28 @@ CASES = {
 }
 """Claim -> verdict -> studies in which that is planted."""
 
-PLANTED = [
-    pytest.param(claim, expected, one, marks=[pytest.mark.long] if number else [])
+FURTHER = [
+    pytest.param(claim, expected, one, id=f"{claim}-{expected}-{number}")
     for claim, of in CASES.items()
     for expected, some in of.items()
-    for number, one in enumerate(some)
+    for number, one in enumerate(some[1:], start=1)
 ]
 
 
-@pytest.mark.parametrize(
-    ("claim", "expected", "planted"), PLANTED, ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_a_plant_is_found(claim: str, expected: str, planted: Study, evidence_of: Made) -> None:
-    found = verdict_on(claim, evidence_of(planted))
+@pytest.mark.parametrize("expected", DECIDED)
+@pytest.mark.parametrize("claim", CASES)
+def test_a_plant_is_found(claim: str, expected: str, evidence_of: Made) -> None:
+    require_verdict(claim, expected, evidence_of(CASES[claim][expected][0]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("claim", "expected", "planted"), FURTHER)
+def test_further_plants_are_found(claim: str, expected: str, planted: Study, evidence_of: Made) -> None:
+    require_verdict(claim, expected, evidence_of(planted))
+
+
+def require_verdict(claim: str, expected: str, evidence: Evidence) -> None:
+    found = verdict_on(claim, evidence)
     assert found.verdict == expected, found.reason
     assert found.n > 0
     assert found.reason.endswith(".")
