@@ -1,6 +1,7 @@
-"""Runs Snakemake in forks of an interpreter that has imported it, which takes half of the time of a start.
+"""Runs programs in forks of an interpreter that has imported what takes most of their start: Snakemake, or torch.
 
-A fork ends as any interpreter does, and takes nothing of the study's code along: it finds that by its own PYTHONPATH.
+A fork ends as any interpreter does, and takes nothing of this package's code along: it finds that by its own
+PYTHONPATH.
 """
 
 import atexit
@@ -13,34 +14,48 @@ import subprocess
 import sys
 import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-PRELOADED = ("snakemake.cli", "grimp", "numpy", "polars", "pydantic", "yaml")
+SNAKEMAKE = ("snakemake.cli", "grimp", "numpy", "polars", "pydantic", "yaml")
 """Snakemake, and what the study's configuration takes long to import."""
+TORCH = ("torch",)
+PATIENCE = 600
+"""Seconds until a program that hangs is ended; a busy machine may take its time."""
 
 
-def run(command: dict[str, Any], seconds: int) -> tuple[int, str]:
-    """Run the module of a `Project.command` for so many seconds at most; its exit status, and what it printed."""
-    server = _server()
+def run_with_torch(code: str, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run `python -c CODE ...` with more environment variables; torch is imported before it begins."""
+    environment = {**os.environ, **variables}
+    return run({"args": [sys.executable, "-c", code, *arguments], "cwd": Path.cwd(), "env": environment}, TORCH)
+
+
+def run(
+    command: dict[str, Any], imported: tuple[str, ...], seconds: int = PATIENCE
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command of `python -m` or `-c`, as arguments of `subprocess.run`, for so many seconds at most."""
+    server = _server(imported)
     assert server.stdin is not None
     assert server.stdout is not None
     with tempfile.NamedTemporaryFile("r") as printed, tempfile.NamedTemporaryFile("r") as errors:
         request = {**command, "cwd": str(command["cwd"]), "seconds": seconds, "files": [printed.name, errors.name]}
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
-        return int(server.stdout.readline()), printed.read() + errors.read()
+        status = int(server.stdout.readline())
+        return subprocess.CompletedProcess(command["args"], status, printed.read(), errors.read())
 
 
 @cache
-def _server() -> "subprocess.Popen[str]":
+def _server(imported: tuple[str, ...]) -> "subprocess.Popen[str]":
     """The interpreter, which ends with this process."""
-    server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, __file__, *imported]
+    server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(server.communicate)
     return server
 
 
 def _serve() -> None:
-    for name in PRELOADED:
+    for name in sys.argv[1:]:
         __import__(name)
     gc.freeze()
     for line in sys.stdin:
@@ -52,17 +67,20 @@ def _serve() -> None:
 
 
 def _become(request: dict[str, Any]) -> None:
-    """Be `python -m MODULE ...` in another folder and environment."""
+    """Be `python -m MODULE ...` or `python -c CODE ...` in another folder and environment."""
     signal.alarm(request["seconds"])
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
     for target, file in enumerate((os.devnull, *request["files"])):
         os.dup2(os.open(file, os.O_RDWR), target)
-    _, _, module, *arguments = request["args"]
-    sys.path[:1] = [request["cwd"], *request["env"]["PYTHONPATH"].split(os.pathsep)]
+    _, option, program, *arguments = request["args"]
+    sys.path[:1] = [request["cwd"], *filter(None, request["env"].get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[1:] = arguments
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if option == "-m":
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        exec(program, {"__name__": "__main__"})
 
 
 if __name__ == "__main__":

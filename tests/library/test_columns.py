@@ -1,7 +1,5 @@
 """Columns of other libraries: the same numbers, the same memory where the layout allows, refusals by name."""
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import torch
 import rankbound as rb
 from rankbound.columns import from_list_column
 from rankbound.lists import Lists, as_tensor
+from tests.forks import run_with_torch
 
 NUMBERS = [0.5, -1.0, 3.0]
 DTYPES = [np.float32, np.float64, np.int8, np.int32, np.int64, np.uint8]
@@ -210,4 +209,5 @@ def test_reading_arrow_imports_nothing() -> None:
         "assert column_tensor(flat, 'scores').tolist() == from_list_column(lists)[0].tolist() == [0, 1, 2]\n"
         "assert not {'pandas', 'polars'} & set(sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    done = run_with_torch(script)
+    assert done.returncode == 0, done.stderr

@@ -1,9 +1,6 @@
 """Compiled kernels against their references: values, gradients, second derivatives; where they aren't used."""
 
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,6 +18,7 @@ from rankbound.fused.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from rankbound.metrics.base import values_of
 from rankbound.training.factorization import Factorization
+from tests.forks import run_with_torch
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -214,22 +212,28 @@ print(usable(), cache_folder(), "numba" in sys.modules, [round(x, 4) for x in sc
 
 
 def run(**environment: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-    ).stdout
+    done = run_with_torch(PROGRAM, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-def test_compiled_code_is_kept_in_the_folder_of_the_user(tmp_path: Path) -> None:
-    out = run(RANKBOUND_CACHE=str(tmp_path))
-    (folder,) = (tmp_path / "rankbound").iterdir()
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder of compiled code that the program has made, and what it printed."""
+    kept = tmp_path_factory.mktemp("kept")
+    return kept, run(RANKBOUND_CACHE=str(kept))
+
+
+def test_compiled_code_is_kept_in_the_folder_of_the_user(compiled: tuple[Path, str]) -> None:
+    kept, out = compiled
+    (folder,) = (kept / "rankbound").iterdir()
     assert out == f"True {folder} True [0.09, -0.7553, 0.6652]\n"
     assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".nbi", ".nbc", ".py"}
     assert not list(Path(rb.__file__).parent.rglob("*.nb[ci]"))
 
 
-def test_a_copy_of_the_package_compiles_nothing_again(tmp_path: Path) -> None:
-    kept, copy = tmp_path / "kept", tmp_path / "copy"
-    out = run(RANKBOUND_CACHE=str(kept))
+def test_a_copy_of_the_package_compiles_nothing_again(compiled: tuple[Path, str], tmp_path: Path) -> None:
+    (kept, out), copy = compiled, tmp_path / "copy"
     before = {path: path.stat().st_mtime_ns for path in kept.rglob("*.*")}
     shutil.copytree(Path(rb.__file__).parent, copy / "rankbound", ignore=shutil.ignore_patterns("__pycache__"))
     # Not by a copy of the times, by which Numba would know a file that has not changed.

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.forks import run_with_torch
+
 SOURCE = Path(__file__).parents[2] / "src"
 
 ONLY_THE_CORE = """
@@ -72,10 +74,13 @@ for name in rb.__all__:
 """
 
 
-def run(code: str) -> None:
+def run(code: str, *, with_torch: bool = False) -> None:
     """In a fresh process, whose failure shows its traceback; the source alone is importable as rankbound."""
     program = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n{code}"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    if with_torch:
+        done = run_with_torch(program)
+    else:
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -104,7 +109,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_the_core_works_with_torch_and_numpy_alone() -> None:
-    run(ONLY_THE_CORE + EVERY_PUBLIC_NAME)
+    run(ONLY_THE_CORE + EVERY_PUBLIC_NAME, with_torch=True)
 
 
 def test_a_module_for_another_library_names_the_extra_to_install() -> None:
@@ -119,5 +124,6 @@ def test_a_module_for_another_library_names_the_extra_to_install() -> None:
         + "    except RankboundError as error:\n"
         + "        assert f\"run pip install 'rankbound[{extra}]'\" in str(error), error\n"
         + "    else:\n"
-        + "        raise AssertionError(f'no error for {module}')"
+        + "        raise AssertionError(f'no error for {module}')",
+        with_torch=True,
     )

@@ -1,12 +1,10 @@
 """Our optimisers take the very steps of torch's."""
 
-import subprocess
-import sys
-
 import torch
 from torch import nn
 
 from rankbound.training.optimisers import SGD, Adam
+from tests.forks import run_with_torch
 
 
 def test_steps_are_those_of_torch() -> None:
@@ -41,7 +39,7 @@ def test_a_step_does_not_load_the_compiler() -> None:
         "a = Adam([[p]], 0.1); p.sum().backward(); a.step([0]); a.zero_gradients(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert run_with_torch(code).returncode == 0
 
 
 def test_gradient_descent_is_torchs() -> None:

@@ -1,14 +1,13 @@
 """A training repeats: what its process is set to before it begins, and that the settings reach every learner."""
 
-import subprocess
-import sys
-
 import pytest
 
 from rankbound_study.models.trees import FOREST, Growth
+from tests.forks import run_with_torch
 
 _JOB = """
-import sys
+import sys, warnings
+warnings.simplefilter("error")
 import torch
 from rankbound_study.cli import main
 from rankbound_study.commands import job
@@ -39,8 +38,7 @@ sys.exit(main(sys.argv[1:]))
     ],
 )
 def test_steps_that_compute_with_networks_use_fixed_algorithms(arguments: list[str], threads: str) -> None:
-    command = [sys.executable, "-W", "error", "-c", _JOB, *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = run_with_torch(_JOB, *arguments)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == [threads, "True", "False", "False", "False", "False"]
 

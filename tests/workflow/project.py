@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from rankbound_study.warm import OFF, VARIABLE
-from tests.workflow import forks
+from tests import forks
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 3600
@@ -129,11 +129,11 @@ class Project:
         """
         command = self.command(*arguments, **variables)
         if arguments[0] == "snakemake":
-            found, output = forks.run(command, LONGEST)
+            result = forks.run(command, forks.SNAKEMAKE, LONGEST)
         else:
             result = subprocess.run(**command, capture_output=True, text=True, check=False, timeout=LONGEST)
-            found, output = result.returncode, result.stdout + result.stderr
-        assert found == status, output[-6000:]
+        output = result.stdout + result.stderr
+        assert result.returncode == status, output[-6000:]
         return output
 
     def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "", warm: str = OFF) -> Path:
