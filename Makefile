@@ -38,7 +38,7 @@ IF_LOCKED = || { status=$$?; [ -z "$$(ls -A .snakemake/locks 2> /dev/null)" ] ||
 	this folder, or was killed here. If none is running: $(BIN)/snakemake $(1) --unlock" >&2; exit $$status; }
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test test-faults setup-faults test-cluster bench lint format check clean setup lock sbom
+.PHONY: help demo paper test test-faults setup-faults test-cluster bench lint format kernels check clean setup lock sbom
 .DELETE_ON_ERROR:
 
 help:
@@ -86,9 +86,14 @@ lint: $(READY)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/snakefmt --check --line-length 120 $(RULES)
 
-# One thread per process: the two test processes and the steps that they start share the cores.
-check: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+# Before the tests, whose processes would compile the same kernels at the same time.
+kernels: $(READY)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.compile_kernels
+
+# One thread per process: the two test processes and the steps that they start share the cores. Byte code is kept
+# whatever the environment says, since the tests start some two hundred interpreters.
+check: kernels
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 format: $(READY)
 	$(BIN)/ruff check --fix $(CODE)

@@ -1,0 +1,22 @@
+"""Compiles all kernels, once: processes that need one at the same time would each compile it.
+
+python -m tests.compile_kernels
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rankbound import fused
+
+OF_THE_STUDY = ("rankbound_study.models.cnn_kernels",)
+
+
+def main() -> None:
+    """Import the modules of kernels, which compiles what isn't in the user's cache."""
+    if fused.usable():
+        for module in (*(part.name for part in iter_modules(fused.__path__, f"{fused.__name__}.")), *OF_THE_STUDY):
+            import_module(module)
+
+
+if __name__ == "__main__":
+    main()
