@@ -1,7 +1,10 @@
 """The study's terms: protocols, boundings, losses and the metrics that judge them."""
 
 PUBLISHED, HONEST = "published", "honest"
-"""The protocols: the thesis' own, where the test part selects the epoch, and one where a validation part does."""
+"""The protocols: one for comparison with the printed scores, where the test part selects the epoch, and one where a
+validation part does. The thesis states neither a number of epochs nor a validation part. The code of the paper that it
+builds on (Li, Urbano and Hanjalic, SIGIR 2021) selects the epoch by the test part; that the printed scores were computed
+likewise is an assumption."""
 
 SELECTIONS = {PUBLISHED: "test", HONEST: "validation"}
 """Protocol -> the part that selects the epoch."""

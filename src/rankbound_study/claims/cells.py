@@ -5,9 +5,10 @@ minus unbounded; their tests generalise to topics and, with several seeds, to tr
 a label of 1 is relevant, which fits the printed numbers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from rankbound.compare.margins import MARGIN, noise_margin
 from rankbound.compare.scores import Floats, Mask, per_unit
 from rankbound.quantities import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
@@ -138,15 +139,33 @@ def cells(
     in_columns: Iterable[DataSet] = (),
     metrics: Iterable[str] = (),
 ) -> list[Cell]:
-    """Return the cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss."""
+    """Return the cells of these axes; by default all 48 of Table 5.1, each on the metric that judges its loss.
+
+    Cells that did not train, or whose unbounded loss did not, are left out.
+
+    Raises:
+        Untrained: none is left.
+    """
     where = tuple(in_columns) or columns(evidence)
+    every = list(product(losses, where, boundings))
+    trained = [
+        (loss, column, bounding)
+        for loss, column, bounding in every
+        if evidence.trained(loss, UNBOUNDED, column) and evidence.trained(loss, bounding, column)
+    ]
+    if every:
+        some_trained(trained, "bounded loss")
     return [
         Cell(loss, bounding, column, metric)
-        for loss in losses
-        for column in where
-        for bounding in boundings
+        for loss, column, bounding in trained
         for metric in metrics or (judge(loss),)
     ]
+
+
+def some_trained(those: Collection[object], what: str) -> None:
+    """Raise Untrained if there are none of those that did train."""
+    if not those:
+        raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
 
 
 def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:
@@ -164,7 +183,11 @@ def pair(evidence: Evidence, cell: Cell, other: str = UNBOUNDED) -> Pair:
 
     Raises:
         MissingEvidence: one of them did not run, or there are too few topics for a test.
+        Untrained: one of them did not train.
     """
+    for bounding in (cell.bounding, other):
+        if not evidence.trained(cell.loss, bounding, cell.column):
+            raise Untrained(f"A loss that it is about did not train: {cell.loss}, bounding {bounding}, {cell.column}")
     found = scores(evidence, cell.metric, cell.loss, cell.column)
     for bounding in (cell.bounding, other):
         place(found, bounding, f"{cell.loss} with bounding {bounding} on {cell.column}")

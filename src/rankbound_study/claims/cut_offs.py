@@ -22,6 +22,7 @@ from rankbound_study.claims.cells import (
     estimate,
     pair,
     pairs,
+    some_trained,
     values,
 )
 from rankbound_study.claims.declared import Differences
@@ -122,10 +123,12 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ver
     slopes = {
         (loss, bounding, column): _slope_of(evidence, loss, bounding, column)
         for loss, bounding, column in product(LOSSES, BOUNDINGS, columns(evidence))
+        if evidence.trained(loss, bounding, column)
     }
     family = Family.of(slopes)
     movielens = [key for key in slopes if key[2].dataset == MOVIELENS]
     mq2008 = [key for key in slopes if key[2].dataset == MQ2008]
+    some_trained(movielens and mq2008, "loss on one of them")
     down, up = (
         sum(key in group for key in keys) for keys, group in ((movielens, family.lower), (mq2008, family.higher))
     )

@@ -1,7 +1,7 @@
 """Claims that compare data sets: how hard their lists are, and which bounding is best on each."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -25,22 +25,28 @@ from rankbound_study.claims.cells import (
     estimate,
     judge,
     pair,
+    some_trained,
     values,
 )
 from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.methods import listed
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.validation import best_of, validation_scores
-from rankbound_study.vocabulary import BOUNDINGS, LOSSES
+from rankbound_study.vocabulary import BOUNDINGS, LOSSES, UNBOUNDED
+
+LEAST_FOR_FRIEDMAN = 3
+"""Fewest boundings that Friedman's test compares; of fewer, all count as the best."""
 
 
 @decides("T25")
 def mq2008_is_lower_by_its_share_of_relevant_items(evidence: Evidence) -> Verdict:
     """Decide by whether MQ2008 scores lower than MovieLens, but not on a scale from random order (0) to best (1)."""
     ratios, (queries,) = columns(evidence, MOVIELENS), columns(evidence, MQ2008)
-    places = list(product(LOSSES, BOUNDINGS, ratios))
+    places = [key for key in product(LOSSES, BOUNDINGS, ratios) if evidence.trained(*key[:2], key[2], queries)]
+    some_trained(places, "loss on both")
     raw, above_random = (
         Family.of({key: _gap(evidence, *key, queries, above_random=above) for key in places}) for above in (False, True)
     )
@@ -109,21 +115,23 @@ def _random_orders(evidence: Evidence, of: Sequence[DataSet]) -> str:
 
 @decides("T47")
 def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
-    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP."""
+    """Decide by whether no bounding is among the best in all columns, neither for nDCG nor for AP.
+
+    The best ones are the best by validation, and those that it does not beat significantly.
+    """
     best = {loss: {column: _best_of(evidence, loss, column) for column in columns(evidence)} for loss in ("nDCG", "AP")}
     shared = {
         loss: [name for name in BOUNDINGS if all(name in found for found in by_column.values())]
         for loss, by_column in best.items()
     }
     texts = [
-        f"{loss}: "
-        + "; ".join(f"{column}: {', '.join(found)}" for column, found in by_column.items())
-        + f" (on all: {', '.join(shared[loss]) or 'no bounding'})"
+        f"For {loss} they are {_of_columns(by_column)}; on all data sets, "
+        f"{_names(shared[loss]) if shared[loss] else 'none is among them'}."
         for loss, by_column in best.items()
     ]
     return Verdict(
         together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        f"Boundings that the best one by validation does not beat significantly are, for {'; for '.join(texts)}.",
+        f"Some boundings are not significantly worse than the best one by validation. {' '.join(texts)}",
         "boundings among the best on all data sets, fewest of nDCG and AP",
         min(len(names) for names in shared.values()),
         n=sum(len(by_column) for by_column in best.values()),
@@ -133,19 +141,36 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
 
 def _best_of(evidence: Evidence, loss: str, column: DataSet) -> list[str]:
     """Return the boundings that the best one by validation does not beat; all if Friedman's test is not significant."""
-    means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in BOUNDINGS]
+    boundings = [name for name in BOUNDINGS if evidence.trained(loss, name, column)]
+    some_trained(boundings, f"bounding of {loss}")
+    if len(boundings) < LEAST_FOR_FRIEDMAN:
+        return boundings
+    means = [per_unit(values(evidence, judge(loss), loss, column, name)) for name in boundings]
     matrix = np.stack(means, 1)
     matrix = matrix[np.isfinite(matrix).all(1)]
     enough(len(matrix), f"of {column} with a score")
     if not np.ptp(matrix, axis=1).any() or stats.friedmanchisquare(*matrix.T).pvalue > LEVEL:
-        return list(BOUNDINGS)
+        return boundings
     of_loss = evidence.epochs_of(column.dataset, column.nsr).filter(pl.col("loss") == loss)
-    best = best_of(BOUNDINGS, validation_scores(of_loss, judge(loss), "bounding"))
+    best = best_of(boundings, validation_scores(of_loss, judge(loss), "bounding"))
     if best is None:
         raise MissingEvidence(f"no validation scores of {loss} on {column}")
-    others = [Cell(loss, name, column, judge(loss)) for name in BOUNDINGS if name != best]
+    others = [Cell(loss, name, column, judge(loss)) for name in boundings if name != best]
     beaten = Family.of({cell.bounding: contrast(pair(evidence, cell, best)) for cell in others}).lower
-    return [name for name in BOUNDINGS if name not in beaten]
+    return [name for name in boundings if name not in beaten]
+
+
+def _of_columns(by_column: Mapping[DataSet, Sequence[str]]) -> str:
+    """Name the boundings of each column; columns with the same ones share a phrase."""
+    columns_of: dict[tuple[str, ...], list[str]] = {}
+    for column, names in by_column.items():
+        columns_of.setdefault(tuple(names), []).append(str(column))
+    every = {tuple(BOUNDINGS): "all boundings"}
+    return "; ".join(f"{every.get(names) or _names(names)} on {listed(where)}" for names, where in columns_of.items())
+
+
+def _names(boundings: Sequence[str]) -> str:
+    return listed(["no bounding" if name == UNBOUNDED else name for name in boundings])
 
 
 def _depends(best: Sequence[Sequence[str]], shared: Sequence[str]) -> str:

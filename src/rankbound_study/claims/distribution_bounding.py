@@ -22,6 +22,7 @@ LOSS, BOUNDING, TILTED = "nDCG", "distribution", "distribution(tilt="
 @decides("T27")
 def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
     """Decide by whether a gentler sigmoid and factors that do not start as ties remove the drop."""
+    evidence = evidence.of_all_trainings()
     column = column_of(evidence, "starts")
     drop = contrast(pair(evidence, Cell(LOSS, BOUNDING, column, LOSS)))
     if drop.estimate.p_below(-COLLAPSE) > LEVEL:

@@ -2,20 +2,22 @@
 
 Claims are about MovieLens, MQ2008 and faces; a generated stand-in replaces a missing data set, so a demonstration
 decides all claims, about its stand-ins. Runs are those of one protocol, the honest one unless a claim is about the
-published one.
+published one. Those of models that did not train (see `rankbound_study.results.trained`) are left out, unless a claim
+is about training itself.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import polars as pl
 
 from rankbound_study.claims.verdict import MissingEvidence
-from rankbound_study.config.data_sets import SYNTHETIC
+from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.runs_file import scan_runs
-from rankbound_study.vocabulary import HONEST, SELECTIONS
+from rankbound_study.results.trained import JOB, read_trainings
+from rankbound_study.vocabulary import HONEST, SELECTIONS, UNBOUNDED
 
 KEY = ("dataset", "nsr_test", "model", "loss", "bounding", "fold", "seed", "topic", "n", "p", "epoch")
 
@@ -30,6 +32,8 @@ class Evidence:
         experiments, experiment_epochs: the same for the experiments.
         predictions, weights: the files of the methods that were trained on pictures.
         images: the pictures, with their ages.
+        with_untrained: keep the runs of models that did not train.
+        left_out: descriptions of those that were asked for and left out.
     """
 
     study: str
@@ -40,6 +44,21 @@ class Evidence:
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()
     images: Path | None = None
+    with_untrained: bool = False
+    left_out: set[str] = field(default_factory=set, compare=False, repr=False)
+
+    def of_all_trainings(self) -> "Evidence":
+        """Return the same results with those of models that did not train, for claims about training itself."""
+        return replace(self, with_untrained=True)
+
+    def trained(self, loss: str, bounding: str, *columns: DataSet) -> bool:
+        """Return False, and note it in `left_out`, if a training of the study's own on these data did not train."""
+        if not len(self._untrained):
+            return True
+        own = self._untrained.filter(study=self.study, protocol=HONEST, loss=loss, bounding=bounding)
+        found = [one for one in columns if len(own.filter(self._is_on(one.dataset, one.nsr)))]
+        self.left_out.update(_described(loss, bounding, one) for one in found)
+        return not found
 
     def cell(
         self, dataset: str, nsr: int | None = None, *, protocol: str = HONEST, selection: str = "", study: str = ""
@@ -68,7 +87,7 @@ class Evidence:
             raise MissingEvidence(
                 f"no {protocol} runs on {dataset}{ratio}: protocols and datasets of the configuration leave them out"
             )
-        return rows
+        return self._that_trained(rows)
 
     def epochs_of(self, dataset: str, nsr: int | None = None) -> pl.LazyFrame:
         """Scan the epochs of the study's own honest trainings on a data set."""
@@ -94,7 +113,10 @@ class Evidence:
         """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run."""
         start = f"{self.study}{VARIANT}{experiment}-"
         path = self.experiment_epochs if of_epochs else self.experiments
-        rows = self._scan(path, "experiments").filter(pl.col("study").str.starts_with(start), self._is_on(dataset, nsr))
+        of_experiment = pl.col("study").str.starts_with(start), self._is_on(dataset, nsr)
+        rows = self._that_trained(self._scan(path, "experiments").filter(of_experiment))
+        for name, loss, bounding in self._untrained.filter(of_experiment).select("study", "loss", "bounding").rows():
+            self.left_out.add(_described(loss, bounding, DataSet(dataset, nsr), name.removeprefix(start)))
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
 
@@ -113,6 +135,22 @@ class Evidence:
         if not found:
             raise MissingEvidence(f"no honest runs on {dataset}")
         return found
+
+    @cached_property
+    def _untrained(self) -> pl.DataFrame:
+        """The jobs with a training that did not train; none if these count, too."""
+        files = (self.runs, self.epochs), (self.experiments, self.experiment_epochs)
+        trainings = read_trainings(*([] if self.with_untrained else files))
+        return trainings.filter(pl.col("cause").is_not_null()).select(JOB).unique().sort(JOB)
+
+    def _that_trained(self, rows: pl.LazyFrame) -> pl.LazyFrame:
+        if not len(self._untrained):
+            return rows
+        names = rows.collect_schema().names()
+        key = [name for name in JOB if name in names]
+        return rows.join(
+            self._untrained.select(key).lazy(), on=key, how="anti", nulls_equal=True, maintain_order="left"
+        )
 
     def _named(self, dataset: str) -> str:
         """Return the name of the data set, or of its stand-in."""
@@ -133,3 +171,8 @@ class Evidence:
         if path is None:
             raise MissingEvidence(f"no {what}: no file of them was given")
         return scan_runs(path)
+
+
+def _described(loss: str, bounding: str, column: DataSet, variant: str = "") -> str:
+    of_variant = f" (variant {variant})" if variant else ""
+    return f"{loss} {'unbounded' if bounding == UNBOUNDED else f'with {bounding} bounding'} on {column}{of_variant}"

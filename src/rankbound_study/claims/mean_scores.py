@@ -41,6 +41,7 @@ def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
 @decides("T26")
 def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict:
     """Decide by whether it scores more than 0.01 below the unbounded loss at every ratio, but not on MQ2008."""
+    evidence = evidence.of_all_trainings()
     found = contrasts(evidence, cells(evidence, ["nDCG"], ["distribution"]))
     there = {cell: one for cell, one in found.items() if cell.column.dataset == MOVIELENS}
     elsewhere = next(one for cell, one in found.items() if cell not in there)

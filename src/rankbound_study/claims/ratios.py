@@ -24,6 +24,7 @@ from rankbound_study.claims.cells import (
     pair,
     place,
     scores,
+    some_trained,
     values,
 )
 from rankbound_study.claims.declared import Differences
@@ -34,7 +35,7 @@ from rankbound_study.claims.rules import Family, adjusted
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 _LEAST_FOR_PAGE = 3
 """Fewest columns that scipy's test accepts; for two, Page's test is the sign test."""
@@ -55,7 +56,9 @@ def scores_fall_with_the_ratio(evidence: Evidence) -> Verdict:
     rows = {
         (loss, bounding): _by_ratio([scores(evidence, judge(loss), loss, column) for column in ratios], bounding)
         for loss, bounding in product(LOSSES, BOUNDINGS)
+        if evidence.trained(loss, bounding, *ratios)
     }
+    some_trained(rows, "loss at all ratios")
     falls, rises = (adjusted({key: _trend(sign * row) for key, row in rows.items()}) for sign in (-1, 1))
     falling, rising = (sum(p_value <= LEVEL for p_value in found.values()) for found in (falls, rises))
     changes = [float((row[:, -1] - row[:, 0]).mean()) for row in rows.values()]
@@ -152,10 +155,13 @@ def _by_loss(evidence: Evidence, family: Family[str]) -> Mapping[str, object]:
 
 def _growths(evidence: Evidence) -> dict[tuple[str, str], Contrast]:
     ratios = several_ratios(evidence)
-    return {
+    found = {
         (loss, bounding): _growth_of_variance(on_same_users(_pairs(evidence, loss, bounding)), ratios)
         for loss, bounding in product(LOSSES, BOUNDED)
+        if evidence.trained(loss, UNBOUNDED, *ratios) and evidence.trained(loss, bounding, *ratios)
     }
+    some_trained(found, "bounded loss at all ratios")
+    return found
 
 
 def _growth_of_variance(aligned: Floats, ratios: Sequence[DataSet]) -> Contrast:

@@ -1,7 +1,7 @@
 """The claims, and what decides each: a declaration or a function, known by lying in a module of this package."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -10,7 +10,8 @@ from pkgutil import iter_modules
 import polars as pl
 
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.verdict import NOT_RUN, MissingEvidence, Verdict
+from rankbound_study.claims.rules import among
+from rankbound_study.claims.verdict import INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained, Verdict
 
 Decider = Callable[[Evidence], Verdict]
 _DECIDERS: dict[str, Decider] = {}
@@ -62,13 +63,25 @@ def decide(evidence: Evidence) -> Iterator[tuple[Claim, Verdict]]:
     for claim in claims():
         try:
             yield claim, verdict_on(claim.id, evidence)
+        except Untrained as untrained:
+            yield claim, Verdict(INCONCLUSIVE, f"{untrained}.")
         except MissingEvidence as missing:
             yield claim, Verdict(NOT_RUN, str(missing))
 
 
 def verdict_on(claim: str, evidence: Evidence) -> Verdict:
-    """Decide one claim; MissingEvidence if the results cannot decide it."""
+    """Decide one claim; the reason counts the cells that are left out because they did not train.
+
+    Raises:
+        MissingEvidence: the results cannot decide it.
+    """
     decider = deciders().get(claim)
     if decider is None:
         raise MissingEvidence("no function decides this claim")
-    return decider(evidence)
+    evidence.left_out.clear()
+    verdict = decider(evidence)
+    if not evidence.left_out:
+        return verdict
+    count, names = len(evidence.left_out), among(sorted(evidence.left_out))
+    of_cells = "cell is left out because it" if count == 1 else "cells are left out because they"
+    return replace(verdict, reason=f"{verdict.reason} {count} {of_cells} did not train{names}.")

@@ -16,6 +16,10 @@ class MissingEvidence(Exception):
     """The results cannot decide a claim; the text states what is missing."""
 
 
+class Untrained(MissingEvidence):
+    """The results that would decide a claim are those of models that did not train."""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A verdict and its basis.

@@ -40,8 +40,10 @@ _GRIDS = (
 )
 _PROTOCOLS = {
     PUBLISHED: (
-        "The published protocol picks the epoch on the test part, as for the printed scores. Its scores are biased "
-        "upwards and serve only for comparison with the printed ones."
+        "The published protocol picks the epoch on the test part. This is an assumption about the printed scores: the "
+        "thesis states neither a number of epochs nor a validation part, and the code of the paper that it builds on "
+        "(Li, Urbano and Hanjalic, SIGIR 2021) picks the epoch on the test part. Such scores are biased upwards and "
+        "serve only for comparison with the printed ones."
     ),
     HONEST: (
         "The honest protocol picks the epoch on a validation part, which is used neither for training nor for the "

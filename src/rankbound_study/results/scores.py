@@ -1,7 +1,8 @@
 """Scores of one protocol from the runs table, for tables and figures: by data set in a fixed order, and in pairs.
 
 Published and honest runs are never mixed: every reader selects one protocol. The published protocol picks the epoch on
-the test part, the honest one on a validation part.
+the test part (see `rankbound_study.vocabulary` for what is known of the printed scores), the honest one on a validation
+part.
 """
 
 from collections.abc import Mapping, Sequence
