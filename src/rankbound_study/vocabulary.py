@@ -3,8 +3,8 @@
 PUBLISHED, HONEST = "published", "honest"
 """The protocols: one for comparison with the printed scores, where the test part selects the epoch, and one where a
 validation part does. The thesis states neither a number of epochs nor a validation part. The code of the paper that it
-builds on (Li, Urbano and Hanjalic, SIGIR 2021) selects the epoch by the test part; that the printed scores were computed
-likewise is an assumption."""
+builds on (Li, Urbano and Hanjalic, SIGIR 2021) selects the epoch by the test part. That the printed scores were
+computed in this way is an assumption."""
 
 SELECTIONS = {PUBLISHED: "test", HONEST: "validation"}
 """Protocol -> the part that selects the epoch."""

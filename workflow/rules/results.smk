@@ -162,6 +162,7 @@ rule figure_of_formulas:
 rule figure_of_runs:
     input:
         runs="<results>/runs.parquet",
+        epochs="<results>/epochs.parquet",
     output:
         svg=report(
             "<results>/figures/{figure}.svg",

@@ -3,12 +3,14 @@
 The best system is the one with the highest validation score, so no test score selects it; on the test part another may
 score higher. All scores are on one metric, whichever metric judges a system's loss. Differences are paired by topic,
 and generalise to topics and, with several seeds, to trainings. P-values are adjusted by Holm's method over all systems
-of a data set, separately for each of the three comparisons.
+of a data set, separately for each of the three comparisons. Systems that did not train (see
+`rankbound_study.results.trained`) follow the others, without a rank, and are compared with none.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -53,12 +55,13 @@ COLUMNS: dict[str, pl.DataType] = {
         for name in COMPARISONS
         for what in ("_difference", "_low", "_high", "_p_holm", "_verdict")
     },
-    **dict.fromkeys(("n_topics", "n_skipped", "n_folds", "n_seeds"), pl.Int64()),
+    **dict.fromkeys(("n_topics", "n_skipped", "n_folds", "n_seeds", "n_untrained"), pl.Int64()),
     "role": pl.String(),
     "options": pl.String(),
 }
 """`score` with its 95 % interval is on `metric`; the columns named like metrics are means on each of them.
-`role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score."""
+`role` marks the best system by validation and the baseline. `n_skipped` topics have no defined score; `n_untrained`
+trainings did not train."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +88,9 @@ class Board:
         scores: on the metric of the choice.
         systems: the rows of the runs, by system.
         validation: the scores that order trained systems.
-        order: trained systems from the best to the worst, then controls.
+        order: trained systems from the best to the worst, those that did not train, then controls.
         best, baseline: the systems that all are compared with; None if there is none.
+        untrained: the number of trainings that did not train, of the systems that have some.
     """
 
     data: tuple[str, int | None]
@@ -97,9 +101,16 @@ class Board:
     order: Sequence[Key]
     best: Key | None
     baseline: Key | None
+    untrained: Mapping[Key, int]
 
     @classmethod
-    def of(cls, systems: pl.DataFrame, validation: pl.DataFrame, choice: Choice) -> "Board":
+    def of(
+        cls,
+        systems: pl.DataFrame,
+        validation: pl.DataFrame,
+        choice: Choice,
+        untrained: Mapping[Key, int] = MappingProxyType({}),
+    ) -> "Board":
         """Order the systems of one data set and choose those for comparison.
 
         `systems` and `validation` are those of `rankbound_study.results.systems`, of one data set at one ratio.
@@ -107,7 +118,8 @@ class Board:
         parts = {tuple(map(str, key)): rows for key, rows in systems.group_by(SYSTEM, maintain_order=True)}
         picked = {tuple(row[:-1]): row[-1] for row in validation.select(*SYSTEM, "validation").drop_nulls().rows()}
         trained = sorted(
-            (key for key in parts if key[2] != "none"), key=lambda key: (-picked.get(key, -1.0), _place(key))
+            (key for key in parts if key[2] != "none"),
+            key=lambda key: (key in untrained, -picked.get(key, -1.0), _place(key)),
         )
         controls = sorted((key for key in parts if key[2] == "none"), key=lambda key: control_place(key[1]))
         wanted = (choice.baseline,) if choice.baseline else _BASELINES
@@ -120,8 +132,9 @@ class Board:
             parts,
             picked,
             [*trained, *controls],
-            next((key for key in trained if key in picked), None),
+            next((key for key in trained if key in picked and key not in untrained), None),
             next(iter(baselines), None),
+            untrained,
         )
 
     @property
@@ -133,6 +146,8 @@ class Board:
         """Return the system that another one is compared with; None for the same one, or if there is none."""
         variant, model, loss, bounding = key
         other = {BEST: self.best, BASELINE: self.baseline}.get(comparison, (variant, model, loss, UNBOUNDED))
+        if {key, other} & self.untrained.keys():
+            return None
         if other == key or other not in self.systems or (comparison == COUNTERPART and bounding == UNBOUNDED):
             return None
         return other
@@ -144,13 +159,14 @@ class Board:
         """
         if self.best is None:
             return None
-        alike = [key for key in self.order if key[:3] == self.best[:3] and key != self.best]
+        others = [key for key in self.order if key != self.best and key not in self.untrained]
+        alike = [key for key in others if key[:3] == self.best[:3]]
         unbounded = [key for key in alike if key[3] == UNBOUNDED]
         return next(iter([*unbounded, *alike]), None)
 
     def row(self, key: Key) -> dict[str, Any]:
         """Return a system's row of the table."""
-        rows, trained = self.systems[key], key[2] != "none"
+        rows, trained = self.systems[key], key[2] != "none" and key not in self.untrained
         values = self.values(key)
         low, high = interval(values)
         per_topic = rows.group_by("topic", maintain_order=True).agg(pl.col(METRICS).mean())
@@ -168,6 +184,7 @@ class Board:
             "n_skipped": len(per_topic) - len(values),
             "n_folds": rows["fold"].n_unique(),
             "n_seeds": rows["seed"].n_unique(),
+            "n_untrained": self.untrained.get(key, 0),
             "role": {self.best: BEST, self.baseline: BASELINE}.get(key, ""),
             "options": rows["options"][0],
         }

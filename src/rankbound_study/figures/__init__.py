@@ -61,7 +61,7 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
             return module.draw(**spec.arguments)
         if files.runs is None:
             raise ConfigError(f"{name} is drawn from runs: give the runs table with --runs FILE")
-        return module.draw(files.runs, RunsChoice.from_options(options or {}), **spec.arguments)
+        return module.draw(files.runs, RunsChoice.from_options(options or {}), epochs=files.epochs, **spec.arguments)
 
 
 def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from rankbound_study.results.specs import StudyFiles
 SPECS = {
     "figure_leaderboard_scores": FigureSpec(
         "Mean score of every system over the test topics with its 95 % interval, ordered by validation scores (small "
-        "bars; over several data sets by mean rank). Hollow: significantly worse than the best system. The dashed line "
+        "bars; over several data sets by mean rank). Hollow: significantly worse than the best system; a cross: did not train. The dashed line "
         "is the baseline. The oracle is left out.",
         title="Leaderboard",
         needs=("leaderboard",),
@@ -29,6 +29,7 @@ LARGEST = 60
 _SYSTEM = ("variant", "model", "loss", "bounding")
 _ROW_HEIGHT = 0.145
 _CONTROL = style.LineStyle(style.MUTED, "-", "D")
+_UNTRAINED = style.LineStyle(style.MUTED, "-", "x")
 
 
 def draw(files: StudyFiles) -> Any:
@@ -72,10 +73,9 @@ def _panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -> None:
     for place, key in enumerate(order):
         if key not in rows:
             continue
-        row, control = rows[key], key[2] == "none"
-        look = _CONTROL if control else style.bounding_style(row["bounding"], boundings)
+        row = rows[key]
+        look, label = _look(row, boundings)
         text = system_text(row)
-        label = "control" if control else style.bounding_title(row["bounding"])
         worse = (row["best_verdict"] or "").startswith(WORSE)
         panel.plot([row["low"], row["high"]], [place, place], color=look.color, linewidth=1.1, label=f"_{text}")
         _point(panel, [row["score"]], [place], look, label, hollow=worse)
@@ -94,6 +94,15 @@ def _panel(panel: Any, own: pl.DataFrame, order: list[tuple[str, ...]]) -> None:
         if row["role"] == BEST:
             panel.axvline(row["score"], color=style.GRID, linewidth=0.8, zorder=0, label="_best")
     panel.grid(visible=False, axis="x")
+
+
+def _look(row: dict[str, Any], boundings: list[str]) -> tuple[style.LineStyle, str]:
+    """Return the style and the legend's label of a system."""
+    if row["loss"] == "none":
+        return _CONTROL, "control"
+    if row["n_untrained"]:
+        return _UNTRAINED, style.DID_NOT_TRAIN
+    return style.bounding_style(row["bounding"], boundings), style.bounding_title(row["bounding"])
 
 
 def _point(panel: Any, x: Any, y: Any, look: style.LineStyle, label: str, *, hollow: bool = False) -> None:

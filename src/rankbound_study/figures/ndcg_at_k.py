@@ -9,12 +9,13 @@ from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.trained import untrained_cells
 from rankbound_study.vocabulary import LOSSES
 
 SPECS = {
     "figure_5_1": FigureSpec(
         "Mean nDCG@k against the cut-off k, a line per bounding; rows are training losses, columns data sets. Every "
-        "panel has its own vertical scale.",
+        "panel has its own vertical scale. Hollow: did not train.",
         needs_runs=True,
     )
 }
@@ -22,8 +23,9 @@ SPECS = {
 CUTOFFS = range(1, 21)
 
 
-def draw(runs: Path, choice: RunsChoice) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, epochs: Path | None = None) -> Any:
     """Draw losses in rows, data sets in columns; a value is the mean over topics, averaged over folds and seeds."""
+    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
     metrics = [f"nDCG@{k}" for k in CUTOFFS]
     frame = scores.per_topic(scores.read_scores(runs, metrics, choice), metrics)
     sets = scores.data_sets(frame)
@@ -34,7 +36,8 @@ def draw(runs: Path, choice: RunsChoice) -> Any:
     for column, data_set in enumerate(sets):
         of_set = scores.of_data_set(means, data_set)
         for row, loss in enumerate(LOSSES):
-            _panel(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names)
+            hollow = [name for name in names if (*data_set, loss, name) in untrained]
+            _panel(axes[row, column], of_set.filter(pl.col("loss") == loss), metrics, names, hollow)
         axes[0, column].set_title(data_set.title)
     style.outer_labels(figure, axes, "cut-off k", "mean nDCG@k")
     style.row_titles(axes, [f"{loss} loss" for loss in LOSSES])
@@ -43,7 +46,8 @@ def draw(runs: Path, choice: RunsChoice) -> Any:
     return figure
 
 
-def _panel(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str]) -> None:
+def _panel(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str], hollow: list[str]) -> None:
+    """Draw a line per bounding, with hollow markers if it did not train."""
     if means.is_empty():
         style.empty_panel(axes)
         return
@@ -59,9 +63,15 @@ def _panel(axes: Any, means: pl.DataFrame, metrics: list[str], names: list[str])
                 linewidth=1.0,
                 marker=look.marker,
                 markersize=2.6,
+                markerfacecolor="none" if bounding in hollow else look.color,
                 markevery=(position % 5, 5),
                 label=style.bounding_title(bounding),
             )
+    if hollow:
+        axes.plot(
+            [], [], color=style.MUTED, marker="o", markersize=2.6, markerfacecolor="none", linestyle="none",
+            label=style.DID_NOT_TRAIN,
+        )  # fmt: skip
     axes.set_xticks([1, 5, 10, 15, 20])
     axes.set_xlim(0.5, 20.5)
     axes.locator_params(axis="y", nbins=5)

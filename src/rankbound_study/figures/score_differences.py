@@ -10,7 +10,8 @@ from rankbound_study.figures import style
 from rankbound_study.figures.spec import one_per_loss
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
+from rankbound_study.results.trained import untrained_cells
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, UNBOUNDED
 
 SPECS = one_per_loss(
     5,
@@ -32,11 +33,12 @@ GROUPS = 8
 _GRID = 72
 
 
-def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw boundings in rows, data sets in columns; differences above zero are improvements."""
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
+    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
     sets = scores.data_sets(frame)
     figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, sharex="col", sharey=True)
     axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN, linscale=1.0)
@@ -45,6 +47,8 @@ def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
         of_set = scores.of_data_set(frame, data_set)
         axes[0, column].set_xscale("log")
         for row, bounding in enumerate(BOUNDED):
+            if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
+                style.mark_untrained(axes[row, column])
             pairs = scores.paired(of_set, loss, bounding, metric)
             _panel(axes[row, column], pairs)
             largest = max(largest, 1.3 * _largest_difference(pairs))

@@ -10,7 +10,8 @@ from rankbound_study.figures import style
 from rankbound_study.figures.spec import one_per_loss
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.vocabulary import BOUNDED, JUDGED_BY
+from rankbound_study.results.trained import untrained_cells
+from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, UNBOUNDED
 
 SPECS = one_per_loss(
     5,
@@ -20,16 +21,19 @@ SPECS = one_per_loss(
 )
 
 
-def draw(runs: Path, choice: RunsChoice, *, loss: str) -> Any:
+def draw(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = None) -> Any:
     """Draw boundings in rows, data sets in columns; grey where the bounded loss has the smaller share (better)."""
     metric = JUDGED_BY[loss]
     frame = scores.per_topic(scores.read_scores(runs, [metric], choice), [metric])
     frame = frame.filter(pl.col("loss") == loss)
+    untrained = untrained_cells(scores.chosen_trainings(runs, epochs, choice))
     sets = scores.data_sets(frame)
     figure, axes = style.panels(len(BOUNDED), len(sets), height=4.3, sharey=True, sharex="col")
     for column, data_set in enumerate(sets):
         of_set = scores.of_data_set(frame, data_set)
         for row, bounding in enumerate(BOUNDED):
+            if {(*data_set, loss, UNBOUNDED), (*data_set, loss, bounding)} & untrained:
+                style.mark_untrained(axes[row, column])
             _panel(axes[row, column], scores.paired(of_set, loss, bounding, metric))
         axes[0, column].set_xlim(*score_limits(frame, data_set.dataset, metric))
         axes[0, column].locator_params(axis="x", nbins=3)

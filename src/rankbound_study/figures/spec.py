@@ -13,7 +13,7 @@ class FigureSpec(Spec):
     """A figure: `draw` of its module draws it, from the files if it needs any."""
 
     needs_runs: bool = False
-    """`draw` takes the runs table and the selection of its rows instead of files."""
+    """`draw` takes the runs table, the selection of its rows, and the epochs if there are any, instead of files."""
     shows_pictures: bool = False
     """The figure contains pictures of a data set, whose licence then applies to it."""
     order: int = 0

@@ -38,6 +38,8 @@ INK, MUTED, GRID, SHADE, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = (
 )
 _LAYERS = 4
 
+DID_NOT_TRAIN = "did not train"
+
 DARK = {
     INK: "#ececec",
     MUTED: "#a8a8a8",
@@ -202,6 +204,18 @@ def note(axes: Any, text: str, place: tuple[float, float], *, ha: str, va: str) 
 def empty_panel(axes: Any, text: str = "no runs") -> None:
     """Write in a panel that there is nothing to draw."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED, style="italic")
+
+
+def mark_untrained(axes: Any) -> None:
+    """Hatch a panel of trainings that did not train, with an entry in the legend."""
+    from matplotlib.patches import Rectangle
+
+    axes.add_patch(
+        Rectangle(
+            (0, 0), 1, 1, transform=axes.transAxes, facecolor="none", edgecolor=SHADE, hatch="////", linewidth=0,
+            zorder=0, label=DID_NOT_TRAIN,
+        )
+    )  # fmt: skip
 
 
 def row_titles(axes: Any, titles: Sequence[str]) -> None:

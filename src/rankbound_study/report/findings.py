@@ -12,6 +12,7 @@ import polars as pl
 
 from rankbound.quantities import quantity
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.report.table_5_1_scores import UNTRAINED
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import AFFINE
 
@@ -56,6 +57,7 @@ def findings(
         *not_reproduced,
         *_reading(summary),
         *_collapse(trained, summary, quoted(ON_COLLAPSE)),
+        *_untrained(table),
         *([] if tested else above_unbounded(table)),
         *_equal_losses(trained, summary, quoted(ON_EQUAL_LOSSES)),
         *_broken_controls(summary),
@@ -66,7 +68,7 @@ def findings(
 def above_unbounded(table: pl.DataFrame) -> Iterator[Finding]:
     """Count the bounded losses that score above their unbounded loss, in our runs and in print, without a test."""
     trained = _trained(table)
-    ours = _directions(trained, "ours")
+    ours = _directions(trained.filter(~UNTRAINED), "ours")
     if not sum(ours):
         return
     printed = _directions(trained.filter(pl.col("dataset") != "mq2008-label2"), "published")
@@ -185,6 +187,23 @@ def _collapse(trained: pl.DataFrame, summary: dict[str, Any], verdict: str) -> I
             )
             for name, value in changes.items()
         ),
+    )
+
+
+def _untrained(table: pl.DataFrame) -> Iterator[Finding]:
+    """Name the cells with trainings that did not train."""
+    cells, named = _trained(table), _trained(table).filter(UNTRAINED)
+    if named.is_empty():
+        return
+    texts = [
+        f"{row['loss']} with {_bounding(row['bounding'])} on {DataSet(row['dataset'], row['nsr']).label} "
+        f"({row['n_untrained']} of {row['n_trainings']})"
+        for row in named.iter_rows(named=True)
+    ]
+    yield Finding(
+        f"{len(named)} of {len(cells)} losses and boundings of Table 5.1 did not train.",
+        "Their gradients vanish, or they rank as a random ordering does. They are not compared with the others. "
+        f"Trainings that did not train: {'; '.join(texts)}.",
     )
 
 

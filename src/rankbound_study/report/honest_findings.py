@@ -8,6 +8,7 @@ import polars as pl
 from rankbound.quantities import quantity
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
+from rankbound_study.report.table_5_1_scores import UNTRAINED
 from rankbound_study.report.table_5_1_summary import cell_name
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
@@ -23,12 +24,15 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
         return
     sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
     better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
+    untrained = table.filter(pl.col("as_printed"), UNTRAINED).height
+    left_out = f"Without {quantity(untrained, 'cell')} that did not train. " if untrained else ""
     seeds: int = tested.select(pl.col("n_seeds").max()).item()
     yield Finding(
         f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
         f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
         "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. {_extremes(tested)}"
+        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. "
+        f"{left_out}{_extremes(tested)}"
         f"{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(

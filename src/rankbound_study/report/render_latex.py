@@ -26,6 +26,7 @@ _SPECIAL = {
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
     "≈": r"$\approx$",
+    "†": r"\dag{}",
 }
 
 

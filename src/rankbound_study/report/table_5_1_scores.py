@@ -5,7 +5,8 @@ seeds are averaged first); lists on which a metric is undefined are skipped and 
 folds' means, `ours_pooled` the mean over all lists. Both readings of MQ2008 have the same printed score, and nRBP is
 scored at three persistences (`as_printed` marks the one that the thesis names). Synthetic data have no printed scores.
 `margin` is half of the 95 % interval of a mean; `change` is a bounded loss minus the unbounded one, with half of its
-interval and the p-value of no change, adjusted over the printed cells.
+interval and the p-value of no change, adjusted over the printed cells. `n_untrained` of the `n_trainings` of a cell did
+not train (see `rankbound_study.results.trained`); a difference with such a cell is not tested.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,8 @@ import polars as pl
 from rankbound_study.claims.certainty import certainty, holm_adjusted
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY
+from rankbound_study.results.trained import untrained_counts
+from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, UNBOUNDED
 
 TOLERANCE = 0.015
 """Largest difference between our score and the printed one for a cell to count as reproduced."""
@@ -37,15 +39,22 @@ COLUMNS = {
     **dict.fromkeys(("published", "ours", "ours_pooled", "difference"), pl.Float64),
     **dict.fromkeys(("within_0.015", "as_printed"), pl.Boolean),
     **dict.fromkeys(("margin", "change", "change_margin", "p_holm"), pl.Float64),
-    **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds"), pl.Int64),
+    **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds", "n_trainings", "n_untrained"), pl.Int64),
 }
 
+UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)
+"""A cell with trainings that did not train."""
+
+_CELL = ["dataset", "nsr", "model", "loss", "bounding"]
 _READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}
 _LOSS_NAMES = {"ndcg": "nDCG", "ap": "AP", "nrbp": "nRBP"}
 
 
-def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
-    """Return the table in long form: trained cells first, then the controls; columns as in `COLUMNS`."""
+def table_5_1(runs: Path, choice: RunsChoice, epochs: Path | None = None) -> pl.DataFrame:
+    """Return the table in long form: trained cells first, then the controls; columns as in `COLUMNS`.
+
+    `epochs` has the gradients by which some trainings are known not to have trained.
+    """
     trained = [_cells(runs, choice, loss) for loss in METRICS]
     table = pl.concat([*trained, *(_control_cells(runs, choice, loss) for loss in METRICS)])
     table = table.join(printed_scores(), on=["dataset", "nsr", "loss", "bounding"], how="left", nulls_equal=True)
@@ -57,8 +66,22 @@ def table_5_1(runs: Path, choice: RunsChoice) -> pl.DataFrame:
         (difference.abs() <= TOLERANCE + 1e-12).alias("within_0.015"),
         pl.col("metric").is_in(list(JUDGED_BY.values())).alias("as_printed"),
     )
+    table = table.join(_counts(runs, epochs, choice), on=_CELL, how="left", nulls_equal=True)
+    table = table.with_columns(pl.when(~_compared_with_untrained()).then("p_value").alias("p_value"))
     table = table.with_columns(holm_adjusted(table))
     return _in_order(table.select(list(COLUMNS)).cast(COLUMNS))  # type: ignore[arg-type]
+
+
+def _counts(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.DataFrame:
+    """Count the trainings of each cell, and those that did not train."""
+    trainings = scores.chosen_trainings(runs, epochs, choice)
+    return untrained_counts(trainings.rename({"nsr_test": "nsr"}), _CELL)
+
+
+def _compared_with_untrained() -> pl.Expr:
+    """Select cells that did not train, or whose unbounded loss did not."""
+    unbounded = (UNTRAINED & (pl.col("bounding") == UNBOUNDED)).any().over("dataset", "nsr", "model", "loss", "metric")
+    return UNTRAINED | unbounded
 
 
 def printed_scores() -> pl.DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report.table_5_1_scores import TOLERANCE
+from rankbound_study.report.table_5_1_scores import TOLERANCE, UNTRAINED
 from rankbound_study.vocabulary import AFFINE
 
 _DIGITS = 6
@@ -98,7 +98,8 @@ def _controls(table: pl.DataFrame, trained: pl.DataFrame) -> dict[str, Any]:
     by_data_set: dict[str, Any] = {}
     for (_, _, _), cell in trained.group_by("dataset", "nsr", "loss", maintain_order=True):
         row = cell.row(0, named=True)
-        best = cell.sort("ours", descending=True, nulls_last=True).row(0, named=True)
+        # A score that trainings did not earn is the best only where there is no other.
+        best = cell.sort(UNTRAINED, "ours", descending=[False, True], nulls_last=True).row(0, named=True)
         controls = table.filter(
             pl.col("loss") == "none",
             pl.col("dataset") == row["dataset"],

@@ -15,6 +15,7 @@ import polars as pl
 from rankbound.errors import ConfigError, DataError
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.trained import read_trainings
 from rankbound_study.vocabulary import BOUNDINGS, HONEST, LOSSES, PUBLISHED, SELECTIONS
 
 PROTOCOLS = {
@@ -82,6 +83,13 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
     if not controls:
         _refuse_mixtures(path, frame)
     return frame
+
+
+def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.DataFrame:
+    """Return the trainings of one protocol, with the cause for which any of them did not train."""
+    chosen = [pl.col("protocol") == choice.protocol]
+    chosen += [pl.col(key) == value for key in ("study", "model") if (value := getattr(choice, key)) is not None]
+    return read_trainings((runs, epochs)).filter(chosen)
 
 
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:

@@ -12,6 +12,7 @@ import polars as pl
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import read_trainings, untrained_counts
 from rankbound_study.vocabulary import CONTROLS, HONEST, JUDGED_BY, SELECTIONS
 
 SYSTEM = ("variant", "model", "loss", "bounding")
@@ -59,6 +60,13 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
     return means.rename({metric: "validation"})
 
 
+def untrained_systems(files: StudyFiles, study: str) -> pl.DataFrame:
+    """Return the systems with a training that did not train, and the number of these, `n_untrained`."""
+    trainings = read_trainings((files.runs, files.epochs), (files.experiments, files.experiment_epochs))
+    counts = untrained_counts(_with_variant(trainings.lazy(), study).collect(), [*_DATA, *SYSTEM])
+    return counts.filter(pl.col("n_untrained") > 0)
+
+
 def names_of(systems: pl.DataFrame) -> dict[tuple[str, ...], str]:
     """Return the shortest model name of each system that no other one of its loss and bounding has.
 
@@ -80,9 +88,14 @@ def control_place(name: str) -> int:
 
 
 def _of_study(path: Path, study: str) -> pl.LazyFrame:
+    return _with_variant(scan_runs(path), study)
+
+
+def _with_variant(runs: pl.LazyFrame, study: str) -> pl.LazyFrame:
+    """Select a study's honest runs; `variant` is empty for those with its own settings."""
     own = (pl.col("study") == study) | pl.col("study").str.starts_with(f"{study}{VARIANT}")
     variant = pl.col("study").str.strip_prefix(study).str.strip_prefix(VARIANT).alias("variant")
-    return scan_runs(path).filter(own, pl.col("protocol") == HONEST).with_columns(variant)
+    return runs.filter(own, pl.col("protocol") == HONEST).with_columns(variant)
 
 
 def _on_its_own_lists() -> pl.Expr:

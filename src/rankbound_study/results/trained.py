@@ -42,8 +42,17 @@ ERRORS = 3.0
 VANISHING, UNCHANGED, AT_RANDOM = "vanishing gradient", "no change", "random order"
 CAUSES = (VANISHING, UNCHANGED, AT_RANDOM)
 
+MARK = "†"
+"""The mark of a score with trainings that did not train."""
+
 JOB = ("study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding")
 TRAINING = (*JOB, "fold", "seed")
+
+Cell = tuple[str, int | None, str, str]
+"""Data set, ratio, loss and bounding."""
+
+_NUMBERS = {"nsr_train": pl.Int8, "nsr_test": pl.Int8, "fold": pl.Int8, "seed": pl.Int16}
+_TYPES = {name: _NUMBERS.get(name, pl.String) for name in TRAINING}
 
 _LIST = ("dataset", "nsr_test", "fold", "topic")
 _SAME_LISTS = ("protocol", "dataset", "nsr_test", "few", "judge")
@@ -65,12 +74,22 @@ def read_trainings(*files: tuple[Path | None, Path | None]) -> pl.DataFrame:
     gains = [one for runs, _ in known for one in _gains(runs, random)]
     steps = [_stuck(_keyed(scan_runs(epochs))) for _, epochs in known if epochs is not None]
     if not gains:
-        return pl.DataFrame(schema={**dict.fromkeys((*TRAINING, "cause"), pl.String), "gain": pl.Float64})
+        return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
     table = _at_random(pl.concat(gains, how="diagonal_relaxed"))
-    stuck = pl.concat(steps) if steps else table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck"))
+    stuck = (
+        pl.concat(steps, how="vertical_relaxed")
+        if steps
+        else table.select(*TRAINING, pl.lit(None, pl.String).alias("stuck"))
+    )
     table = table.join(stuck, on=TRAINING, how="left", nulls_equal=True)
     cause = pl.coalesce("stuck", pl.when("at_random").then(pl.lit(AT_RANDOM))).alias("cause")
     return table.select(*TRAINING, "gain", cause).sort(TRAINING)
+
+
+def untrained_cells(trainings: pl.DataFrame) -> frozenset[Cell]:
+    """Return the cells with a training that did not train."""
+    named = trainings.filter(pl.col("cause").is_not_null())
+    return frozenset(named.select("dataset", "nsr_test", "loss", "bounding").rows())
 
 
 def untrained_counts(trainings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -82,7 +101,7 @@ def untrained_counts(trainings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame
 def _keyed(scan: pl.LazyFrame) -> pl.LazyFrame:
     """Add the columns of a training's key that a table lacks, as nulls."""
     found = scan.collect_schema().names()
-    return scan.with_columns(pl.lit(None, pl.String).alias(name) for name in TRAINING if name not in found)
+    return scan.with_columns(pl.lit(None, kind).alias(name) for name, kind in _TYPES.items() if name not in found)
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:

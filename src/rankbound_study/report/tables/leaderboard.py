@@ -28,7 +28,8 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, read_tabl
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.specs import StudyFiles
-from rankbound_study.results.systems import names_of, read_systems, validation_means
+from rankbound_study.results.trained import MARK
+from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
 
 NAME, SECTION = "table_leaderboard", "leaderboard"
 BESIDE = (".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv")
@@ -81,11 +82,15 @@ def _boards(files: StudyFiles, study: str, choice: Choice) -> list[Board]:
     """Return the board of each data set that has a trained system, in the order of all tables."""
     systems = read_systems(files, study)
     validation = validation_means(files, study, systems, choice.judged_by)
+    untrained = untrained_systems(files, study)
     trained = systems.filter(pl.col("loss") != "none").select("dataset", "nsr_test").unique().rows()
     boards = []
     for data_set in sorted(map(DataSet._make, trained), key=lambda data_set: data_set.place):
         own = (pl.col("dataset") == data_set.dataset) & pl.col("nsr_test").eq_missing(pl.lit(data_set.nsr, pl.Int8))
-        boards.append(Board.of(systems.filter(own), validation.filter(own), choice))
+        stuck = {
+            tuple(map(str, key)): count for *key, count in untrained.filter(own).select(*SYSTEM, "n_untrained").rows()
+        }
+        boards.append(Board.of(systems.filter(own), validation.filter(own), choice, stuck))
     return boards
 
 
@@ -122,13 +127,14 @@ def _block(table: pl.DataFrame, margin: float, *, several: bool) -> TableBlock:
     names = _models(table)
     of_baseline = next((row["model"] for row in table.iter_rows(named=True) if row["role"] == BASELINE), "")
     shown = [name for name in COMPARISONS if name != BASELINE or of_baseline]
+    stuck = f"{MARK} did not train: without a rank, compared with none. " if table["n_untrained"].sum() else ""
     return TableBlock(
         f"Leaderboard, {label}" if several else "Leaderboard",
         f"Mean over the test topics, ordered by the validation score on {first['metric']}: no test score selects the "
         "best, and on the test part another may score higher. In small type: half of the 95 % interval; ▲ "
         f"significantly better, ▼ significantly worse (p at most {LEVEL} after Holm's correction over all systems), ≈ "
         f"alike, within ±{margin:g} by two one-sided tests. Differences are on {first['metric']}, paired by topic; "
-        f"controls are not trained and have no rank. `tables/{NAME}.csv` has the means on other metrics.",
+        f"controls are not trained and have no rank. {stuck}`tables/{NAME}.csv` has the means on other metrics.",
         ("rank", "model", "loss", "bounding", first["metric"], *(_TITLES[name].format(of_baseline) for name in shown)),
         tuple(_row(row, name, shown) for row, name in zip(table.iter_rows(named=True), names, strict=True)),
         labels=LABELS,
@@ -147,7 +153,7 @@ def _row(row: Mapping[str, Any], model: str, shown: list[str]) -> tuple[Cell, ..
     half = None if row["low"] is None else (row["high"] - row["low"]) / 2
     return (
         Cell(DASH if row["rank"] is None else str(row["rank"]), strong=best),
-        Cell(model, strong=best, emphasis=control),
+        Cell(f"{model}{MARK if row['n_untrained'] else ''}", strong=best, emphasis=control),
         Cell(DASH if control else row["loss"], strong=best),
         Cell(DASH if control else bounding_title(row["bounding"]), strong=best),
         Cell(DASH if row["score"] is None else f"{row['score']:.4f}", _margin(half)),

@@ -5,6 +5,7 @@ Each mean has a note: the printed mean (published protocol) or its margin (hones
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -13,13 +14,14 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown, table_5_1_summary
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
+from rankbound_study.report.table_5_1_scores import METRICS, UNTRAINED, table_5_1
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import HONEST
 
 _CAPTION = (
@@ -33,7 +35,7 @@ SPECS = {
     "table_5_1": TableSpec(
         _CAPTION,
         title="5.1",
-        needs=("runs",),
+        needs=("runs", "epochs"),
         options=("protocol", "study", "model"),
         beside=_FILES,
         metrics=True,
@@ -43,7 +45,7 @@ SPECS = {
         _CAPTION,
         {"protocol": HONEST},
         title="5.1, honest protocol",
-        needs=("runs",),
+        needs=("runs", "epochs"),
         options=("study", "model"),
         beside=_FILES,
         section="",
@@ -63,7 +65,7 @@ BESIDE = {
 def make(name: str, files: StudyFiles, **options: str) -> TableFiles:
     """Return the table with its summary and its means."""
     assert files.runs is not None
-    table = table_5_1(files.runs, RunsChoice(**options))
+    table = table_5_1(files.runs, RunsChoice(**options), files.epochs)
     summary, metrics = table_5_1_summary.summarise(table), table_5_1_summary.metrics(table)
     return TableFiles(table, texts(table), {"_summary.json": summary}, metrics)
 
@@ -87,13 +89,20 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     return TableBlock(
         "Table 5.1",
         f"Mean score over the test lists, {protocol}. {beside}Bold: highest of its loss; italic: above the unbounded "
-        "loss. Controls are not trained.",
+        f"loss. {_on_untrained(table)}Controls are not trained.",
         ("trained on", "bounding", "scored by", *(data_set.label for data_set in sets)),
         tuple(rows),
         labels=3,
         rules=frozenset({0}) | changes([metric.text for _, _, metric, *_ in rows]),
         sortable=True,
     )
+
+
+def _on_untrained(table: pl.DataFrame) -> str:
+    """Explain the mark of cells that did not train; empty if there are none."""
+    if table.filter(UNTRAINED).is_empty():
+        return ""
+    return f"{MARK} did not train, or some of its trainings did not: neither compared with the others nor tested. "
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
@@ -107,8 +116,8 @@ def texts(table: pl.DataFrame) -> TableTexts:
     )
     heading = (
         f"Table 5.1 — {scores.PROTOCOLS[protocol] if protocol else 'no runs'}."
-        f" Ours {beside}; **highest of its loss**, *above unbounded*."
-    )
+        f" Ours {beside}; **highest of its loss**, *above unbounded*. {_on_untrained(table)}"
+    ).rstrip()
     comment = f"Table 5.1, {protocol or 'no'} protocol: ours {beside}"
     return TableTexts(render_markdown.tables(heading, [markdown]), render_latex.tables(comment, [latex], dash=DASH))
 
@@ -120,15 +129,14 @@ def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> I
     names = scores.boundings(trained)
     cells = {(row["dataset"], row["nsr"], row["bounding"]): row for row in trained.iter_rows(named=True)}
     best = {
-        data_set: _best(cells[place]["ours"] for name in names if (place := (*data_set, name)) in cells)
-        for data_set in sets
+        data_set: _best(cells[place] for name in names if (place := (*data_set, name)) in cells) for data_set in sets
     }
     for name in names:
         row = []
         for data_set in sets:
             own = cells.get((*data_set, name))
             base = cells.get((*data_set, "none"))
-            row.append(_cell(own, None if base is None else base["ours"], best[data_set]))
+            row.append(_cell(own, None if base is None or base["n_untrained"] else base["ours"], best[data_set]))
         yield Cell(loss), Cell(bounding_title(name)), Cell(metric), *row
     values = {(row["dataset"], row["nsr"], row["model"]): row for row in controls.iter_rows(named=True)}
     for model in sorted(controls["model"].unique()):
@@ -136,9 +144,9 @@ def _rows(table: pl.DataFrame, sets: list[DataSet], loss: str, metric: str) -> I
         yield Cell("control", emphasis=True), Cell(model), Cell(metric), *row
 
 
-def _best(scores_of_loss: Iterable[float | None]) -> float | None:
-    """Return the highest score; None if there are fewer than two."""
-    known = [score for score in scores_of_loss if score is not None]
+def _best(of_loss: Iterable[dict[str, Any]]) -> float | None:
+    """Return the highest score of the cells that trained; None if there are fewer than two."""
+    known = [row["ours"] for row in of_loss if row["ours"] is not None and not row["n_untrained"]]
     return max(known) if len(known) > 1 else None
 
 
@@ -146,6 +154,8 @@ def _cell(row: dict[str, object] | None, base: object, best: float | None) -> Ce
     if row is None or not isinstance(row["ours"], float):
         return Cell(DASH)
     ours = row["ours"]
+    if row["n_untrained"]:
+        return Cell(f"{ours:.{DIGITS}f}{MARK}", _note(row))
     return Cell(
         f"{ours:.{DIGITS}f}",
         _note(row),
