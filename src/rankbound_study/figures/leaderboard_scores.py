@@ -15,8 +15,8 @@ from rankbound_study.results.specs import StudyFiles
 SPECS = {
     "figure_leaderboard_scores": FigureSpec(
         "Mean score of every system over the test topics with its 95 % interval, ordered by validation scores (small "
-        "bars; over several data sets by mean rank). Hollow: significantly worse than the best system; a cross: did not train. The dashed line "
-        "is the baseline. The oracle is left out.",
+        "bars; over several data sets by mean rank). Hollow: significantly worse than the best system; cross: did not "
+        "train. The dashed line is the baseline. The oracle is left out.",
         title="Leaderboard",
         needs=("leaderboard",),
         order=0,

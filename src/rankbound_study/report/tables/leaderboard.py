@@ -28,8 +28,8 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, read_tabl
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.specs import StudyFiles
-from rankbound_study.results.trained import MARK
 from rankbound_study.results.systems import SYSTEM, names_of, read_systems, untrained_systems, validation_means
+from rankbound_study.results.trained import MARK
 
 NAME, SECTION = "table_leaderboard", "leaderboard"
 BESIDE = (".md", ".tex", "_summary.json", "_lengths.csv", "_topics.csv")
