@@ -31,6 +31,9 @@ class Lists:
     random: np.random.Generator
 
 
+RANDOM = 0.1
+"""The score of a random ordering, far below all others: every planted training trained."""
+
 Plant = Callable[[Lists], np.ndarray | float]
 
 
@@ -94,7 +97,7 @@ class Study:
             if self.controls:
                 topic, fold, seed = self._lists(nsr, 1)
                 for model in ("random", "oracle"):
-                    base = np.full(len(topic), 0.5 if model == "random" else 1.0)
+                    base = np.full(len(topic), RANDOM if model == "random" else 1.0)
                     yield self._run(dataset, nsr, "none", "none", topic, fold, seed, base, model)
 
     def _lists(self, nsr: int | None, seeds: int) -> tuple[np.ndarray, ...]:

@@ -134,8 +134,9 @@ def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -
     ]
     control = pl.concat(controls).collect().unique([*_LIST, "n", "p"])
     rows = rows.join(control, on=[*_LIST, "n", "p"], how="left", nulls_equal=True)
-    has_control = pl.struct("dataset", "nsr_test").is_in(control.select(pl.struct("dataset", "nsr_test")).to_series())
-    other = has_control & ~pl.col("dataset").str.ends_with(f"-{GRADED}") & (pl.col("p") > 0)
+    data_sets = control.select("dataset", "nsr_test", pl.lit(value=True).alias("has_control")).unique()
+    rows = rows.join(data_sets, on=["dataset", "nsr_test"], how="left", nulls_equal=True)
+    other = pl.col("has_control") & ~pl.col("dataset").str.ends_with(f"-{GRADED}") & (pl.col("p") > 0)
     sizes = rows.filter(pl.col("expected").is_null() & other).select("n", "p").unique().sort("n", "p")
     closed = rb.expectation(metric, sizes["n"].to_numpy(), sizes["p"].to_numpy()) if len(sizes) else np.empty(0)
     rows = rows.join(sizes.with_columns(pl.Series("closed", closed, pl.Float64)), on=["n", "p"], how="left")
