@@ -23,6 +23,7 @@ class Part:
         items: `(n_items,)`, the model's input: indices of items, or of rows of features.
         relevance: `(n_items,)`, the relevance labels.
         lists: the limits of the lists.
+        list_weights: `(n_lists,)`, numbers from 0 by which a training multiplies the lists' losses; None for ones.
     """
 
     names: Sequence[str]
@@ -30,6 +31,7 @@ class Part:
     items: Tensor
     relevance: Tensor
     lists: Lists
+    list_weights: Tensor | None = None
 
     def batch(self, index: Tensor) -> "Part":
         """Return the lists of `index`, in that order, without names."""
@@ -43,7 +45,8 @@ class Part:
             values.index_select(0, where)
             for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
         )
-        return Part([], topics, items, relevance, lists)
+        weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
+        return Part([], topics, items, relevance, lists, weights)
 
     def split(self, counts: Sequence[int]) -> list["Part"]:
         """Return the parts of the first `counts[0]` lists, the next `counts[1]`, and so on, without names or copies."""
@@ -56,6 +59,7 @@ class Part:
                 self.items[start:stop],
                 self.relevance[start:stop],
                 Lists(self.lists.offsets[first : last + 1] - start),
+                None if self.list_weights is None else self.list_weights[first:last],
             )
             for (first, last), (start, stop) in zip(pairwise(ends), pairwise(limits), strict=True)
         ]
@@ -115,4 +119,14 @@ def joined(parts: Sequence[Part]) -> Part:
         torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
     )
     names = [name for part in parts for name in part.names]
-    return Part(names, topics, items, relevance, Lists.of_sizes(sizes))
+    return Part(names, topics, items, relevance, Lists.of_sizes(sizes), _joined_weights(parts))
+
+
+def _joined_weights(parts: Sequence[Part]) -> Tensor | None:
+    """Return the weights of all lists, ones for parts that have none; None if no part has any."""
+    known = [part.list_weights for part in parts if part.list_weights is not None]
+    if not known:
+        return None
+    return torch.cat(
+        [known[0].new_ones(len(part.lists)) if part.list_weights is None else part.list_weights for part in parts]
+    )

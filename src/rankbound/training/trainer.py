@@ -44,7 +44,7 @@ class Learner:
 
     Attributes:
         scorer: computes the scores of a part's items under the model.
-        training: the lists to train on, or a function that draws those of the next epoch.
+        training: the lists to train on, with any weights, or a function that draws those of the next epoch.
         parts: parts to evaluate by name, such as `validation` and `test`.
         generator: random generator of the batches' order, on the CPU.
     """
@@ -72,7 +72,8 @@ def train(
 
     Args:
         learners: the models to train, with their data.
-        loss: the loss to minimise; a step uses the mean over the batch's informative lists.
+        loss: the loss to minimise; a step uses the mean of `list_weights` times losses over the batch's informative
+            lists. A list of weight 0 is left out like an uninformative one.
         settings: learning rate, epochs, batch size and optimiser.
         monitored: metrics whose means are recorded every epoch.
         selections: the metric by which each named part selects an epoch, the first one on ties. The last epoch is
@@ -144,7 +145,9 @@ class _Group:
         self._part = joined(parts)
         self._first = [0, *accumulate(len(part.lists) for part in parts)]
         self._facts = self._loss.facts(self._part.relevance, self._part.lists)
-        self._informative = self._loss.informative_by(self._facts, self._part.relevance, self._part.lists).cpu()
+        informative = self._loss.informative_by(self._facts, self._part.relevance, self._part.lists)
+        weights = self._part.list_weights
+        self._informative = (informative if weights is None else informative & (weights > 0)).cpu()
 
     def _turns(self, place: int, informative: Tensor) -> Iterator[_Turn]:
         """Yield a course's batches of an epoch that have informative lists."""
@@ -181,6 +184,8 @@ class _Group:
         try:
             require_finite(scores)
             losses = self._of_lists(scores, batch, index)
+            if batch.list_weights is not None:
+                losses = losses * batch.list_weights.to(losses)
         except NotFiniteError as error:
             raise _NotFiniteList("score", int(batch.lists.segment[error.item])) from None
         if not math.isfinite(losses.detach().sum().item()):

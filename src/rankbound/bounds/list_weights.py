@@ -1,0 +1,78 @@
+"""The list weights that bounds amount to in training, and the lists' influence that these change.
+
+The affine bounds map a metric's value $M_t$ of list $t$ to $(M_t - o_t) / u_t$. The origin $o_t$ has no gradient, so that
+they train like the unbounded loss with the list weights $1 / u_t$ and do nothing else. The *influence* of a list with
+the weight $w_t$ is the range of its loss over all orders, $w_t (M_{max,t} - M_{min,t})$.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rankbound.bounds.extremes import extremes
+from rankbound.bounds.kinds import Bound, Facts, bound
+from rankbound.bounds.kinds.affine import Affine, Unbounded
+from rankbound.bounds.kinds.base import NO_RANGE, CumulativeDistribution
+from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.metrics import Metric, metric
+
+Floats = npt.NDArray[np.float64]
+
+
+def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    """Return the largest minus the smallest value of each list over all its orders, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text; `nRBP` is the loss of eq. 2.12, whose range is P(N - P).
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 where the metric is undefined or no order differs from another one in it.
+
+    Raises:
+        ValueError: for a text that names no metric, or invalid offsets.
+
+    >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
+    array([2., 0.])
+    """
+    low, high = extremes(of, relevance, offsets)
+    return np.nan_to_num(high - low)
+
+
+def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
+    r"""Return the list weights $1 / u_t$ of an affine bound, `(n_lists,)`.
+
+    Args:
+        of: the metric or its text.
+        by: `none`, whose weights are ones, `min-max`, `expectation` or `expectation-max`.
+        relevance: `(n_items,)`, grades from 0.
+        offsets: `(n_lists + 1,)`, the lists' limits.
+
+    Returns:
+        Float64; 0 for lists whose orders do not differ in the metric, which a bound leaves out.
+
+    Raises:
+        ValueError: for a text that names no metric or bound, a bound that is not affine, or invalid offsets.
+
+    >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
+    array([1., 0.])
+    """
+    kind = bound(by)
+    grades = as_tensor(relevance, "relevance")
+    facts = Facts.of_lists(metric(of), grades, Lists.checked(offsets, len(grades)), _NO_DISTRIBUTION)
+    informative = (facts.informative & facts.orders_differ).numpy()
+    if isinstance(kind, Unbounded):
+        return informative.astype(np.float64)
+    if not isinstance(kind, Affine):
+        raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
+    unit = kind.origin_and_unit(facts)[1].abs().to(torch.float64).numpy()
+    usable = informative & (unit > NO_RANGE)
+    return np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+
+
+def _no_distribution(*arguments: object) -> torch.Tensor:
+    raise AssertionError("affine bounds use no score distribution")
+
+
+_NO_DISTRIBUTION: CumulativeDistribution = _no_distribution
