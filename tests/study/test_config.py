@@ -342,3 +342,31 @@ def test_a_variant_may_be_another_model(variant: str, expected: str, tmp_path: P
 def test_settings_of_the_leaderboard(section: str, expected: str, tmp_path: Path) -> None:
     text = default(SEEDS, f"{SEEDS}\nleaderboard: {section}")
     assert expected in (problems(text, tmp_path) if expected else valid(text, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        ("{list_weights: min-max}", ""),
+        ("{list_weights: permuted(pairs^-1)}", ""),
+        ("{list_weights: items^0.5}", ""),
+        ("{list_weights: distribution}", "list_weights is \"distribution\": expected an affine bounding (min-max"),
+        ("{list_weights: pairs}", "expected an affine bounding"),
+        ("{list_weights: permuted(permuted(min-max))}", "expected an affine bounding"),
+        (
+            "{list_weights: pairs^-1, model: {name: boosted-trees, rounds: 20, every: 5}}",
+            "list_weights is for models that are trained by epochs",
+        ),
+    ],
+)
+def test_list_weights_are_a_bounding_or_a_power(variant: str, expected: str, tmp_path: Path) -> None:
+    text = default("w6: {model: {hidden: [6]}}", f"w6: {variant}")
+    assert expected in (problems(text, tmp_path) if expected else valid(text, tmp_path))
+
+
+def test_only_losses_of_metrics_have_the_weights_of_a_bounding(tmp_path: Path) -> None:
+    old = "variants: {p10: {judged_by: P@10}}"
+    assert not valid(default(old, "variants: {p10: {judged_by: P@10, list_weights: pairs^-1}}"), tmp_path)
+    message = problems(default(old, "variants: {p10: {judged_by: P@10, list_weights: permuted(min-max)}}"), tmp_path)
+    assert "warp.variants.p10.list_weights is permuted(min-max), which bounds a metric, and 'WARP(alpha=" in message
+    assert "is none: use a power, such as pairs^-1" in message

@@ -1,6 +1,6 @@
 """The list weights that bounds amount to in training, and the lists' influence that these change.
 
-The affine bounds map a metric's value $M_t$ of list $t$ to $(M_t - o_t) / u_t$. The origin $o_t$ has no gradient, so that
+The affine bounds map a metric's value $M_t$ of list $t$ to $(M_t - o_t) / u_t$. The origin $o_t$ has no gradient, so
 they train like the unbounded loss with the list weights $1 / u_t$ and do nothing else. The *influence* of a list with
 the weight $w_t$ is the range of its loss over all orders, $w_t (M_{max,t} - M_{min,t})$.
 """
@@ -8,11 +8,11 @@ the weight $w_t$ is the range of its loss over all orders, $w_t (M_{max,t} - M_{
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
-from rankbound.bounds.extremes import extremes
 from rankbound.bounds.kinds import Bound, Facts, bound
 from rankbound.bounds.kinds.affine import Affine, Unbounded
-from rankbound.bounds.kinds.base import NO_RANGE, CumulativeDistribution
+from rankbound.bounds.kinds.base import NO_RANGE
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound.metrics import Metric, metric
 
@@ -36,8 +36,9 @@ def list_ranges(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> F
     >>> list_ranges("nRBP", [0, 1, 0, 1], [0, 3, 4])
     array([2., 0.])
     """
-    low, high = extremes(of, relevance, offsets)
-    return np.nan_to_num(high - low)
+    facts = _facts(of, relevance, offsets)
+    ranges: Floats = torch.nan_to_num(facts.maximum - facts.minimum).to(torch.float64).numpy()
+    return ranges
 
 
 def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offsets: ArrayLike) -> Floats:
@@ -58,9 +59,7 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
     >>> bound_weights("nRBP", "expectation", [0, 1, 0, 1], [0, 3, 4])
     array([1., 0.])
     """
-    kind = bound(by)
-    grades = as_tensor(relevance, "relevance")
-    facts = Facts.of_lists(metric(of), grades, Lists.checked(offsets, len(grades)), _NO_DISTRIBUTION)
+    kind, facts = bound(by), _facts(of, relevance, offsets)
     informative = (facts.informative & facts.orders_differ).numpy()
     if isinstance(kind, Unbounded):
         return informative.astype(np.float64)
@@ -71,8 +70,13 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
     return np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
 
 
-def _no_distribution(*arguments: object) -> torch.Tensor:
+def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
+    grades = as_tensor(relevance, "relevance")
+    if grades.dtype == torch.int8:
+        # Gains of labels would overflow.
+        grades = grades.to(torch.int64)
+    return Facts.of_lists(metric(of), grades, Lists.checked(offsets, len(grades)), _no_distribution)
+
+
+def _no_distribution(*arguments: object) -> Tensor:
     raise AssertionError("affine bounds use no score distribution")
-
-
-_NO_DISTRIBUTION: CumulativeDistribution = _no_distribution

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rankbound_study.config.list_weights import LIST_WEIGHTS
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST
 
 PROTOCOL = HONEST
@@ -20,7 +21,7 @@ VARIANT = "@"
 TESTING = ("test_nsr", "test_relevant", "judged_by")
 """The settings that change how a training is measured, not how it is done."""
 
-OF_TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "scale")
+OF_TRAINER = ("optimiser", "learning_rate", "epochs", "batch_size", "scale", LIST_WEIGHTS)
 """The settings of models that are trained by epochs; trees have none of them."""
 
 

@@ -15,6 +15,7 @@ from rankbound_study.data.list_pairs import pairs_of_lists
 from rankbound_study.data.reader import Split
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import FoldParts, StudyData
+from rankbound_study.jobs.weighted_lists import weighted
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,10 +48,10 @@ class ValueScale:
 
 
 def examples_of(job: TrainingJob, data: StudyData, parts: FoldParts, fold: int, seed: int) -> Part | Draw:
-    """Return the training lists of `fold` in the form of the job's batches."""
+    """Return the training lists of `fold` in the form of the job's batches; whole lists may have weights."""
     batches = job.settings.get("batches", "lists")
     if batches == "lists":
-        return parts.training
+        return weighted(job, parts.training, fold, seed)
     split = data.instances.split(data.instances.drawn_fold(fold, seed), "train")
     if batches == "items":
         return data.part(_single(split.owners, split.items, split.relevance))

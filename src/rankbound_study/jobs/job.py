@@ -9,6 +9,7 @@ from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
+from rankbound_study.config.list_weights import LIST_WEIGHTS
 from rankbound_study.options import parse_options
 from rankbound_study.vocabulary import BOOSTED_TREES, JUDGED_BY, PUBLISHED
 
@@ -36,8 +37,8 @@ OF_TREES = ("temperature",)
 """Those of trees, which no optimiser trains."""
 RATE = "learning_rate"
 """A setting of the trainer, or of the model of trees; a list is a grid, from which every fold selects one."""
-SCALE = "scale"
-"""A setting that some bounded runs have."""
+SOME = ("scale", LIST_WEIGHTS)
+"""The settings that some bounded runs have."""
 
 # Keys of the options, in the order in which a result's metadata has them.
 _OF_RUN = ("study", "variant", "protocol", "dataset", "nsr", "model", "loss", "bounding", "folds", "seeds")
@@ -56,9 +57,9 @@ class TrainingJob:
         model: name and options: `matrix-factorization`, `mlp`, `linear`, `cnn`, `boosted-trees`, `random-forest`,
             `lasso`, `ridge`.
         settings: of the trainer, for models that it trains: `optimiser`, `learning_rate`, `epochs`, `batch_size`,
-            `temperature` of a smooth loss, `scale` of the features, content of a batch (`batches`), and number of
-            `pairs` per epoch. For any model: number of `features` (default: all), and random shift of pictures
-            (`shift`, a share of their side; default: none).
+            `temperature` of a smooth loss, `scale` of the features, `list_weights`, content of a batch (`batches`),
+            and number of `pairs` per epoch. For any model: number of `features` (default: all), and random shift of
+            pictures (`shift`, a share of their side; default: none).
         requested: the options as JSON, with defaults, for the results' metadata.
         judged_by: the metric that selects an epoch and that tables show, if it is not the loss' own.
         method: the name of a method, the `model` of its rows in the results; empty for a bounded run.
@@ -177,4 +178,4 @@ def _trainer(values: Mapping[str, Any]) -> tuple[str, ...]:
     model = values.get("model")
     if isinstance(model, Mapping) and model.get("name") == BOOSTED_TREES:
         return OF_TREES
-    return (*TRAINER, SCALE) if SCALE in values else TRAINER
+    return (*TRAINER, *(name for name in SOME if name in values))

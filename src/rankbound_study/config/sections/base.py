@@ -98,10 +98,14 @@ def _without_repeats(values: list[Any]) -> list[Any]:
     return values
 
 
+METRIC_LOSSES = ("nDCG", "AP", "RR", "nRBP")
+"""The names of the metrics that are smooth losses."""
+
+
 @cache
 def loss_names() -> tuple[str, ...]:
     """Return the names of the library's losses, without importing torch to find them."""
-    return (*defined_names("rankbound.losses"), "nDCG", "AP", "RR", "nRBP")
+    return (*defined_names("rankbound.losses"), *METRIC_LOSSES)
 
 
 def _known_loss(text: str) -> str:

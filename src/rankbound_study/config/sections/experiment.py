@@ -5,11 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from rankbound.texts import split_text
 from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import OF_TRAINER
+from rankbound_study.config.list_weights import EXPECTED, PATTERN, ListWeights
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.config.score_distributions import METHODS
 from rankbound_study.config.sections.base import (
+    METRIC_LOSSES,
     Allowed,
     Axis,
     Bounding,
@@ -86,6 +89,9 @@ class VariantKeys(TrainerSettings):
     )
     test_relevant: Positive | None = Field(
         None, description="Number of relevant items kept per test list, drawn at random (absent: all)"
+    )
+    list_weights: Annotated[str, Allowed(pattern=PATTERN, expected=EXPECTED)] | None = Field(
+        None, description="Weights of the training lists, with mean 1 (absent: each list counts alike)"
     )
     judged_by: Annotated[str, Allowed("nDCG", "AP", "RR", "P@5", "P@10", "nDCG@10")] | None = Field(
         None, description="The metric that selects an epoch on the validation part (absent: the loss' own)"
@@ -180,6 +186,7 @@ class ExperimentKeys(Keys):
                     problems = changes.data_problems(defined[dataset], boundings, config)
                     yield from within(("variants", variant), problems)
         yield from self._loss_problems(boundings)
+        yield from self._weight_problems()
 
     def _loss_problems(self, boundings: Sequence[str]) -> Iterator[Problem]:
         """Losses other than the study's cannot be bounded, and no metric judges them."""
@@ -191,3 +198,12 @@ class ExperimentKeys(Keys):
             for variant, changes in self.variants.items():
                 if changes.judged_by is None:
                     yield ("variants", variant), f"has no judged_by, which {loss!r} needs: it has no metric of its own"
+
+    def _weight_problems(self) -> Iterator[Problem]:
+        """Yield weights of a bounding for losses without a metric."""
+        without = [loss for loss in self.losses or [] if split_text(loss, "loss")[0] not in METRIC_LOSSES]
+        for variant, changes in self.variants.items():
+            text = changes.list_weights
+            if without and text is not None and ListWeights.of(text).bound:
+                problem = f"is {text}, which bounds a metric, and {without[0]!r} is none: use a power, such as pairs^-1"
+                yield ("variants", variant, "list_weights"), problem
