@@ -350,7 +350,7 @@ def test_settings_of_the_leaderboard(section: str, expected: str, tmp_path: Path
         ("{list_weights: min-max}", ""),
         ("{list_weights: permuted(pairs^-1)}", ""),
         ("{list_weights: items^0.5}", ""),
-        ("{list_weights: distribution}", "list_weights is \"distribution\": expected an affine bounding (min-max"),
+        ("{list_weights: distribution}", 'list_weights is "distribution": expected an affine bounding (min-max'),
         ("{list_weights: pairs}", "expected an affine bounding"),
         ("{list_weights: permuted(permuted(min-max))}", "expected an affine bounding"),
         (
