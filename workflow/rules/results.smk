@@ -7,7 +7,7 @@ from rankbound_study.results.neural_names import table_of
 
 FIGURES = figure_specs()
 TABLES = table_specs()
-LEADERBOARD = "table_leaderboard"
+LEADERBOARD, LAW = "table_leaderboard", "table_law"
 
 
 def compared_jobs(by_features):
@@ -19,12 +19,12 @@ def compared_jobs(by_features):
     return [job for job in plain if (job.instances.name, job.base) in some]
 
 
-def leaderboard_files():
-    """Return the CSV files of the leaderboard, if it is made."""
-    if LEADERBOARD not in config["tables"]:
+def csv_files(table):
+    """Return the CSV files of a table, if it is made."""
+    if table not in config["tables"]:
         return []
-    suffixes = [suffix for suffix in TABLES[LEADERBOARD].beside if suffix.endswith(".csv")]
-    return [f"<results>/tables/{LEADERBOARD}{suffix}" for suffix in (".csv", *suffixes)]
+    suffixes = [suffix for suffix in TABLES[table].beside if suffix.endswith(".csv")]
+    return [f"<results>/tables/{table}{suffix}" for suffix in (".csv", *suffixes)]
 
 
 def comparison_files(needs, numbers, methods=(), by_features=False):
@@ -38,7 +38,9 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
         "experiments": study.experiment_tables()[:1],
         "experiment_epochs": study.experiment_tables()[1:2],
         "rates": "<results>/rates.parquet",
-        "leaderboard": leaderboard_files(),
+        "leaderboard": csv_files(LEADERBOARD),
+        "law": csv_files(LAW),
+        "instances": [data_set.path for data_set in study.bounded_instances.values()],
         "images": images[0] if images else [],
         "predictions": [f"{job.stem}.predictions.parquet" for job in chosen if job.instances.kind == "images"],
         "weights": [f"{job.stem}.weights.safetensors" for job in chosen],
@@ -63,6 +65,8 @@ FILES = (
     "experiment_epochs",
     "rates",
     "leaderboard",
+    "law",
+    "instances",
     "images",
     "predictions",
     "weights",

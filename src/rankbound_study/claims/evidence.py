@@ -137,6 +137,15 @@ class Evidence:
         return found
 
     @cached_property
+    def data_sets(self) -> tuple[DataSet, ...]:
+        """The data sets of the study's own honest trainings, in the order of all tables; none without runs."""
+        if self.runs is None:
+            return ()
+        own = (pl.col("protocol") == HONEST) & (pl.col("study") == self.study) & (pl.col("loss") != "none")
+        found = scan_runs(self.runs).filter(own).select("dataset", "nsr_test").unique().collect()
+        return tuple(sorted(map(DataSet._make, found.rows()), key=lambda one: one.place))
+
+    @cached_property
     def _untrained(self) -> pl.DataFrame:
         """The jobs with a training that did not train; none if these count, too."""
         files = (self.runs, self.epochs), (self.experiments, self.experiment_epochs)

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import polars as pl
 
-from rankbound.compare import Pair
+from rankbound.compare import Pair, PairedScores
 from rankbound.compare.frames import SYSTEM, scores_of_frame, scores_of_runs
 from rankbound_study.claims.cells import METRICS, MOVIELENS, Contrast, columns, contrast, enough, judge
 from rankbound_study.claims.evidence import KEY, Evidence
@@ -15,6 +15,9 @@ from rankbound_study.results.validation import best_of, validation_scores
 
 USUAL = "usual"
 """The study's own setting, among the variants."""
+
+SYSTEMS = ("a", "b")
+"""The names of two systems whose difference is taken, a minus b."""
 
 Training = tuple[str, str]
 """A loss and its bounding."""
@@ -75,19 +78,25 @@ def trainings(rows: pl.DataFrame) -> list[Training]:
 
 def paired(rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training = ("", "")) -> Contrast:
     """Return a loss and bounding in some rows minus the same (or `against`) in others, on the loss' own metric."""
+    return contrast(side_by_side(rows, other, training, against).pair(*SYSTEMS))
+
+
+def side_by_side(
+    rows: pl.DataFrame, other: pl.DataFrame, training: Training, against: Training = ("", "")
+) -> PairedScores:
+    """Return the scores that `paired` subtracts, as the systems `SYSTEMS`."""
     metric = judge(training[0])
     parts = [
         frame.filter(pl.col("loss") == loss, pl.col("bounding") == bounding).select(
             pl.lit(name).alias(SYSTEM), "topic", "fold", "seed", metric
         )
-        for name, frame, (loss, bounding) in (
-            ("a", rows, training),
-            ("b", other, against if any(against) else training),
+        for name, frame, (loss, bounding) in zip(
+            SYSTEMS, (rows, other), (training, against if any(against) else training), strict=True
         )
     ]
     if any(part.is_empty() for part in parts):
         raise MissingEvidence(f"no runs of {' with bounding '.join(training)} in an experiment and beside it")
-    return contrast(scores_of_frame(pl.concat(parts), metric).pair("a", "b"))
+    return scores_of_frame(pl.concat(parts), metric)
 
 
 def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], where: str) -> Pair:

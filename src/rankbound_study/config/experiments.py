@@ -51,8 +51,8 @@ class Variant:
 
     @property
     def is_a_choice(self) -> bool:
-        """True if it changes the training alone and is evaluated like the study."""
-        return not set(self.overrides) & set(TESTING)
+        """True if it changes a choice of the training, not the weights of lists, and is evaluated like the study."""
+        return not set(self.overrides) & {*TESTING, LIST_WEIGHTS}
 
     @property
     def instances(self) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The claims in the report: counts of verdicts, every claim with its reason, and quotations for other sections."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, NOT
 from rankbound_study.report import claims_table
 from rankbound_study.report.blocks import Cell, ReportSection, TableBlock
 from rankbound_study.report.findings import Finding
+from rankbound_study.report.typeset_numbers import with_minus_signs
 from rankbound_study.results.number_texts import probability
 
 _TEXT = (
@@ -89,7 +89,7 @@ class Claims:
         if self.table is None:
             return ""
         row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
-        return f"Claim {claim}, {row['verdict']}: {_with_minus(row['reason'])}"
+        return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
 
 
 def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:
@@ -98,17 +98,12 @@ def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:
             Cell(row["id"]),
             Cell(row["claim"]),
             Cell(row["verdict"], strong=row["verdict"] in _DECIDED),
-            Cell(_with_minus(row["reason"]), _behind(row)),
+            Cell(with_minus_signs(row["reason"]), _behind(row)),
         )
         for row in table.iter_rows(named=True)
     )
     header = ("claim", "what is claimed", "verdict", "why")
     return TableBlock(name, caption, header, rows, labels=4, sortable=True, prose=frozenset({1, 3}))
-
-
-def _with_minus(text: str) -> str:
-    """Replace the hyphens of negative numbers by minus signs."""
-    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 
 
 def _behind(row: dict[str, object]) -> str:

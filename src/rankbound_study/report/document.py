@@ -13,6 +13,7 @@ from rankbound_study.provenance.places import Places
 from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.left_out_block import left_out_blocks
 from rankbound_study.report.made_blocks import figure_block, table_blocks
@@ -44,6 +45,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
     synthetic = bounded.summary["synthetic"]
     first = (
         *board.findings(),
+        *law_findings(results / "tables"),
         *bounded.first_findings(),
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
@@ -56,6 +58,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
         sections=(
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, synthetic=synthetic),
+            *law_sections(results, synthetic=synthetic),
             _methods(provenance, manifest, instances),
             *claims.sections(),
             bounded.section(),

@@ -1,5 +1,7 @@
 """Numbers as the report prints them, with a true minus and a dash where there is none."""
 
+import re
+
 from rankbound_study.results import number_texts
 
 DASH = "–"
@@ -13,3 +15,8 @@ def signed(value: float | None) -> str:
 def with_minus(text: str) -> str:
     """Replace every hyphen by a minus sign."""
     return text.replace("-", "−")
+
+
+def with_minus_signs(sentence: str) -> str:
+    """Replace the hyphens of negative numbers in a sentence by minus signs."""
+    return re.sub(r"(?<![\w.^])-(?=\d)", "−", sentence)

@@ -37,6 +37,8 @@ class StudyFiles:
     experiment_epochs: Path | None = None
     rates: Path | None = None
     leaderboard: tuple[Path, ...] = ()
+    law: tuple[Path, ...] = ()
+    instances: tuple[Path, ...] = ()
     images: Path | None = None
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()

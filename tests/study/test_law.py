@@ -1,0 +1,192 @@
+"""The law of list weights: what is planted is what the line, the verdict and the predictions find."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from planted_cells import Lists, Study
+
+from rankbound_study.claims import law_table
+from rankbound_study.claims.evidence import Evidence
+from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, Law, law
+from rankbound_study.claims.law_predictions import outcomes, verdict
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
+from rankbound_study.cli import main
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.list_weights import ListWeights
+from rankbound_study.data.instances import SPLITS, lists_table
+from rankbound_study.data.instances import write_instances as write_lists_of
+from rankbound_study.data.reader import read_instances
+from rankbound_study.report.law_section import law_findings, law_sections
+from rankbound_study.results.list_weights import Influence
+
+COLUMNS = (DataSet("movielens", 2), DataSet("mq2008-label1", None))
+SLOPE = -0.004
+VARIANTS = {
+    "weak": "pairs^-0.5",
+    "half": "pairs^0.5",
+    "same": "pairs^-1",
+    "more": "pairs^-1.5",
+    "moved": "permuted(pairs^-1)",
+}
+STUDY = Study(
+    topics=40,
+    ratios=(2,),
+    boundings=("none", "min-max", "expectation", "expectation-max"),
+    controls=False,
+    noise=0.0005,
+)
+
+
+@pytest.fixture(scope="module")
+def instances(tmp_path_factory: pytest.TempPathFactory) -> Mapping[DataSet, Path]:
+    """Training lists of very different sizes."""
+    folder = tmp_path_factory.mktemp("instances")
+    return {column: write(folder / f"{column.dataset}.parquet", column) for column in COLUMNS}
+
+
+def write(path: Path, column: DataSet) -> Path:
+    random = np.random.default_rng(1)
+    parts = []
+    for fold in (1, 2):
+        for split in SPLITS:
+            p = random.integers(1, 30, 25)
+            n = p * 3 if column.nsr else p + random.integers(1, 60, 25)
+            relevance = np.concatenate([np.arange(size) < count for size, count in zip(n, p, strict=True)])
+            offsets = np.concatenate([[0], np.cumsum(n)])
+            names = [str(topic) if column.nsr else f"{split}-{topic}" for topic in range(25)]
+            items = np.arange(len(relevance), dtype=np.int64)
+            parts.append((fold, split, lists_table(names, items, relevance.astype(np.int8), offsets)))
+    write_lists_of(path, column.dataset, column.nsr, parts, item_count=10**6)
+    return path
+
+
+def found(instances: Mapping[DataSet, Path], folder: Path, slope: float = SLOPE, only: str = "") -> Law:
+    lists = {column: read_instances(path) for column, path in instances.items()}
+    return law(evidence(instances, folder, slope, only), lists)
+
+
+def evidence(instances: Mapping[DataSet, Path], folder: Path, slope: float = SLOPE, only: str = "") -> Evidence:
+    """Runs whose effects are `slope` times the change of mismatch, of one loss `only` if it is named."""
+    views = {
+        (column.nsr, loss): [Influence(read_instances(path), fold, loss) for fold in (1, 2)]
+        for column, path in instances.items()
+        for loss in STUDY.losses
+    }
+
+    def plant(lists: Lists) -> float:
+        if lists.bounding == "none" or (only and lists.loss != only):
+            return 0.0
+        own = views[lists.nsr, lists.loss]
+        weights = ListWeights.of(lists.bounding)
+        return slope * float(np.mean([one.under(weights).of_mismatch - one.under(None).of_mismatch for one in own]))
+
+    planted = replace(STUDY, plant=plant)
+    runs = folder / "runs.parquet"
+    pl.concat(planted._runs()).write_parquet(runs)
+    varied = []
+    for name, text in VARIANTS.items():
+        frame = pl.concat(replace(planted, boundings=(text,))._runs())
+        options = f'{{"list_weights": "{text}"}}'
+        named = pl.lit(f"thesis@weights-{name}").alias("study")
+        varied.append(frame.with_columns(named, pl.lit("none").alias("bounding"), pl.lit(options).alias("options")))
+    experiments = folder / "experiments.parquet"
+    pl.concat(varied).write_parquet(experiments)
+    plain = pl.read_parquet(runs).with_columns(pl.lit("{}").alias("options"))
+    plain.write_parquet(runs)
+    return Evidence("thesis", runs=runs, experiments=experiments)
+
+
+@pytest.fixture(scope="module")
+def planted(instances: Mapping[DataSet, Path], tmp_path_factory: pytest.TempPathFactory) -> Law:
+    return found(instances, tmp_path_factory.mktemp("planted"))
+
+
+def test_the_line_has_the_planted_slope_through_zero(planted: Law) -> None:
+    line = planted.line()
+    assert line is not None
+    assert line.slope == pytest.approx(SLOPE, abs=0.0004)
+    assert line.slope_low < SLOPE < line.slope_high < 0
+    assert line.intercept_low < 0 < line.intercept_high
+    assert line.r_squared > 0.95
+    without = [one for one in planted.lines if one.predictor == MISMATCH and one.cells.startswith("without")]
+    assert [one.cells for one in without] == ["without movielens", "without mq2008-label1"]
+    assert all(one.slope == pytest.approx(SLOPE, abs=0.0006) for one in without)
+
+
+def test_cells_with_the_same_relative_weights_count_once(planted: Law) -> None:
+    """The affine bounds of nRBP, and the weights pairs^-1 of the experiment, are one training."""
+    of_pairs = [one for one in planted.effects if one.cell.loss == "nRBP" and one.cell.column == COLUMNS[0]]
+    same = {(one.origin, one.cell.bounding): one.same_as for one in of_pairs}
+    assert same[BOUNDS, "min-max"] == ""
+    assert same[BOUNDS, "expectation"] == same[BOUNDS, "expectation-max"] == "min-max"
+    assert same[EXPERIMENT, "pairs^-1"] == "min-max"
+    assert same[EXPERIMENT, "permuted(pairs^-1)"] == same[EXPERIMENT, "pairs^-0.5"] == ""
+    assert not any(one.same_as for one in planted.effects if one.cell.loss == "AP")
+    assert len(planted.counted) == len(planted.effects) - 3 * len(COLUMNS)
+
+
+def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
+    assert verdict(planted).outcome == CONFIRMED
+    by_text = {one.prediction: one.outcome for one in outcomes(planted)}
+    best = {loss: next(o for p, o in by_text.items() if p.startswith(f"{loss} scores")) for loss in STUDY.losses}
+    assert best == dict.fromkeys(STUDY.losses, CONFIRMED)
+    assert next(o for p, o in by_text.items() if p.startswith("Permuted, the weights pairs^-1 of nRBP")) == CONFIRMED
+    assert next(o for p, o in by_text.items() if p.startswith("The slope")) == REFUTED, "the planted one is steeper"
+
+
+def test_a_gain_from_mismatch_refutes_the_law(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
+    opposite = found(instances, tmp_path, slope=-SLOPE)
+    assert verdict(opposite).outcome == REFUTED
+    assert {one.outcome for one in outcomes(opposite) if "scores highest" in one.prediction} == {REFUTED}
+
+
+def test_a_law_of_one_loss_is_not_one_of_all(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
+    one_loss = found(instances, tmp_path, only="nRBP")
+    outcome = verdict(one_loss)
+    assert outcome.outcome == INCONCLUSIVE
+    assert "By loss: nDCG +0.0" in outcome.found or "By loss: nDCG -0.0" in outcome.found
+    line = one_loss.line(cells="nRBP")
+    assert line is not None
+    assert line.slope_high < 0
+
+
+def test_cells_off_the_line_are_named(instances: Mapping[DataSet, Path], tmp_path: Path, planted: Law) -> None:
+    assert not [cell for cell, p_value in planted.p_residuals.items() if p_value <= 0.05]
+    one_loss = found(instances, tmp_path, only="nRBP")
+    off = [cell for cell, p_value in one_loss.p_residuals.items() if p_value <= 0.05]
+    assert off
+    assert f"{len(off)} of {len(one_loss.counted)} (" in verdict(one_loss).found
+
+
+def test_without_cells_there_is_no_line_and_no_outcome() -> None:
+    assert verdict(law(Evidence("thesis"), {})).outcome == NOT_RUN
+    assert list(outcomes(Law([]))) == []
+    assert law_table.lines_table(Law([])).is_empty()
+    assert law_table.predictions_table(Law([])).is_empty()
+
+
+def test_the_steps_make_tables_figures_and_a_section(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:
+    made = evidence(instances, tmp_path)
+    tables, files = tmp_path / "tables", [str(path) for path in instances.values()]
+    of_runs = ["--runs", str(made.runs), "--experiments", str(made.experiments)]
+    assert main(["table", "table_law", *of_runs, "--instances", *files, "--out-dir", str(tables)]) == 0
+    assert main(["table", "table_list_weights", "--instances", *files, "--out-dir", str(tables)]) == 0
+    cells = pl.read_csv(tables / "table_law.csv", schema=law_table.COLUMNS)
+    lines = pl.read_csv(tables / "table_law_lines.csv", schema=law_table.LINE_COLUMNS)
+    assert len(cells) == len(COLUMNS) * 3 * (3 + len(VARIANTS))
+    assert ALL in lines["cells"]
+    csv = [str(path) for path in tables.glob("table_law*.csv")]
+    for figure in ("figure_law", "figure_weight_powers"):
+        (tmp_path / "figures").mkdir(exist_ok=True)
+        assert main(["figure", figure, "--law", *csv, "--out", str(tmp_path / "figures" / f"{figure}.svg")]) == 0
+    (section,) = law_sections(tmp_path, synthetic=False)
+    names = [block.name for block in section.blocks]
+    assert names[:2] == ["figure_law", "figure_weight_powers"]
+    assert {"Predictions", "Lines through the cells", "The law of list weights", "List weights of bounds"} < set(names)
+    (finding,) = law_findings(tables)
+    assert "for every loss, its effect falls" in finding.headline
+    assert "−0.00" in finding.detail
