@@ -25,14 +25,12 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
     sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
     better, worse = tested.filter(sides == 1), tested.filter(sides == -1)
     untrained = table.filter(pl.col("as_printed"), UNTRAINED).height
-    left_out = f"Without {quantity(untrained, 'cell')} that did not train. " if untrained else ""
     seeds: int = tested.select(pl.col("n_seeds").max()).item()
     yield Finding(
         f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
         f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
         "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. "
-        f"{left_out}{_extremes(tested)}"
+        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. {_left_out(untrained)}{_extremes(tested)}"
         f"{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(
@@ -47,6 +45,13 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
             if len(of_loss := tested.filter(pl.col("loss") == loss))
         ),
     )
+
+
+def _left_out(untrained: int) -> str:
+    if not untrained:
+        return ""
+    cells = "1 cell that did not train is" if untrained == 1 else f"{untrained} cells that did not train are"
+    return f"{cells} left out. "
 
 
 def _extremes(tested: pl.DataFrame) -> str:

@@ -1,0 +1,182 @@
+"""What did not train is left out of claims, marked in tables and figures, and never the best of a leaderboard."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
+from synthetic_runs import write_runs
+
+from rankbound_study import figures
+from rankbound_study.claims import registry
+from rankbound_study.claims.registry import claims, decide, verdict_on
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, MissingEvidence, Untrained
+from rankbound_study.config.data_sets import DataSet
+from rankbound_study.report.findings import findings
+from rankbound_study.report.honest_findings import honest_findings
+from rankbound_study.report.table_5_1_scores import table_5_1
+from rankbound_study.report.table_5_1_summary import summarise
+from rankbound_study.report.tables import leaderboard
+from rankbound_study.report.tables import table_5_1 as laid_out
+from rankbound_study.results.scores import RunsChoice
+from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import MARK
+from rankbound_study.vocabulary import HONEST
+from tests.study.planted_cells import RANDOM, Lists, Made, Study, evidence_of, study
+
+pytest.importorskip("scipy", reason="claims are decided by statistics")
+
+__all__ = ["evidence_of"]
+
+
+def random_order(*, of: str = "", bounding: str = "", nsr: int | None = -1):  # type: ignore[no-untyped-def]
+    """A plant: some runs score as random orderings do."""
+
+    def plant(lists: Lists) -> np.ndarray | float:
+        found = of in ("", lists.loss) and bounding in ("", lists.bounding) and nsr in (-1, lists.nsr)
+        return RANDOM - lists.base + lists.random.normal(0, 0.02, len(lists.base)) if found else 0.0
+
+    return plant
+
+
+def helped(lists: Lists) -> float:
+    """A plant: bounding raises every score of nRBP, but for a training that fails at ratio 3."""
+    return 0.05 * (lists.bounding != "none" and not (lists.nsr == 3 and lists.bounding == "distribution"))
+
+
+ONE = study(helped, random_order(of="nRBP", bounding="distribution", nsr=3))
+NONE = study(random_order())
+COLLAPSED = study(*(random_order(of="nDCG", bounding="distribution", nsr=nsr) for nsr in (1, 2, 3)))
+
+
+def test_a_bounding_that_did_not_train_does_not_refute_what_all_others_show(evidence_of: Made) -> None:
+    verdict = verdict_on("T45", evidence_of(ONE))
+    assert verdict.verdict == CONFIRMED
+    assert "1 cell is left out because it did not train (nRBP with distribution bounding on MovieLens at ratio 3)." in (
+        verdict.reason
+    )
+
+
+def test_the_same_bounding_is_evidence_on_training_itself(evidence_of: Made) -> None:
+    verdict = verdict_on("T26", evidence_of(COLLAPSED))
+    assert (verdict.verdict, "left out" in verdict.reason) == (CONFIRMED, False)
+    assert verdict.value < -0.3
+
+
+def test_nothing_is_said_of_cells_that_a_claim_is_not_about(evidence_of: Made) -> None:
+    assert "left out" not in verdict_on("T28", evidence_of(ONE)).reason
+
+
+def test_without_any_model_that_trained_no_claim_on_scores_is_decided(
+    evidence_of: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Untrained):
+        verdict_on("T46", evidence_of(NONE))
+    asked = [claim for claim in claims() if claim.id in ("T24", "T45", "T46")]
+    monkeypatch.setattr(registry, "claims", lambda: asked)
+    decided = [verdict for _, verdict in decide(evidence_of(NONE))]
+    assert [verdict.verdict for verdict in decided] == [INCONCLUSIVE] * 3
+    assert all("trained on these data" in verdict.reason for verdict in decided)
+
+
+@pytest.mark.parametrize("claim", [one.id for one in claims() if one.kind == "empirical" and one.id.startswith("T")])
+@pytest.mark.parametrize("made", [ONE, COLLAPSED], ids=["one cell", "a bounding"])
+def test_every_claim_is_decided_beside_what_did_not_train(evidence_of: Made, claim: str, made: Study) -> None:
+    """Or it names what is missing: experiments, or the one loss that it is about."""
+    with suppress(MissingEvidence):
+        assert verdict_on(claim, evidence_of(made)).reason
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both protocols; min-max bounding of AP scores exactly as the random ordering at ratio 1."""
+    path = tmp_path_factory.mktemp("runs") / "runs.parquet"
+    sets = (("movielens", 1), ("mq2008-label1", None))
+    frame = pl.read_parquet(write_runs(path, sets=sets, protocols=("published", HONEST), topics=30, folds=2, seeds=2))
+    lists = ["protocol", "dataset", "nsr_test", "fold", "topic"]
+    random = frame.filter(pl.col("model") == "random").select(*lists, pl.col("AP").alias("random"))
+    stuck = (pl.col("nsr_test") == 1) & (pl.col("loss") == "AP") & (pl.col("bounding") == "min-max")
+    frame = frame.join(random, on=lists, how="left", nulls_equal=True, maintain_order="left")
+    score = pl.when(stuck).then("random").otherwise("AP").alias("AP")
+    frame.with_columns(score).drop("random").write_parquet(path)
+    return path
+
+
+def test_the_table_marks_it_and_tests_all_other_cells(runs: Path) -> None:
+    table = table_5_1(runs, RunsChoice(HONEST))
+    trained = table.filter(pl.col("loss") != "none")
+    marked = trained.filter(pl.col("n_untrained") > 0)
+    assert marked.select("nsr", "loss", "bounding", "n_trainings", "n_untrained", "p_holm").rows() == [
+        (1, "AP", "min-max", 4, 4, None)
+    ]
+    others = trained.filter(pl.col("as_printed"), pl.col("bounding") != "none", pl.col("n_untrained") == 0)
+    assert len(others) == 2 * 3 * 4 - 1
+    assert not others["p_holm"].null_count()
+
+
+def test_a_bounded_loss_is_not_tested_against_an_unbounded_one_that_did_not_train(runs: Path, tmp_path: Path) -> None:
+    swapped = {"none": "min-max", "min-max": "none"}
+    frame = pl.read_parquet(runs)
+    trained = frame.with_columns(
+        pl.when(pl.col("loss") == "AP")
+        .then(pl.col("bounding").replace(swapped))
+        .otherwise("bounding")
+        .alias("bounding")
+    )
+    trained.write_parquet(tmp_path / "runs.parquet")
+    of_ap = table_5_1(tmp_path / "runs.parquet", RunsChoice(HONEST)).filter(pl.col("loss") == "AP")
+    assert of_ap.filter(pl.col("nsr") == 1)["p_holm"].null_count() == 5
+    assert of_ap.filter(pl.col("nsr").is_null())["p_holm"].null_count() == 1
+
+
+def test_the_report_sets_it_apart(runs: Path) -> None:
+    table, published = (table_5_1(runs, RunsChoice(protocol)) for protocol in (HONEST, "published"))
+    texts = laid_out.texts(table)
+    row = next(line for line in texts.markdown.splitlines() if line.startswith("| AP | min-max"))
+    assert MARK in row.split("|")[4]
+    assert "*" not in row.split("|")[4]
+    assert f"{MARK} did not train" in texts.markdown
+    assert r"\dag{}" in texts.latex
+    (found,) = honest_findings(table, published)
+    assert "of 23 cells" in found.headline
+    assert "1 cell that did not train is left out" in found.detail
+    named = [one for one in findings(published, summarise(published)) if "did not train" in one.headline]
+    assert [one.headline for one in named] == ["1 of 30 losses and boundings of Table 5.1 did not train."]
+    assert f"AP with min-max bounding on {DataSet('movielens', 1).label} (4 of 4)" in named[0].detail
+
+
+@pytest.mark.parametrize("name", ["figure_5_1", "figure_5_3", "figure_5_6", "figure_5_9"])
+def test_figures_have_an_entry_for_it_in_their_legends(runs: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    figure = figures.draw(name, StudyFiles(runs=runs), {"protocol": HONEST})
+    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert legends.count("did not train") == 1
+    other = figures.draw(name.replace("_3", "_2").replace("_6", "_5").replace("_9", "_8"), StudyFiles(runs=runs), {})
+    assert ("did not train" in str([text.get_text() for one in other.legends for text in one.get_texts()])) == (
+        name == "figure_5_1"
+    )
+
+
+def test_on_a_leaderboard_it_has_no_rank_and_is_compared_with_none(tmp_path: Path) -> None:
+    level = np.linspace(0.3, 0.8, TOPICS)
+    random = level - 0.2
+    stuck, trained = ("", "mlp", "nDCG", "none"), ("", "mlp", "nDCG", "min-max")
+    scores = PlantedSystems(tmp_path, seeds=(0, 1))
+    # Its validation score is the highest, as of one that was selected among many.
+    scores.add(stuck, random + noise(1), 0.9).add(trained, level + noise(2), 0.6)
+    scores.add(("", "mlp", "AP", "none"), level + noise(3), 0.5).add(control("random"), random)
+    made = leaderboard.make(leaderboard.NAME, scores.files(), study=STUDY)
+    rows = made.table.select("rank", "loss", "bounding", "role", "n_untrained").rows()
+    assert rows == [
+        (1, "nDCG", "min-max", "best", 0),
+        (2, "AP", "none", "", 0),
+        (None, "nDCG", "none", "", 4),
+        (None, "none", "none", "baseline", 0),
+    ]
+    verdicts = ("best_verdict", "counterpart_verdict", "baseline_verdict")
+    apart = made.table.filter(pl.col("n_untrained") > 0)
+    assert apart.select(verdicts).row(0) == (None, None, None)
+    assert made.table.row(0, named=True)["counterpart_verdict"] is None
+    assert f"mlp{MARK}" in made.texts.markdown
