@@ -19,7 +19,7 @@ from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
 from rankbound_study.jobs.files import beside
 from rankbound_study.jobs.job import TrainingJob
-from rankbound_study.jobs.trials import Trial, choose, first_trials, in_groups, kept_trials
+from rankbound_study.jobs.trials import Plan, Trial, choose, in_groups
 from rankbound_study.report.tables import rates as rates_table
 from rankbound_study.report.tables.rates import table_rates
 from rankbound_study.results.specs import StudyFiles
@@ -151,11 +151,28 @@ def job(**changes: Any) -> TrainingJob:
     return TrainingJob.from_json(json.dumps(options(**changes)))
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=5, unique=True), st.integers(1, 4), st.integers(1, 7))
-def test_groups_have_all_trainings_once_and_one_rate_each(folds: list[int], n_seeds: int, size: int) -> None:
-    tuned = job(folds=folds, seeds=list(range(n_seeds)), learning_rate=GRID)
-    rates_of = {fold: GRID[fold % len(GRID)] for fold in folds}
-    for trials in (first_trials(tuned), kept_trials(tuned, rates_of)):
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=5, unique=True),
+    st.lists(st.integers(0, 9), min_size=1, max_size=5, unique=True),
+    st.integers(1, 4),
+    st.integers(1, 7),
+)
+def test_every_training_is_planned_once_and_groups_have_one_rate(
+    folds: list[int], seeds: list[int], repeats: int, size: int
+) -> None:
+    """A rate is selected for each fold and drawing, and kept for the other seeds of that drawing."""
+    plan = Plan(job(folds=folds, seeds=seeds, learning_rate=GRID), repeats)
+    first = plan.first()
+    tuned = {(trial.fold, trial.seed) for trial in first}
+    assert len(first) == len(tuned) * len(GRID) == len(folds) * len({seed % repeats for seed in seeds}) * len(GRID)
+    rates_of = {place: GRID[sum(place) % len(GRID)] for place in tuned}
+    kept = plan.kept(rates_of)
+    assert [(trial.fold, trial.seed) for trial in kept] == [(fold, seed) for fold in folds for seed in seeds]
+    for trial in kept:
+        (source,) = {seed for fold, seed in tuned if fold == trial.fold and (seed - trial.seed) % repeats == 0}
+        assert trial.rate == rates_of[trial.fold, source]
+    assert len({*first, *kept}) == len(plan)
+    for trials in (first, kept):
         groups = list(in_groups(trials, size))
         assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)
         assert all(len({trial.rate for trial in group}) == 1 and len(group) <= size for group in groups)
@@ -169,8 +186,8 @@ def test_the_lowest_of_the_best_rates_is_chosen(scores: list[float], worthless: 
     rows = [{**row, "learning_rate": rate, "score": score} for rate, score in zip(GRID, given_scores, strict=True)]
     table, chosen = choose([pl.DataFrame(rows).to_arrow()])
     known = [score for score in given_scores if score == score]
-    assert chosen == {1: GRID[given_scores.index(max(known))]}
-    assert table.column("chosen").to_pylist() == [rate == chosen[1] for rate in GRID]
+    assert chosen == {(1, 0): GRID[given_scores.index(max(known))]}
+    assert table.column("chosen").to_pylist() == [rate == chosen[1, 0] for rate in GRID]
 
 
 # The table and the figure

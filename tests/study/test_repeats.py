@@ -135,3 +135,11 @@ def test_the_number_of_drawings_is_checked(tmp_path: Path, repeated: Path) -> No
         write_table(table, path, "instances", sizes, {**kept, REPEATS_KEY: text})
         with pytest.raises(Exception, match=message):
             read_instances(path)
+
+
+def test_every_drawing_selects_its_own_rates(tmp_path: Path, repeated: Path) -> None:
+    """Test items of one drawing validate in another: a rate that one drawing selects is used in that drawing alone."""
+    out = train(tmp_path, repeated, protocol="honest", learning_rate=[0.001, 0.3], seeds=[0, 1, 3, 4], folds=[1])
+    tried = frame(out.with_suffix("").with_suffix(".rates.parquet"), "rates")
+    assert tried["seed"].to_list() == [0, 0, 1, 1], "the seeds 3 and 4 have the drawings of 0 and 1"
+    assert tried.filter("chosen")["seed"].to_list() == [0, 1]

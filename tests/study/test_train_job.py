@@ -231,7 +231,7 @@ def test_folds_that_train_together_are_resumed_together_and_score_as_alone(
 def test_shards_of_other_options_are_not_resumed(
     tmp_path: Path, instances: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_job, "_assemble", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(train_job._Trainings, "assemble", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(tmp_path / "changed", instances, learning_rate=0.01)
     monkeypatch.undo()

@@ -146,6 +146,11 @@ def read_instances(path: Path) -> FoldedLists:
     return instances
 
 
+def count_repeats(path: Path) -> int:
+    """Return the number of times that the folds of an instances file are drawn."""
+    return _repeats(read_metadata(path, "instances"), path)
+
+
 def list_sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
     """Return the distinct (N, P) with 0 < P < N, ascending, of all lists of instances files (see `pairs`)."""
     pairs = set().union(*(read_instances(path).pairs() for path in paths))

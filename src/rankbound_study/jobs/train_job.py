@@ -14,6 +14,7 @@ from rankbound.bounds.tables import DistributionTables
 from rankbound.io.tensor_files import read_tensors, write_tensors
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.distribution_files import read_distributions
+from rankbound_study.data.reader import count_repeats
 from rankbound_study.jobs.files import RATES, SIDECARS, WEIGHTS, beside
 from rankbound_study.jobs.fit import epochs_of, fit
 from rankbound_study.jobs.fitted import Fitted
@@ -24,7 +25,7 @@ from rankbound_study.jobs.shards import Shards
 from rankbound_study.jobs.shifted_pictures import shifted
 from rankbound_study.jobs.tested_lists import as_tested
 from rankbound_study.jobs.training import FoldTraining
-from rankbound_study.jobs.trials import Trial, choose, first_trials, in_groups, kept_trials, rate_rows
+from rankbound_study.jobs.trials import Plan, Rates, Trial, choose, in_groups, rate_rows
 from rankbound_study.vocabulary import SELECTIONS
 
 
@@ -40,8 +41,9 @@ def run_job(
     # Shards of another device or grouping differ in the last digits: a result holds only one kind.
     decided = json.dumps([job.requested, where.type, together, code])
     with Shards(out, decided, inputs.paths()) as shards:
-        _Trainings(job, inputs, shards, where, together).run()
-        _assemble(job, shards, out)
+        trainings = _Trainings(job, inputs, shards, where, together)
+        trainings.run()
+        trainings.assemble(out)
         shards.remove()
 
 
@@ -50,16 +52,39 @@ class _Trainings:
 
     def __init__(self, job: TrainingJob, inputs: Inputs, shards: Shards, device: torch.device, together: int) -> None:
         self._job, self._inputs, self._shards, self._device, self._together = job, inputs, shards, device, together
-        self._planned = len(job.folds) * (len(job.rates or (None,)) + len(job.seeds) - 1)
+        self._plan = Plan(job, count_repeats(inputs.instances))
 
     def run(self) -> None:
         """Train what no shard has; a grid of rates first, then the other seeds with the rates of their folds."""
-        job = self._job
-        with tqdm(total=self._planned * epochs_of(job), unit="epoch", disable=None, delay=1) as self._progress:
-            self._train(first_trials(job))
-            if job.rates:
-                _, chosen = _chosen(job, self._shards)
-                self._train([trial for trial in kept_trials(job, chosen) if trial.seed != job.seeds[0]])
+        total = len(self._plan) * epochs_of(self._job)
+        with tqdm(total=total, unit="epoch", disable=None, delay=1) as self._progress:
+            first = self._plan.first()
+            self._train(first)
+            self._train([trial for trial in self._plan.kept(self._chosen()[1]) if trial not in set(first)])
+
+    def _chosen(self) -> tuple[pa.Table, Rates]:
+        """Return the table of rates and those that are chosen; no rows and no rates for a job without a grid."""
+        paths = (self._shards.path(_shard_name(trial, RATES)) for trial in self._plan.first())
+        return choose(read_table(path, RATES) for path in paths)
+
+    def assemble(self, out: Path) -> None:
+        """Join the shards of the job's trainings in its files."""
+        rates, chosen = self._chosen()
+        trials = self._plan.kept(chosen)
+        merged: dict[str, Tensor] = {}
+        for trial in trials:
+            merged |= read_tensors(self._shards.path(f"{trial.name}.{WEIGHTS}"))
+        write_tensors(merged, beside(out, WEIGHTS))
+        metadata = {"job": self._job.requested}
+        write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
+        # The runs come last: if they exist, all other files do.
+        for contract, path in (
+            ("predictions", beside(out, "predictions.parquet")),
+            ("epochs", beside(out, "epochs.parquet")),
+            ("runs", out),
+        ):
+            tables = [read_table(self._shards.path(_shard_name(trial, contract)), contract) for trial in trials]
+            write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
 
     @cached_property
     def _data(self) -> StudyData:
@@ -113,30 +138,6 @@ def _keep(job: TrainingJob, trial: Trial, training: FoldTraining, fitted: Fitted
     weights = fitted.chosen[main].weights
     named = {f"{trial.place}/{name}": tensor.cpu() for name, tensor in weights.items()}
     write_tensors(named, shards.path(f"{trial.name}.{WEIGHTS}"))
-
-
-def _chosen(job: TrainingJob, shards: Shards) -> tuple[pa.Table, dict[int, float]]:
-    """Return the table of rates and the rate of each fold; no rows and no rates for a job without a grid."""
-    return choose(read_table(shards.path(_shard_name(trial, RATES)), RATES) for trial in first_trials(job))
-
-
-def _assemble(job: TrainingJob, shards: Shards, out: Path) -> None:
-    rates, chosen = _chosen(job, shards)
-    trials = kept_trials(job, chosen)
-    merged: dict[str, Tensor] = {}
-    for trial in trials:
-        merged |= read_tensors(shards.path(f"{trial.name}.{WEIGHTS}"))
-    write_tensors(merged, beside(out, WEIGHTS))
-    metadata = {"job": job.requested}
-    write_table(rates, beside(out, f"{RATES}.parquet"), RATES, metadata=metadata)
-    # The runs come last: if they exist, all other files do.
-    for contract, path in (
-        ("predictions", beside(out, "predictions.parquet")),
-        ("epochs", beside(out, "epochs.parquet")),
-        ("runs", out),
-    ):
-        tables = [read_table(shards.path(_shard_name(trial, contract)), contract) for trial in trials]
-        write_table(pa.concat_tables(tables), path, contract, metadata=metadata)
 
 
 def _shard_names(trial: Trial) -> list[str]:

@@ -2,12 +2,14 @@
 
 A job whose learning rate is a grid first trains every fold with every rate, on its first seed. The part of the fold
 that selects the epoch then selects the rate, too, by the same metric (the lowest of equally good rates); the other
-seeds are trained with it. Nothing of other folds is used, so that no fold's test part takes part in a selection.
+seeds are trained with it. If the folds are drawn several times, every drawing selects its own rates, on its first
+seed. Nothing of other folds and drawings is used, so that no fold's test part takes part in a selection.
 """
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 import pyarrow as pa
@@ -17,6 +19,9 @@ from rankbound_study.jobs.fitted import Fitted
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.records import with_key
 from rankbound_study.vocabulary import SELECTIONS
+
+Rates = Mapping[tuple[int, int], float]
+"""The selected rate of each fold and first seed of a drawing; empty without a grid."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +43,37 @@ class Trial:
         return f"fold-{self.fold}/seed-{self.seed}"
 
 
-def first_trials(job: TrainingJob) -> list[Trial]:
-    """Return the trainings that need no other: all of a job without a grid, or all rates on the first seed."""
-    if job.rates:
-        return [Trial(fold, job.seeds[0], rate) for rate in job.rates for fold in job.folds]
-    return [Trial(fold, seed) for fold, seed in itertools.product(job.folds, job.seeds)]
+@dataclass(frozen=True)
+class Plan:
+    """The trainings of a job; `repeats` is the number of times that its folds are drawn (`FoldedLists.drawn_fold`)."""
 
+    job: TrainingJob
+    repeats: int
 
-def kept_trials(job: TrainingJob, chosen: Mapping[int, float]) -> list[Trial]:
-    """Return the trainings whose results are the job's, in their order; `chosen` has each fold's rate of a grid."""
-    return [Trial(fold, seed, chosen.get(fold)) for fold, seed in itertools.product(job.folds, job.seeds)]
+    def first(self) -> list[Trial]:
+        """Return the trainings that need no other: all without a grid, or all rates on each drawing's first seed."""
+        job = self.job
+        if not job.rates:
+            return list(itertools.starmap(Trial, itertools.product(job.folds, job.seeds)))
+        first = dict.fromkeys(self._first_seeds.values())
+        return [Trial(fold, seed, rate) for rate in job.rates for fold in job.folds for seed in first]
+
+    def kept(self, chosen: Rates) -> list[Trial]:
+        """Return the trainings whose results are the job's, in their order."""
+        trainings = itertools.product(self.job.folds, self.job.seeds)
+        return [Trial(fold, seed, chosen.get((fold, self._first_seeds[seed]))) for fold, seed in trainings]
+
+    def __len__(self) -> int:
+        """Return the number of trainings."""
+        job = self.job
+        again = len(job.seeds) - len(set(self._first_seeds.values())) if job.rates else 0
+        return len(self.first()) + again * len(job.folds)
+
+    @cached_property
+    def _first_seeds(self) -> dict[int, int]:
+        """The first seed with the same drawing, of each seed."""
+        first: dict[int, int] = {}
+        return {seed: first.setdefault(seed % self.repeats, seed) for seed in self.job.seeds}
 
 
 def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
@@ -73,14 +99,15 @@ def rate_rows(job: TrainingJob, trial: Trial, fitted: Fitted) -> pa.Table:
     return with_key(job.key(trial.fold, trial.seed), columns, RATES, len(numbers))
 
 
-def choose(tables: Iterable[pa.Table]) -> tuple[pa.Table, dict[int, float]]:
-    """Return the rows of all rates with those of the best ones marked as chosen, and the rate of each fold."""
+def choose(tables: Iterable[pa.Table]) -> tuple[pa.Table, Rates]:
+    """Return the rows of all rates, with those of the best ones marked as chosen, and the chosen rates."""
     rows = pl.from_arrow(pa.concat_tables(tables))
     assert isinstance(rows, pl.DataFrame)
-    ranked = rows.sort(
-        "fold", pl.col("score").fill_nan(float("-inf")), "learning_rate", descending=[False, True, False]
+    ranked = rows.sort(pl.col("score").fill_nan(float("-inf")), "learning_rate", descending=[True, False])
+    best = ranked.unique(["fold", "seed"], keep="first", maintain_order=True)
+    chosen = {(fold, seed): rate for fold, seed, rate in best.select("fold", "seed", "learning_rate").iter_rows()}
+    marked = rows.drop("chosen").join(
+        best.select("fold", "seed", "learning_rate", chosen=True), on=["fold", "seed", "learning_rate"], how="left"
     )
-    best = ranked.unique("fold", keep="first", maintain_order=True)
-    chosen = dict(best.select("fold", "learning_rate").iter_rows())
-    mark = pl.col("learning_rate") == pl.col("fold").replace_strict(chosen, default=None, return_dtype=pl.Float64)
-    return rows.with_columns(chosen=mark.fill_null(False)).sort("fold", "learning_rate").to_arrow(), chosen
+    columns = pl.col("chosen").fill_null(value=False)
+    return marked.with_columns(columns).sort("fold", "seed", "learning_rate").to_arrow(), chosen
