@@ -157,7 +157,7 @@ def test_a_table_without_numbers_has_no_features(tmp_path: Path) -> None:
     assert content(lists)[:4] == EXPECTED[:4]
     assert lists.features.shape == (4, 0)
     assert lists.feature_names == []
-    with pytest.raises(DataError, match=r"x\.arrow: there are no features to pack"):
+    with pytest.raises(DataError, match=r"x\.csv: there are no features in it"):
         pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow")
 
 

@@ -3,8 +3,9 @@
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -32,21 +33,39 @@ def read_csv(path: str | os.PathLike[str], names: Sequence[str]) -> pl.DataFrame
             message names line and remedy.
         ValueError, polars.exceptions.PolarsError: other damage.
     """
-    content, separator = read_unpacked(path), separator_of(path)
+    # Types are inferred from the whole file: a word may first occur in the last line.
+    frame = parse_rows(read_unpacked(path), path, inferred(names))
+    require_rows(frame, path)
+    refuse_spaces(spaced_columns(frame), frame, path)
+    return frame
+
+
+def inferred(names: Sequence[str]) -> Mapping[str, Any]:
+    """Return the options of polars by which columns have the types of all their values, and those of `names` text."""
+    return {"infer_schema_length": None, "schema_overrides": dict.fromkeys(names, pl.String)}
+
+
+def parse_rows(
+    content: bytes, path: str | os.PathLike[str], types: Mapping[str, Any], lines_before: int = 0
+) -> pl.DataFrame:
+    """Return the rows of text whose first line names the columns, with the options of polars in `types`.
+
+    `lines_before` is the number of lines of the file that are left out of `content`. Raises as `read_csv`.
+    """
+    separator = separator_of(path)
     try:
-        columns = _columns(content, separator)
-        _require_separator(columns, separator, path)
-        # Types are inferred from the whole file: a word may first occur in the last line.
-        text = dict.fromkeys(names, pl.String)
-        frame = pl.read_csv(content, separator=separator, infer_schema_length=None, schema_overrides=text)
+        _require_separator(_columns(content, separator), separator, path)
+        return pl.read_csv(content, separator=separator, **types)
     except pl.exceptions.PolarsError:
-        _refuse_encoding(content, path)
-        _refuse_long_row(content, separator, path)
+        _refuse_encoding(content, path, lines_before)
+        _refuse_long_row(content, separator, path, lines_before)
         raise
+
+
+def require_rows(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Raise DataError for a file that has nothing but the names of columns."""
     if frame.is_empty():
         raise DataError(f"{path}: there are no rows in it below the names of the columns; expected a row for each item")
-    _refuse_spaces(frame, path)
-    return frame
 
 
 def _columns(content: bytes, separator: str) -> list[str]:
@@ -82,38 +101,44 @@ def _require_separator(columns: Sequence[str], separator: str, path: str | os.Pa
         )
 
 
-def _refuse_encoding(content: bytes, path: str | os.PathLike[str]) -> None:
+def _refuse_encoding(content: bytes, path: str | os.PathLike[str], lines_before: int) -> None:
     """Raise DataError for the first byte that is not UTF-8."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
+        line = lines_before + content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{path}, line {line}: found the byte 0x{content[error.start]:02x}, expected text in UTF-8: save the "
             "file as UTF-8, or convert it by iconv"
         ) from None
 
 
-def _refuse_long_row(content: bytes, separator: str, path: str | os.PathLike[str]) -> None:
+def _refuse_long_row(content: bytes, separator: str, path: str | os.PathLike[str], lines_before: int) -> None:
     """Raise DataError for the first row that has more fields than there are columns."""
     rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=separator)
     try:
         width = len(next(rows, []))
         for row in rows:
             if len(row) > width:
+                line = lines_before + rows.line_num
                 raise DataError(
-                    f"{path}, line {rows.line_num}: found {len(row)} fields, expected {width} as in the first line: "
+                    f"{path}, line {line}: found {len(row)} fields, expected {width} as in the first line: "
                     f"write numbers with a decimal point, and put names with {_SEPARATORS[separator]} in double quotes"
                 )
     except csv.Error:
         return
 
 
-def _refuse_spaces(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Raise DataError for a column, besides the first, all of whose values begin with a space."""
-    for column in frame.get_columns()[1:]:
-        if column.dtype == pl.String and bool(column.str.starts_with(" ").fill_null(False).all()):
-            raise DataError(
-                f"{path}, line 2: column {column.name!r} holds {quoted(column[0])}, and begins with a space in all "
-                "lines; expected no spaces after the separators: remove them"
-            )
+def spaced_columns(frame: pl.DataFrame) -> list[str]:
+    """Return the columns, besides the first, all of whose values begin with a space."""
+    texts = [column for column in frame.get_columns()[1:] if column.dtype == pl.String]
+    return [column.name for column in texts if bool(column.str.starts_with(" ").fill_null(False).all())]
+
+
+def refuse_spaces(spaced: Sequence[str], frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Raise DataError for the first of such columns; `frame` has the first row of the file."""
+    for name in spaced:
+        raise DataError(
+            f"{path}, line 2: column {name!r} holds {quoted(frame[name][0])}, and begins with a space in all lines; "
+            "expected no spaces after the separators: remove them"
+        )

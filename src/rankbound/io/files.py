@@ -63,9 +63,8 @@ def read_lists(
     array([0, 2, 3])
     """
     with needs_extra("data"):
-        from rankbound.io import letor_files, packed, tables
-    if (twice := repeated(features or ())) is not None:
-        raise DataError(f"features: found {twice!r} twice, expected each once")
+        from rankbound.io import letor_files, packed, table_columns, tables
+    _require_distinct(features)
     if isinstance(source, str | os.PathLike):
         _refuse_directory(source)
         if groups is None and Path(source).suffix in PACKABLE and packed.is_packed(source):
@@ -74,7 +73,7 @@ def read_lists(
             return letor_files.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
-    return tables.read_judged(source, tables.Columns(topic, item, relevance), features, labelled)
+    return tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
 
 
 def pack_lists(
@@ -90,8 +89,9 @@ def pack_lists(
 ) -> "Pack":
     """Pack judged lists into an Arrow file, whose features `read_lists` leaves in the file: they may exceed memory.
 
-    A LETOR file is read a chunk at a time; of other sources, the lists have to fit into memory once. The features take
-    4 bytes each, and twice as much of the disk until the file is complete.
+    Files of LETOR text and of tables, CSV and parquet with a row per item, are read in streams (see `docs/data.md` for
+    the bound); of other sources, the lists have to fit into memory once. The features take 4 bytes each, and twice as
+    much of the disk until the file is complete.
 
     Args:
         source: a path or a data frame, as in `read_lists`.
@@ -110,7 +110,7 @@ def pack_lists(
     >>> rb.pack_lists("train.letor", "train.arrow")  # doctest: +SKIP
     """
     with needs_extra("data"):
-        from rankbound.io import packed, packing
+        from rankbound.io import packed, packing, table_columns, table_stream
     if Path(path).suffix != packed.ARROW:
         raise DataError(f"{path}: expected a name that ends in {packed.ARROW}, by which the file is read")
     is_file = isinstance(source, str | os.PathLike)
@@ -118,6 +118,10 @@ def pack_lists(
     if is_letor and features is None:
         _refuse_directory(source)
         return packing.pack_letor(source, path, on_topics, groups)
+    if groups is None and is_file and has_rows(source):
+        _require_distinct(features)
+        stream = table_stream.TableStream(source, table_columns.Columns(topic, item, relevance), features)
+        return packing.pack_table(stream, path, on_topics)
     lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features, groups=groups)
     return packing.pack_judged(lists, path)
 
@@ -178,7 +182,7 @@ def read_qrels(
     array([1., 0.])
     """
     with needs_extra("data"):
-        from rankbound.io import letor_files, packed, tables, trec
+        from rankbound.io import letor_files, packed, table_columns, tables, trec
     if intents:
         return _read_intents(path, topic, item, relevance)
     if groups is not None:
@@ -186,17 +190,17 @@ def read_qrels(
     if is_nested(path):
         return Qrels(**flattened(path, "relevance"))
     if not isinstance(path, str | os.PathLike):
-        return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
+        return tables.read_judged(path, table_columns.Columns(topic, item, relevance), features=())
     _refuse_directory(path)
     if Path(path).suffix in PACKABLE and packed.is_packed(path):
         return packed.read_packed(path)
     if _is_table(path):
-        return tables.read_judged(path, tables.Columns(topic, item, relevance), features=())
+        return tables.read_judged(path, table_columns.Columns(topic, item, relevance), features=())
     return letor_files.read_letor(path) if letor_files.is_letor(path) else trec.read_qrels(path)
 
 
 def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qrels:
-    from rankbound.io import intents, tables, trec
+    from rankbound.io import intents, table_columns, tables, trec
 
     if is_nested(path):
         return intents.of_dictionaries(path)
@@ -204,7 +208,7 @@ def _read_intents(path: Any, topic: str, item: str | None, relevance: str) -> Qr
         _refuse_directory(path)
         if not _is_table(path):
             return trec.read_intents(path)
-    return tables.read_intents(path, tables.Columns(topic, item, relevance))
+    return tables.read_intents(path, table_columns.Columns(topic, item, relevance))
 
 
 def write_run(path: File, run: Run, *, tag: str = "rankbound") -> None:
@@ -260,6 +264,19 @@ def needs_extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise RankboundError(f"{error.name} is not installed: run pip install 'rankbound[{name}]'") from error
+
+
+def has_rows(path: File) -> bool:
+    """Return whether a file is a table with a row per item by its name, and by its columns if they could be packed."""
+    from rankbound.io import packed
+
+    _refuse_directory(path)
+    return _is_table(path) and not (Path(path).suffix in PACKABLE and packed.is_packed(path))
+
+
+def _require_distinct(features: Sequence[str] | None) -> None:
+    if (twice := repeated(features or ())) is not None:
+        raise DataError(f"features: found {twice!r} twice, expected each once")
 
 
 def _refuse_directory(path: File) -> None:

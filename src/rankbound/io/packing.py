@@ -21,6 +21,7 @@ from rankbound.io.atomic import atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists
 from rankbound.io.letor_files import feature_indices, open_judged
 from rankbound.io.packed import FEATURE_NAMES
+from rankbound.io.table_stream import TableStream
 
 MOST_ITEMS = 2**31 - 1
 """Offsets of Arrow's lists have 32 bits."""
@@ -51,6 +52,15 @@ def pack_judged(lists: JudgedLists, path: str | os.PathLike[str]) -> Pack:
     """Pack lists in memory; DataError for lists without features, or relevance that is no whole number."""
     if not lists.feature_names:
         raise DataError(f"{path}: there are no features to pack: expected a column of numbers besides topic and item")
+    return _write(iter([_packed(lists, path)]), lists.feature_names, path, lambda count: None)
+
+
+def pack_table(stream: TableStream, path: str | os.PathLike[str], on_topics: Callable[[int], None]) -> Pack:
+    """Pack the lists of a table, of which a batch of rows and the names are in memory; errors as `pack_judged`."""
+    return _write((_packed(lists, path) for lists in stream), stream.feature_names, path, on_topics)
+
+
+def _packed(lists: JudgedLists, path: str | os.PathLike[str]) -> pa.Table:
     broken = lists.relevance != np.floor(lists.relevance)
     if broken.any():
         raise DataError(f"{path}: found relevance {lists.relevance[broken][0]}, but packed files hold whole numbers")
@@ -59,8 +69,7 @@ def pack_judged(lists: JudgedLists, path: str | os.PathLike[str]) -> Pack:
         "relevance": pa.array(lists.relevance.astype(np.int64)),
         "features": _vectors(np.ascontiguousarray(lists.features).reshape(-1), len(lists.feature_names)),
     }
-    table = pa.Table.from_batches([_batch(pa.array(lists.topics, pa.string()), lists.offsets, columns)])
-    return _write(iter([table]), lists.feature_names, path, lambda count: None)
+    return pa.Table.from_batches([_batch(pa.array(lists.topics, pa.string()), lists.offsets, columns)])
 
 
 def _write(

@@ -38,13 +38,18 @@ def check_memory(file: pq.ParquetFile, path: str | os.PathLike[str]) -> None:
     # Only rows and types are used: with a damaged footer, Arrow's column metadata may end the process.
     width = sum(_least_bytes(column.type) for column in file.schema_arrow)
     size = file.metadata.num_rows * width
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = memory_bytes()
     if not 0 <= size <= memory:
         raise DataError(
             f"{path}: its {file.metadata.num_rows} rows take {size / 2**30:.0f} GiB at least, and this machine has "
             f"{memory / 2**30:.0f}; if that size is implausible, the file is damaged: delete it and run the step that "
             "makes it again"
         )
+
+
+def memory_bytes() -> int:
+    """Return the bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def count_nulls(column: pa.ChunkedArray) -> int:

@@ -1,0 +1,155 @@
+"""Read tables with a row per item, CSV and parquet, as batches of rows: memory is that of a batch."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rankbound.io import csv_chunks
+from rankbound.io.csv_text import inferred, parse_rows, refuse_spaces, require_rows, spaced_columns
+from rankbound.io.table_columns import Columns, Notation, Table, is_feature
+from rankbound.io.tables import explained_damage, require_distinct_names
+from rankbound.io.unpacked import open_unpacked
+
+BATCH_BYTES = 2**23
+"""Bytes of a batch of rows of a parquet file, at 8 for a value."""
+
+_VALUE_BYTES = 8
+_PAGE_BYTES = 2**16
+"""Bytes of a column that are read ahead."""
+
+_WIDER: Mapping[frozenset[pl.DataType], pl.DataType] = {
+    frozenset((pl.Int64(), pl.Float64())): pl.Float64(),
+    frozenset((pl.Int64(), pl.Int128())): pl.Int128(),
+}
+"""The types of columns whose values are of two types; those of other pairs are text."""
+
+
+class CsvTable:
+    """CSV text; `looked_at` gives the columns the types of all their values together."""
+
+    row_name = "line"
+
+    def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
+        self.where = str(path)
+        self._inferred = inferred((columns.topic, columns.items))
+        self._types: dict[str, pl.DataType | None] = {}
+        self._notations: dict[str, Notation] = {}
+
+    def looked_at(self) -> Iterator[Table]:
+        """Yield all rows, and note the types of the columns."""
+        beginning, spaced = pl.DataFrame(), list[str]()
+        for table in self._tables(self._inferred):
+            if not self._types:
+                require_rows(table.frame, self.where)
+                beginning, spaced = table.frame.head(1), spaced_columns(table.frame)
+                self._types = dict.fromkeys(table.frame.columns)
+                self._notations = {name: Notation() for name in self._types}
+            spaced = sorted(set(spaced) & set(spaced_columns(table.frame)), key=spaced.index)
+            for column in table.frame.get_columns():
+                self._types[column.name] = _wider(self._types[column.name], column)
+                self._notations[column.name].read(column)
+            yield table
+        refuse_spaces(spaced, beginning, self.where)
+
+    def is_feature(self, name: str) -> bool:
+        """Return whether the values of a column are numbers, after `looked_at`."""
+        return is_feature(self.dtype(name), self._notations[name])
+
+    def dtype(self, name: str) -> pl.DataType:
+        """Return the type of a column, after `looked_at`; one without values is text."""
+        return self._types[name] or pl.String()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self._types)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Table]:
+        """Yield the rows of these columns, after `looked_at`."""
+        types = {name: self.dtype(name) for name in names}
+        for table in self._tables({"infer_schema_length": 0, "schema_overrides": types}):
+            yield Table(table.frame.select(names), table.where, table.row_name, table.first_row)
+
+    def _tables(self, options: Mapping[str, Any]) -> Iterator[Table]:
+        # The first row is line 2, below the names.
+        first = 2
+        with open_unpacked(self.where) as stream:
+            for chunk in csv_chunks.read_chunks(stream, self.where):
+                with explained_damage(self.where, "CSV"):
+                    frame = parse_rows(chunk.text, self.where, options, chunk.lines_before)
+                yield Table(frame, self.where, self.row_name, first)
+                first += len(frame)
+
+
+class ParquetTable:
+    """A parquet file, whose schema has the types; `looked_at` reads the columns of texts."""
+
+    row_name = "row"
+
+    def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
+        self.where, self._topic = str(path), columns.topic
+        with explained_damage(path, "parquet"), pq.ParquetFile(path) as file:
+            require_distinct_names(file.schema_arrow)
+            # Without rows, types that are unknown to polars would not fail until they are read.
+            empty = cast("pl.DataFrame", pl.from_arrow(file.schema_arrow.empty_table()))
+        self._types = dict(empty.schema)
+        self._notations = {name: Notation() for name in self._types}
+
+    def looked_at(self) -> Iterator[Table]:
+        """Yield the topics and the columns of texts, and note what those hold."""
+        texts = [name for name, dtype in self._types.items() if dtype == pl.String or name == self._topic]
+        for table in self.batches(texts):
+            for column in table.frame.get_columns():
+                self._notations[column.name].read(column)
+            yield table
+
+    def is_feature(self, name: str) -> bool:
+        """Return whether the values of a column are numbers, after `looked_at`."""
+        return is_feature(self.dtype(name), self._notations[name])
+
+    def dtype(self, name: str) -> pl.DataType:
+        """Return the type of a column."""
+        return self._types[name]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self._types)
+
+    def batches(self, names: Sequence[str]) -> Iterator[Table]:
+        """Yield the rows of these columns."""
+        first, size = 1, max(BATCH_BYTES // (_VALUE_BYTES * max(len(names), 1)), 1)
+        with (
+            explained_damage(self.where, "parquet"),
+            # Neither whole columns nor whole row groups are read ahead.
+            pq.ParquetFile(self.where, buffer_size=_PAGE_BYTES, pre_buffer=False) as file,
+        ):
+            batches = file.iter_batches(size, columns=list(names), use_threads=False)
+            for frame in filter(len, map(_frame_of, batches)):
+                yield Table(frame.select(names), self.where, self.row_name, first)
+                first += len(frame)
+
+
+def open_table(path: str | os.PathLike[str], columns: Columns) -> CsvTable | ParquetTable:
+    """Open a file of rows, parquet or CSV by its name."""
+    return ParquetTable(path, columns) if Path(path).suffix == ".parquet" else CsvTable(path, columns)
+
+
+def _wider(known: pl.DataType | None, column: pl.Series) -> pl.DataType | None:
+    """Return the type of a column with the values of another batch."""
+    if column.dtype == pl.String and column.null_count() == len(column):
+        return known
+    if known is None or known == column.dtype:
+        return column.dtype
+    return _WIDER.get(frozenset((known, column.dtype)), pl.String())
+
+
+def _frame_of(batch: pa.RecordBatch) -> pl.DataFrame:
+    # Text that is not UTF-8 would panic in polars.
+    batch.validate(full=True)
+    return cast("pl.DataFrame", pl.from_arrow(batch))
