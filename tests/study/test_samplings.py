@@ -230,7 +230,7 @@ def test_lists_without_own_negatives_are_left_out_and_counted() -> None:
 
 
 def test_the_report_reads_the_instances_that_may_leave_users_out() -> None:
-    config = merged([ROOT / "config.yaml"])
+    config = merged([ROOT / "config.yaml"]) | {"experiment": []}
     assert Study(config).own_negatives() == []
     config["interactions"]["movielens"]["nsr"] = [0, 1]
     assert Study(config).own_negatives() == ["<data>/instances/movielens-nsr0.parquet"]

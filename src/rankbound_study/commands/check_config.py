@@ -65,7 +65,8 @@ def run(arguments: argparse.Namespace) -> None:
         options = [method_options(section, job.instances, job.method) for job in compared]
         print(f"comparison {name}: {_jobs(len(compared), sum(map(trainings_of, options)))}")
     runs = [*study.runs, *study.experiments]
-    print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
+    if study.instances:
+        print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
     for note in uncounted(runs):
         print(note)
     for reason in study.left_out.values():
