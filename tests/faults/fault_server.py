@@ -64,6 +64,7 @@ def _preload() -> None:
         "sklearn.metrics",
         "PIL.JpegImagePlugin",
         "encodings.cp437",
+        "encodings.utf_32_be",
     ):
         importlib.import_module(name)
     # What polars loads on its first scan: a signal in the middle of that makes it print a traceback of its own.
