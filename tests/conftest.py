@@ -19,7 +19,7 @@ EXAMPLES = 60
 SHARE = 4
 """`make test` takes one of so many examples."""
 
-LARGE = 24
+LARGE = 6
 """Cases of a test from which on they are sampled."""
 
 LONG = "long"

@@ -106,7 +106,7 @@ def test_results_and_records_are_those_of_a_cold_start(study: Path, warm: subpro
         (job(model={"name": "matrix-factorization", "unheard": 1}), 1, "TypeError"),
         (job(loss="unheard"), 2, "unknown name 'unheard'"),
         (("job", "--instances"), 2, "expected one argument"),
-        (job(out="/dev/null/run.parquet"), 2, "/dev/null"),
+        pytest.param(job(out="/dev/null/run.parquet"), 2, "/dev/null", marks=pytest.mark.long),
     ],
 )
 def test_an_error_has_its_status_and_its_message(
