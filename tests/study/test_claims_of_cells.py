@@ -384,5 +384,6 @@ def test_the_best_bounding_is_picked_by_validation(evidence_of: Made, tmp_path: 
     )
     epochs.write_parquet(tmp_path / "epochs.parquet")
     found = verdict_on("T47", replace(evidence, epochs=tmp_path / "epochs.parquet"))
-    assert "MQ2008: none, " in found.reason
-    assert "none, " not in by_test.reason
+    assert "all boundings on" in found.reason
+    assert "no bounding" not in by_test.reason
+    assert "all boundings" not in by_test.reason

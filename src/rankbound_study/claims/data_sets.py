@@ -165,11 +165,12 @@ def _of_columns(by_column: Mapping[DataSet, Sequence[str]]) -> str:
     columns_of: dict[tuple[str, ...], list[str]] = {}
     for column, names in by_column.items():
         columns_of.setdefault(tuple(names), []).append(str(column))
-    every = {tuple(BOUNDINGS): "all boundings"}
-    return "; ".join(f"{every.get(names) or _names(names)} on {listed(where)}" for names, where in columns_of.items())
+    return "; ".join(f"{_names(names)} on {listed(where)}" for names, where in columns_of.items())
 
 
 def _names(boundings: Sequence[str]) -> str:
+    if set(boundings) == set(BOUNDINGS):
+        return "all boundings"
     return listed(["no bounding" if name == UNBOUNDED else name for name in boundings])
 
 

@@ -62,7 +62,8 @@ def validation_means(files: StudyFiles, study: str, systems: pl.DataFrame, metri
 
 def untrained_systems(files: StudyFiles, study: str) -> pl.DataFrame:
     """Return the systems with a training that did not train, and the number of these, `n_untrained`."""
-    trainings = read_trainings((files.runs, files.epochs), (files.experiments, files.experiment_epochs))
+    both = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
+    trainings = read_trainings(*both, protocol=HONEST)
     counts = untrained_counts(_with_variant(trainings.lazy(), study).collect(), [*_DATA, *SYSTEM])
     return counts.filter(pl.col("n_untrained") > 0)
 

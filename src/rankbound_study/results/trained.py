@@ -59,8 +59,8 @@ _SAME_LISTS = ("protocol", "dataset", "nsr_test", "few", "judge")
 """What identifies the test lists of a job, and the metric on them."""
 
 
-def read_trainings(*files: tuple[Path | None, Path | None]) -> pl.DataFrame:
-    """Return all trainings, in columns `TRAINING`, with `gain` and `cause`.
+def read_trainings(*files: tuple[Path | None, Path | None], protocol: str = "") -> pl.DataFrame:
+    """Return all trainings, or those of one protocol, in columns `TRAINING`, with `gain` and `cause`.
 
     `gain` is the mean score of the test lists minus that of a random ordering, in the metric that judges the training:
     null without a control `random` on the data set. `cause`, one of `CAUSES`, is why it did not train: null if it did.
@@ -68,11 +68,12 @@ def read_trainings(*files: tuple[Path | None, Path | None]) -> pl.DataFrame:
     Args:
         files: pairs of a runs table and its epochs, such as the study's own and those of the experiments. Without
             epochs, only a random order is recognised; pairs without a runs table are skipped.
+        protocol: the protocol; empty for all.
     """
-    known = [(_keyed(scan_runs(runs)), epochs) for runs, epochs in files if runs is not None]
+    known = [(_scan(runs, protocol), epochs) for runs, epochs in files if runs is not None]
     random = [runs.filter(pl.col("model") == "random", pl.col("loss") == "none") for runs, _ in known]
     gains = [one for runs, _ in known for one in _gains(runs, random)]
-    steps = [_stuck(_keyed(scan_runs(epochs))) for _, epochs in known if epochs is not None]
+    steps = [_stuck(_scan(epochs, protocol)) for _, epochs in known if epochs is not None]
     if not gains:
         return pl.DataFrame(schema={**_TYPES, "gain": pl.Float64, "cause": pl.String})
     table = _at_random(pl.concat(gains, how="diagonal_relaxed"))
@@ -98,27 +99,35 @@ def untrained_counts(trainings: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame
     return trainings.group_by(by, maintain_order=True).agg(**{k: v.cast(pl.Int64) for k, v in counts.items()})
 
 
-def _keyed(scan: pl.LazyFrame) -> pl.LazyFrame:
-    """Add the columns of a training's key that a table lacks, as nulls."""
+def _scan(path: Path, protocol: str) -> pl.LazyFrame:
+    """Scan a table; the columns of a training's key that it lacks are null."""
+    scan = scan_runs(path)
     found = scan.collect_schema().names()
+    if protocol:
+        scan = scan.filter(pl.col("protocol") == protocol)
     return scan.with_columns(pl.lit(None, kind).alias(name) for name, kind in _TYPES.items() if name not in found)
 
 
 def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.DataFrame]:
     """Yield, by metric, the gain of every training over a random ordering, and that of its job, with their errors."""
     columns = runs.collect_schema().names()
-    named = pl.col("options").str.json_path_match("$.judged_by")
     picked = pl.col("selection") == pl.col("protocol").replace(SELECTIONS)
-    trained = runs.filter(picked, pl.col("loss") != "none").with_columns(
-        named.fill_null(pl.col("loss").replace(JUDGED_BY)).alias("judge"),
+    trained = runs.filter(picked, pl.col("loss") != "none")
+    # Options are read once, not once a list.
+    judged = trained.select("options", "loss").unique().collect().sort("options", "loss")
+    judged = judged.with_columns(
+        pl.col("options")
+        .str.json_path_match("$.judged_by")
+        .fill_null(pl.col("loss").replace(JUDGED_BY))
+        .alias("judge"),
         pl.col("options").str.json_path_match("$.test_relevant").alias("few"),
     )
-    for judge in trained.select("judge").unique().sort("judge").collect()["judge"]:
-        own = trained.filter(pl.col("judge") == judge)
+    for (judge,), own in judged.group_by("judge", maintain_order=True):
+        rows = trained.join(own.lazy(), on=["options", "loss"], how="inner", nulls_equal=True)
         if judge in columns:
-            yield _of_metric(_lists(own, judge, random))
+            yield _of_metric(_lists(rows, str(judge), random))
         else:
-            yield own.select(*TRAINING, "judge", "few").unique().collect()
+            yield rows.select(*TRAINING, "judge", "few").unique().collect()
 
 
 def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -> pl.DataFrame:
