@@ -10,9 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound.bounds._score_distribution import Gain
 from rankbound.bounds.kinds import Bound, Facts, bound
 from rankbound.bounds.kinds.affine import Affine, Unbounded
 from rankbound.bounds.kinds.base import NO_RANGE
+from rankbound.bounds.profiles import Profiles
 from rankbound.lists import ArrayLike, Lists, as_tensor
 from rankbound.metrics import Metric, metric
 
@@ -78,5 +80,5 @@ def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
     return Facts.of_lists(metric(of), grades, Lists.checked(offsets, len(grades)), _no_distribution)
 
 
-def _no_distribution(*arguments: object) -> Tensor:
+def _no_distribution(values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
     raise AssertionError("affine bounds use no score distribution")

@@ -9,7 +9,7 @@ draws topics within data sets and trainings within folds, the same ones for all 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
@@ -174,6 +174,11 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
     found: list[Effect] = []
     first: dict[object, str] = {}
+
+    @cache
+    def influence(column: DataSet, fold: int, loss: str) -> Influence:
+        return Influence(instances[column], fold, loss)
+
     for cell, origin, values in (*_of_bounds(evidence), *_of_experiment(evidence)):
         if cell.column not in instances:
             continue
@@ -181,7 +186,7 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
         enough(len(pair.units), f"of {cell.column} with a score of {cell}")
         trained = any_over(np.isfinite(pair.a), (0, 2))
         folds = [int(name) for name, one in zip(values.folds, trained, strict=True) if one]
-        views = [_influence(instances[cell.column], fold, cell.loss) for fold in folds]
+        views = [influence(cell.column, fold, cell.loss) for fold in folds]
         key = (cell.loss, cell.column, weights.permuted, views[0].weights(weights).round(_DIGITS).tobytes())
         same = first.setdefault(key, cell.bounding)
         usual, weighted = (mean_weighting([view.under(one) for view in views]) for one in (None, weights))
@@ -215,11 +220,6 @@ def _of_experiment(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores
             for loss, bounding in trainings(rows):
                 metric = judge(loss)
                 yield Cell(loss, weights, column, metric), EXPERIMENT, side_by_side(rows, usual, (loss, bounding))
-
-
-@lru_cache(maxsize=256)
-def _influence(instances: FoldedLists, fold: int, loss: str) -> Influence:
-    return Influence(instances, fold, loss)
 
 
 def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:
