@@ -69,7 +69,8 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
         raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
     unit = kind.origin_and_unit(facts)[1].abs().to(torch.float64).numpy()
     usable = informative & (unit > NO_RANGE)
-    return np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+    weights: Floats = np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
+    return weights
 
 
 def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
