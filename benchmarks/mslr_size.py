@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from benchmarks.generated_source import generated_source
 from benchmarks.judged_sets import MSLR_WEB10K, sizes_of, write_queries
@@ -74,6 +75,7 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="*", choices=METHODS, default=[*METHODS], help="methods to train for one epoch"
     )
+    parser.add_argument("--tables", action="store_true", help="convert the same rows as CSV and parquet, too")
     parser.add_argument("--keep", action="store_true", help="keep the files")
     chosen = parser.parse_args()
     folder: Path = chosen.folder
@@ -84,6 +86,8 @@ def main() -> None:
     print(f"{archive}: {_describe(archive)}", flush=True)
     try:
         _run_all(folder, chosen.methods)
+        if chosen.tables:
+            _convert_tables(folder)
     finally:
         if not chosen.keep:
             shutil.rmtree(folder)
@@ -106,6 +110,34 @@ def write_archive(path: Path, topics: int, rows: int, seed: int = 0) -> None:
                 archive.write(part_file, f"Fold{(part - 1 - offset) % PARTS + 1}/{name}.txt")
     part_file.unlink()
     unfinished.rename(path)
+
+
+def write_csv(archive: Path, path: Path) -> None:
+    """Write the rows of the archive's five parts as one table."""
+    names = ",".join(["query", "label", *(f"f{feature}" for feature in range(1, MSLR_WEB10K.width + 1))])
+    with zipfile.ZipFile(archive) as opened, path.open("wb") as file:
+        file.write(f"{names}\n".encode())
+        for name in sorted(name for name in opened.namelist() if name.endswith("test.txt")):
+            with opened.open(name) as lines:
+                file.writelines(map(_row, lines))
+
+
+def _row(line: bytes) -> bytes:
+    label, *pairs = line.split()
+    query, *values = (pair.partition(b":")[2] for pair in pairs)
+    return b",".join((query, label, *values)) + b"\n"
+
+
+def _convert_tables(folder: Path) -> None:
+    csv, parquet, out = folder / "rows.csv", folder / "rows.parquet", folder / "lists.parquet"
+    write_csv(folder / ARCHIVE, csv)
+    pl.scan_csv(csv).sink_parquet(parquet)
+    for path in (csv, parquet):
+        columns = {"topic": "query", "relevance": "label"}
+        described = {"format": "table", "path": str(path), "columns": columns, "random_parts": PARTS}
+        arguments = ("--raw", path, "--out", out, "--description", json.dumps(described))
+        step = run_step(folder, "convert", "rows", *arguments, name=f"convert {path.name}")
+        print(f"{step}   of {path.stat().st_size / 1e6:.0f} MB", flush=True)
 
 
 def _describe(archive: Path) -> str:

@@ -1,11 +1,9 @@
 """Tables read in batches: the lists and messages of the whole table, however its rows fall into batches."""
 
 import gzip
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -15,25 +13,14 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound.io import csv_chunks, table_batches, table_stream
 from rankbound.io.judged import JudgedLists
 from rankbound.io.table_columns import Columns
 from rankbound.io.table_stream import TableStream
 from rankbound.io.tables import read_judged
+from tests.row_batches import batches_of
 
 many = settings(suppress_health_check=list(HealthCheck), max_examples=3 * settings.default.max_examples)
 sizes = st.sampled_from([1, 7, 40, 200, 2**23])
-
-
-@contextmanager
-def batches_of(size: int) -> Iterator[None]:
-    """Batches of so many bytes."""
-    with (
-        patch.object(csv_chunks.read_chunks, "__defaults__", (size,)),
-        patch.object(table_batches, "BATCH_BYTES", size),
-        patch.object(table_stream, "BATCH_BYTES", size),
-    ):
-        yield
 
 
 def streamed(path: Path, size: int, features: Sequence[str] | None = None) -> list[JudgedLists]:

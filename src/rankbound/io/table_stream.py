@@ -8,7 +8,8 @@ list and the longest row.
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -97,10 +98,11 @@ class TableStream:
 
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
-        rows = self._adjacent() if self._topics.adjacent else self._gathered()
         names = list(self._topics.numbers)
-        for part in rows:
-            yield self._judged(part, names)
+        # Closed at once after an error, too: a temporary file may be open.
+        with closing(self._adjacent() if self._topics.adjacent else self._gathered()) as parts:
+            for rows in parts:
+                yield self._judged(rows, names)
 
     def _require_columns(self, features: Sequence[str] | None) -> None:
         table = Table(pl.DataFrame(schema=self._table.names), self._table.where, self._table.row_name, 0)
@@ -148,7 +150,7 @@ class TableStream:
                 }
             )
 
-    def _adjacent(self) -> Iterator[pa.Table]:
+    def _adjacent(self) -> Generator[pa.Table, None, None]:
         """Yield the rows of whole topics; the last topic of a batch may continue in the next one."""
         held: list[pa.Table] = []
         for rows in self._batches():
@@ -162,7 +164,7 @@ class TableStream:
             held.append(rows.slice(start))
         yield pa.concat_tables(held)
 
-    def _gathered(self) -> Iterator[pa.Table]:
+    def _gathered(self) -> Generator[pa.Table, None, None]:
         """Yield the rows of some topics at a time, from a temporary file of sorted batches."""
         with tempfile.TemporaryDirectory(prefix="rankbound-") as folder:
             path = Path(folder, "sorted.arrow")
