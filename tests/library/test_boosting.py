@@ -139,8 +139,27 @@ def test_a_tree_computes_the_facts_of_its_lists_once(monkeypatch: pytest.MonkeyP
     loss = rb.loss("nDCG", "min-max")
     asked, facts = [], loss.facts
     monkeypatch.setattr(loss, "facts", lambda *arguments: asked.append(1) or facts(*arguments))
-    RankingObjective(loss, "constant")(features[:, 0], lightgbm_data(features, grades, sizes))
-    assert len(asked) == 1
+    for hessian in HESSIANS:
+        objective, data = RankingObjective(loss, hessian), lightgbm_data(features, grades, sizes)
+        objective(features[:, 0], data)
+        objective(features[:, 1], data)
+        assert len(asked) == 1
+        asked.clear()
+
+
+def test_other_judgements_have_their_own_facts() -> None:
+    """An objective that keeps what it knows of the last tree's lists: other labels, groups, and labels written to."""
+    _, grades, sizes = planted(20)
+    scores = np.linspace(0, 1, len(grades))
+    kept = rb.boosting_objective("nDCG", "min-max")
+    flipped, regrouped = grades.max() - grades, np.concatenate([sizes[:-2], [sizes[-2:].sum()]])
+    halves = grades / 2
+    for labels, groups in ((grades, sizes), (flipped, sizes), (flipped, regrouped), (halves, sizes)):
+        fresh = rb.boosting_objective("nDCG", "min-max")
+        np.testing.assert_array_equal(kept(labels, scores, None, groups), fresh(labels, scores, None, groups))
+    halves[:] = halves.max() - halves
+    fresh = rb.boosting_objective("nDCG", "min-max")
+    np.testing.assert_array_equal(kept(halves, scores, None, sizes), fresh(halves, scores, None, sizes))
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0])

@@ -104,6 +104,39 @@ def test_the_reference_has_the_same_values_and_gradients(
         torch.testing.assert_close(gradient / size, slopes / size, rtol=0, atol=2e-6)
 
 
+# Kernels of these write the curvature, too.
+CURVED = (
+    *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),
+    *("nRBP(rel=2)", "nDCG min-max", "nDCG expectation-max", "AP expectation", "nRBP distribution"),
+    *("a low temperature", "pairs of items", "RankNet", "RankNet(reduction=sum)", "RankNet(weight=difference)"),
+    *("LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=DCG(gain=linear))"),
+)
+WIDE = ("far apart", "boxes far apart")
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("text", CURVED)
+def test_the_reference_has_the_same_derivatives(text: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, (scores, relevance, offsets) = LOSSES[text](), BATCHES[name]
+    batch = scores, relevance, rb.Lists(offsets)
+    by_kernel = loss._fused_derivatives(*batch)
+    assert by_kernel is not None or name in WIDE
+    found = loss.derivatives(*batch)
+    monkeypatch.setenv("RANKBOUND_FAST", "0")
+    for mine, expected in zip(found, loss.derivatives(*batch), strict=True):
+        size = max(float(expected.abs().max()), 1e-6) if len(expected) else 1.0
+        torch.testing.assert_close(mine / size, expected / size, rtol=0, atol=1e-6)
+
+
+def test_long_lists_and_the_laplace_step_have_the_curvature_of_the_reference() -> None:
+    """A batch of many pairs is refused, unless pairs are asked for."""
+    scores, relevance, offsets = ragged([10, 4_000], 1.0, 1, seed=4)
+    batch = scores, relevance, rb.Lists(offsets)
+    assert rb.loss("nDCG")._fused_derivatives(*batch) is None
+    assert rb.SmoothLoss("nDCG", method="direct")._fused_derivatives(*batch) is not None
+    assert rb.loss("nDCG", kernel="laplace")._fused_derivatives(*batch) is None
+
+
 @pytest.mark.parametrize("text", [text for text in LOSSES if text != "a sum"])
 def test_a_kernel_computes_the_loss(text: str) -> None:
     loss, batch = LOSSES[text](), BATCHES["grades"]
@@ -319,7 +352,9 @@ def test_sorted_values_ascend(n: int) -> None:
 
     random = np.random.default_rng(9)
     edges = [0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, 1.0, 1.0]
-    for values in (random.normal(size=n), random.normal(size=n).round(1), 1e300 * random.normal(size=n), np.ones(n)):
+    # Values near 1e6 differ only partly in single precision, those near 1e9 hardly at all.
+    normal = random.normal(size=n)
+    for values in (normal, normal.round(1), 1e300 * normal, np.ones(n), 1e6 + normal, 1e9 + normal, -1e9 - normal):
         values[: len(edges)] = edges
         order = np.empty(n, np.int64)
         sort(values, order)

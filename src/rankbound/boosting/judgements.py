@@ -36,6 +36,11 @@ class Judgements:
         lists = Lists.of_sizes(counts)
         return cls(grades, lists, _per_item(weights, lists))
 
+    def are(self, other: "Judgements") -> bool:
+        """Return true if the other judgements have the same relevance and lists, whatever their weights."""
+        alike = self.relevance.dtype == other.relevance.dtype and torch.equal(self.lists.offsets, other.lists.offsets)
+        return alike and torch.equal(self.relevance, other.relevance)
+
     @classmethod
     def of_data(cls, data: Any) -> "Judgements":
         """Build judgements from a LightGBM `Dataset` or an XGBoost `DMatrix`; raises as `of`."""

@@ -10,6 +10,7 @@ which limits every leaf's value to $\delta$. A few temperatures away sigmoids ar
 informative.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rankbound.boosting.judgements import Judgements
-from rankbound.bounds.kinds import Bound
+from rankbound.bounds.kinds import Bound, Facts
 from rankbound.lists import ArrayLike
 from rankbound.losses import RankingLoss, loss
 from rankbound.metrics import Metric
@@ -85,6 +86,7 @@ class RankingObjective:
         if not step > 0:
             raise ValueError(f"step: found {step}, expected a number above 0")
         self.loss, self.hessian, self.step = loss, hessian, step
+        self._known: tuple[Judgements, Facts | None] | None = None
 
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
@@ -106,29 +108,41 @@ class RankingObjective:
         Raises:
             ValueError: if no topic is informative.
         """
-        relevance, lists = judged.relevance, judged.lists
-        facts = self.loss.facts(relevance, lists)
+        known, facts = self._with_facts(judged)
+        relevance, lists = known.relevance, known.lists
         informative = self.loss.informative_by(facts, relevance, lists)
         if not bool(informative.any()):
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
-        leaf = scores.detach().clone().requires_grad_()
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(self.loss.of_batch(leaf, relevance, lists, facts).sum(), leaf)
         rows = lists.spread(informative)
+        curvature = None
+        if self.hessian == "constant":
+            gradient = self.loss.gradient(scores, relevance, lists, facts)
+        else:
+            gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny
         mean_size = size[rows].mean().clamp(min=tiny)
-        if self.hessian == "constant":
+        if curvature is None:
             hessian = torch.full_like(gradient, float(mean_size) / self.step)
         else:
-            floor = size.clamp(min=LEAST_HESSIAN * mean_size) / self.step
-            hessian = torch.maximum(self.loss.curvature(scores, relevance, lists), floor)
+            hessian = torch.maximum(curvature, size.clamp(min=LEAST_HESSIAN * mean_size) / self.step)
         hessian = torch.where(rows, hessian, 0.0)
         if judged.weight is not None:
             weight = judged.weight.to(gradient)
             gradient, hessian = gradient * weight, hessian * weight
         unit = hessian[rows].mean().clamp(min=tiny)
         return gradient / unit, hessian / unit
+
+    def _with_facts(self, judged: Judgements) -> tuple[Judgements, Facts | None]:
+        """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
+        if self._known is None or not self._known[0].are(judged):
+            # The caller may write to the labels later.
+            kept = replace(judged, relevance=judged.relevance.clone())
+            self._known = kept, self.loss.facts(kept.relevance, kept.lists)
+        return self._known
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": None}
 
     def __repr__(self) -> str:
         return f"RankingObjective({self.loss}, hessian={self.hessian}, step={self.step:g})"

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from rankbound.fused.compiler import cache_folder
@@ -22,6 +23,10 @@ Kernel = Callable[[Array, Array, Array, Array, Array], int]
 It writes the loss of each list and its derivative by each score, 0 in uninformative lists, and returns the number of
 informative lists, or -1 for what it leaves to the reference: invalid input among other things.
 """
+
+
+NO_CURVATURE: Array = np.empty(0)
+"""What a kernel takes that could also write the curvature, and isn't asked to."""
 
 
 def with_numbers(run: Callable[..., int], *numbers: Any) -> Kernel:

@@ -70,6 +70,20 @@ def add_weighted(i, start, weights, odds, logs, slope):
 
 
 @part
+def add_curvature(i, start, weights, odds, bent, bend):
+    """Add the second derivatives of the pairs of item i with the first ones to `bend`."""
+    total = 0.0
+    for j in range(start):
+        inverse = 1.0 / (1.0 + odds[j])
+        bent[j] = weights[j] * (odds[j] * inverse) * inverse
+    for j in range(start):
+        total += bent[j]
+    for j in range(start):
+        bend[j] += bent[j]
+    bend[i] += total
+
+
+@part
 def _are_worth_it(scores, relevance, offsets, order, key, x):
     """Return true if the pairs of all lists take less time than interpolation."""
     affordable, most = (len(scores) * ITEM_COST + CALL_COST) / PAIR_COST, 0.0
@@ -88,9 +102,11 @@ def _are_worth_it(scores, relevance, offsets, order, key, x):
     return True
 
 
-@compiled("i8(f8[::1],f8[::1],i8[::1],f8,b1,b1,b1,f8[::1],f8[::1])")
-def logistic(scores, relevance, offsets, temperature, mean, by_difference, always, losses, slopes):
+@compiled("i8(f8[::1],f8[::1],i8[::1],f8,b1,b1,b1,f8[::1],f8[::1],f8[::1])")
+def logistic(scores, relevance, offsets, temperature, mean, by_difference, always, curvature, losses, slopes):
     """See `rankbound.fused.Kernel`: `mean` over pairs, weighted by their difference of grades or alike.
+
+    The second derivatives are written to `curvature` unless it is `NO_CURVATURE`.
 
     Unless `always`, batches are refused for which interpolation is faster.
     """
@@ -98,13 +114,8 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
         return -1
     size = longest(offsets)
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
-    power, odds, logs, weights, slope = (
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-    )
+    power, odds, logs, weights = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    slope, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
     if not (always or _are_worth_it(scores, relevance, offsets, order, key, x)):
         return -1
     informative = 0
@@ -118,7 +129,7 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
         informative += pairs > 0
         exponentials(x, n, power)
         for k in range(n):
-            slope[k] = 0.0
+            slope[k], bend[k] = 0.0, 0.0
         start, loss = 0, 0.0
         for i in range(n):
             if key[i] != key[start]:
@@ -128,9 +139,13 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
             compare(i, start, power, odds, logs)
             for j in range(start):
                 weights[j] = key[i] - key[j] if by_difference else 1.0
+            if curved:
+                add_curvature(i, start, weights, odds, bent, bend)
             loss += add_weighted(i, start, weights, odds, logs, slope)
         scale = 1.0 / max(pairs, 1) if mean else 1.0
         losses[t] = loss * scale
         for k in range(n):
             slopes[first + order[k]] = slope[k] * scale / temperature
+            if curved:
+                curvature[first + order[k]] = bend[k] * scale / temperature**2
     return informative

@@ -24,6 +24,28 @@ WIDEST = 300.0
 
 
 @part
+def targets_first(scores, relevance, first, n, kind, rel, gain, temperature, order, gains, x):
+    """Write a list's order with its targets first, their gains, and scores over the temperature, the highest 0.
+
+    Returns the number of targets and the lowest score.
+    """
+    p, rest, top, bottom = 0, n, -np.inf, np.inf
+    for i in range(n):
+        y = relevance[first + i]
+        if y > 0.0 and y >= rel:
+            order[p] = i
+            gains[p] = gain_of_grade(y, gain) if kind == DCG else 1.0
+            p += 1
+        else:
+            rest -= 1
+            order[rest] = i
+        top, bottom = max(top, scores[first + i]), min(bottom, scores[first + i])
+    for k in range(n):
+        x[k] = (scores[first + order[k]] - top) / temperature
+    return p, (bottom - top) / temperature
+
+
+@part
 def _term(kind, gain, discount, cutoff, temperature, above, among):
     """Return a target's term, and its derivatives by the sums, which count half of the target itself."""
     if kind == RANK_SUM:
@@ -239,17 +261,7 @@ def smooth_metric(
     x, power, inverse, slope, gains = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
-        p, rest, top, bottom = 0, n, -np.inf, np.inf
-        for i in range(n):
-            y = relevance[first + i]
-            if y > 0.0 and y >= rel:
-                order[p] = i
-                gains[p] = gain_of_grade(y, gain) if kind == DCG else 1.0
-                p += 1
-            else:
-                rest -= 1
-                order[rest] = i
-            top, bottom = max(top, scores[first + i]), min(bottom, scores[first + i])
+        p, lowest = targets_first(scores, relevance, first, n, kind, rel, gain, temperature, order, gains, x)
         if p == 0:
             losses[t] = undefined
             for i in range(n):
@@ -259,9 +271,6 @@ def smooth_metric(
         divisor = normaliser(kind, normalised, gains, p, discount, cutoff)
         if divisor == 0.0:
             return -1
-        for k in range(n):
-            x[k] = (scores[first + order[k]] - top) / temperature
-        lowest = (bottom - top) / temperature
         by_boxes = method == INTERPOLATED or (method == AUTO and boxes.pays(p, n, lowest, 2 if kind == AP else 1))
         if method == SCANNED:
             value = _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope)

@@ -7,7 +7,7 @@ from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normalis
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG
 from rankbound.fused.input import is_valid, longest
-from rankbound.fused.preferences import WIDEST, add_weighted, compare, pairs_of, sorted_list
+from rankbound.fused.preferences import WIDEST, add_curvature, add_weighted, compare, pairs_of, sorted_list
 from rankbound.fused.sorting import ascending
 
 # Batches with more pairs are left to the reference, which warns of them.
@@ -40,16 +40,21 @@ def _discounts(x, n, table, by_score, block, own, inside):
     return has_ties
 
 
-@compiled("i8(f8[::1],f8[::1],i8[::1],i8,i8,i8,b1,f8,f8,f8[::1],f8[::1])")
-def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, largest, temperature, losses, slopes):
-    """See `rankbound.fused.Kernel`; `gain` to `normalised` are numbers of a `Formula`."""
+@compiled("i8(f8[::1],f8[::1],i8[::1],i8,i8,i8,b1,f8,f8,f8[::1],f8[::1],f8[::1])")
+def lambdarank(
+    scores, relevance, offsets, gain, discount, cutoff, normalised, largest, temperature, curvature, losses, slopes
+):
+    """See `rankbound.fused.Kernel`; `gain` to `normalised` are numbers of a `Formula`.
+
+    The second derivatives are written to `curvature` unless it is `NO_CURVATURE`.
+    """
     if not is_valid(scores, relevance, offsets, largest):
         return -1
     size = longest(offsets)
     order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
     key, x, power, odds, logs = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     weights, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    table = np.empty(size)
+    table, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
     for place in range(size):
         table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
     informative, all_pairs = 0, 0
@@ -58,6 +63,8 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
         losses[t] = 0.0
         for i in range(n):
             slopes[first + i] = 0.0
+            if curved:
+                curvature[first + i] = 0.0
         lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
         all_pairs += pairs_of(key, n)
         if lowest < -WIDEST or all_pairs > MOST_PAIRS:
@@ -78,7 +85,7 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
         has_ties = _discounts(x, n, table, by_score, block, own, inside)
         exponentials(x, n, power)
         for k in range(n):
-            slope[k] = 0.0
+            slope[k], bend[k] = 0.0, 0.0
         start, loss = 0, 0.0
         for i in range(n):
             if key[i] != key[start]:
@@ -92,8 +99,12 @@ def lambdarank(scores, relevance, offsets, gain, discount, cutoff, normalised, l
                 for j in range(start):
                     if block[j] == block[i]:
                         weights[j] = (gains[i] - gains[j]) * inside[i]
+            if curved:
+                add_curvature(i, start, weights, odds, bent, bend)
             loss += add_weighted(i, start, weights, odds, logs, slope)
         losses[t] = loss
         for k in range(n):
             slopes[first + order[k]] = slope[k] / temperature
+            if curved:
+                curvature[first + order[k]] = bend[k] / temperature**2
     return informative

@@ -33,15 +33,10 @@ def by_kernel(
     reduction: Reduction = "none",
 ) -> Tensor | None:
     """Return the losses, reduced; None for what the kernel refuses."""
-    x, y, limits = _flat(scores), _flat(relevance), _flat(offsets)
-    if x is None or y is None or limits is None or limits.dtype.kind not in "iu":
+    computed = _computed(run, scores, relevance, offsets)
+    if computed is None:
         return None
-    # Copies, since a caller may write to the arguments before the backward pass.
-    y, limits = y.astype(np.float64), limits.astype(np.int64)
-    of_lists, slopes = np.empty(max(len(limits) - 1, 0)), np.empty(len(x))
-    count = run(np.ascontiguousarray(x, np.float64), y, limits, of_lists, slopes)
-    if count < 0:
-        return None
+    count, of_lists, slopes, y, limits = computed
     share = None if reduction == "none" else 1.0 / max(count, 1) if reduction == "mean" else 1.0
     values = of_lists if share is None else np.add.reduce(of_lists) * share
     losses = torch.from_numpy(np.asarray(values, _NUMPY.get(scores.dtype, np.float32)))
@@ -49,6 +44,39 @@ def by_kernel(
         known = _Known(slopes, share, y, limits, reference)
         losses = _ByKernel.apply(scores, losses, known)  # type: ignore[no-untyped-call]
     return losses
+
+
+@dataclass(frozen=True, slots=True)
+class Derivatives:
+    """The value of each list `(n_lists,)`, and its first and second derivatives by the scores `(n_items,)`, float64."""
+
+    values: Tensor
+    slopes: Tensor
+    curvature: Tensor
+
+
+def with_curvature(
+    kernel_of: Callable[[torch.dtype, Array], Kernel | None], scores: Tensor, relevance: Tensor, lists: Lists
+) -> Derivatives | None:
+    """Return what a kernel computes that writes the curvature to an array; None for what it refuses."""
+    curvature = np.empty(len(scores))
+    kernel = kernel_of(scores.dtype, curvature)
+    computed = None if kernel is None else _computed(kernel, scores, relevance, lists.offsets)
+    return None if computed is None else Derivatives(*map(torch.from_numpy, (*computed[1:3], curvature)))
+
+
+def _computed(
+    run: Kernel, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike
+) -> tuple[int, Array, Array, Array, Array] | None:
+    """Return what a kernel returns and writes, and copies of relevance and offsets; None for what it refuses."""
+    x, y, limits = _flat(scores), _flat(relevance), _flat(offsets)
+    if x is None or y is None or limits is None or limits.dtype.kind not in "iu":
+        return None
+    # Copies, since a caller may write to the arguments before the backward pass.
+    y, limits = y.astype(np.float64), limits.astype(np.int64)
+    of_lists, slopes = np.empty(max(len(limits) - 1, 0)), np.empty(len(x))
+    count = run(np.ascontiguousarray(x, np.float64), y, limits, of_lists, slopes)
+    return None if count < 0 else (count, of_lists, slopes, y, limits)
 
 
 @dataclass(frozen=True, slots=True)

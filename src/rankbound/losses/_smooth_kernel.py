@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rankbound.fused import Kernel, usable, with_numbers
+from rankbound.fused import Array, Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import kernel_matrix
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
@@ -35,6 +35,19 @@ def smooth_kernel(
     return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
 
 
+def curved_kernel(
+    of: Metric, temperature: float, method: str, dtype: torch.dtype, step: str, curvature: Array
+) -> Kernel | None:
+    """Return the kernel of the metric, NaN where undefined, that also writes its curvature; None without one."""
+    formula = smooth_formula_of(of)
+    if formula is None or not usable() or step != "sigmoid" or method == "interpolated":
+        return None
+    from rankbound.fused.smooth_curvature import smooth_curvature
+
+    numbers = *formula.numbers, _largest(formula, dtype), float(temperature), method == "direct"
+    return with_numbers(smooth_curvature, *numbers, curvature)
+
+
 def smooth_formula_of(of: Metric) -> Formula | None:
     """Return the formula of a metric, if kernels of smooth ranks know it."""
     formula = formula_of(of)
@@ -52,11 +65,14 @@ def _with_parameters(
 ) -> Kernel:
     from rankbound.fused.smooth import smooth_metric
 
-    largest = largest_grade(torch.promote_types(dtype, torch.float32)) if formula.gain == "exp2" else LARGEST
     cpu = torch.device("cpu")
     sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
-    numbers: tuple[Any, ...] = (*formula.numbers, float(largest), float(temperature), method, sigmoid, bell)
+    numbers: tuple[Any, ...] = (*formula.numbers, _largest(formula, dtype), float(temperature), method, sigmoid, bell)
     return with_numbers(smooth_metric, *numbers, sign, undefined)
 
 
-LARGEST = torch.finfo(torch.float64).max
+def _largest(formula: Formula, dtype: torch.dtype) -> float:
+    """Return the largest grade whose gain is finite in the scores' precision, at least single."""
+    if formula.gain != "exp2":
+        return torch.finfo(torch.float64).max
+    return float(largest_grade(torch.promote_types(dtype, torch.float32)))

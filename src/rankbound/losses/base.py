@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import torch
 from torch import Tensor, nn
 
-from rankbound.fused import Kernel
+from rankbound.fused import Array, Kernel
 from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
-from rankbound.losses._by_kernel import Reduction, by_kernel
+from rankbound.losses._by_kernel import Reduction, by_kernel, with_curvature
 from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
@@ -201,6 +201,45 @@ class RankingLoss(nn.Module, ABC):
         """
         exact = scores.to(torch.float64)
         return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
+
+    def derivatives(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            facts: `facts` of these lists, if they are known.
+
+        Returns:
+            Two tensors `(n_items,)`.
+        """
+        fused = self._fused_derivatives(scores, relevance, lists, facts)
+        if fused is not None:
+            return fused
+        return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
+
+    def gradient(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
+        """Return the gradient alone, `(n_items,)`, of the arguments of `derivatives`."""
+        leaf = scores.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)
+        return gradient
+
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
+        """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
+        return None
+
+    def _fused_derivatives(
+        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return the derivatives by a compiled kernel; None without one, or for what it refuses."""
+        if not may_use_kernel(self, scores):
+            return None
+        known = with_curvature(self._curved_kernel, scores, relevance, lists)
+        return None if known is None else (known.slopes.to(scores.dtype), known.curvature.to(scores.dtype))
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the informative lists; by default those with a relevant item.

@@ -72,9 +72,9 @@ class SmoothRankCurvature:
         products = [_product(column, leaf, torch.ones_like(column)) for column in first.unbind(1)]
         blocks = torch.stack(products, 2).nan_to_num()
         squares = self._squares(blocks) if _separable(first, leaf, blocks) else self._products(first, leaf)
-        once, twice = _outer_derivatives(outer, value)
+        once, twice = outer_derivatives(outer, value)
         curvature = self.lists.spread(once) * (self._bend(first.detach()) + squares)
-        if bool((twice != 0).any()):
+        if twice is not None:
             curvature = curvature + self.lists.spread(twice) * self._slope(first.detach()).square()
         # The terms of a lone item cancel only up to rounding.
         alone = self.lists.spread(self.lists.sizes == 1)
@@ -146,11 +146,13 @@ class SmoothRankCurvature:
         return self.lists.keep(marked)
 
 
-def _outer_derivatives(outer: Callable[[Tensor], Tensor], value: Tensor) -> tuple[Tensor, Tensor]:
+def outer_derivatives(outer: Callable[[Tensor], Tensor], value: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return the first and second derivatives of a function of each list's value; None if the latter are all 0."""
     leaf = value.detach().clone().requires_grad_()
     with torch.enable_grad():
         once = _gradient(outer(leaf).sum(), leaf)
-    return once.detach(), _product(once, leaf, torch.ones_like(once))
+    twice = _product(once, leaf, torch.ones_like(once))
+    return once.detach(), twice if bool((twice != 0).any()) else None
 
 
 def _separable(first: Tensor, leaf: Tensor, blocks: Tensor) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
+from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
@@ -68,6 +68,9 @@ class SwapLoss(RankingLoss):
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        fused = self._fused_derivatives(scores, relevance, lists)
+        if fused is not None:
+            return fused[1]
         curvature = torch.zeros_like(scores, dtype=torch.float64)
         for pairs, bend in self._bends(scores, relevance, lists):
             curvature.index_add_(0, pairs.loser, bend).index_add_(0, pairs.winner, bend)
@@ -124,6 +127,9 @@ class LambdaRankLoss(SwapLoss):
             yield pairs, weights.lambdarank(pairs)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        return self._curved_kernel(dtype, NO_CURVATURE)
+
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
         formula = smooth_formula_of(self._of)
         if formula is None or not usable():
             return None
@@ -132,7 +138,7 @@ class LambdaRankLoss(SwapLoss):
         _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
         numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-        return with_numbers(lambdarank, *numbers)
+        return with_numbers(lambdarank, *numbers, curvature)
 
 
 class LambdaLoss(SwapLoss):

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
+from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
@@ -53,6 +53,9 @@ class PairLoss(ItemSum):
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the diagonal of each list's Hessian, `(n_items,)`, without a gradient."""
+        fused = self._fused_derivatives(scores.detach(), relevance, lists)
+        if fused is not None:
+            return fused[1]
         pairs = Preferences(relevance, lists, self.weight)
         with torch.no_grad():
             scale = torch.where(pairs.some, self._scale(pairs), 0.0)
@@ -132,12 +135,15 @@ class PairwiseLogisticLoss(LinkLoss):
     link = Link(SOFTPLUS, SIGMOID, SIGMOID_SLOPE)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
+        return self._curved_kernel(dtype, NO_CURVATURE)
+
+    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
         if not usable() or self.method == "interpolated":
             return None
         from rankbound.fused.preferences import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
-        return with_numbers(logistic, float(self.temperature), mean, by_difference, always)
+        return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)
 
 
 class DirectRankerLoss(LinkLoss):
