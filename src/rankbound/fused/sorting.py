@@ -10,7 +10,10 @@ FEW_GRADES = 32
 MANY = 2_000
 BITS_OF_DIGIT = 11
 DIGITS = 1 << BITS_OF_DIGIT
-LOWEST = -(2**63)
+# Behind the 32 bits of a number in single precision, an index of 31 bits fits into an integer from 0.
+BITS_OF_INDEX = 31
+INDEX = (1 << BITS_OF_INDEX) - 1
+SHIFTS = (31, 42, 53)
 
 
 @part
@@ -35,39 +38,49 @@ def sort(keys, n, order):
 @part
 def ascending(values, n, order):
     """Write the indices of the first n values in ascending order, equal ones in any order."""
-    if n < MANY:
+    if n < MANY or n > INDEX or not _by_digits(values, n, order):
         keys = values[:n].copy()
         sort(keys, n, order)
-    else:
-        _by_digits(values, n, order)
 
 
 @part
 def _by_digits(values, n, order):
-    """Write what `ascending` writes, in linear time: sort by a few binary digits at a time, from the lowest ones."""
+    """Write what `ascending` writes, or return false if many values differ only in double precision.
+
+    Values rounded to single precision are sorted by a few binary digits at a time, from the lowest ones, then values
+    that round alike.
+    """
+    keys, counts = np.empty(n, np.int64), np.zeros((len(SHIFTS), DIGITS), np.int64)
     # The bits of a float, read as an integer, ascend with it once negatives are inverted.
-    keys = values[:n].copy().view(np.int64)
-    varying = 0
     for i in range(n):
-        keys[i] = ~keys[i] if keys[i] < 0 else keys[i] ^ LOWEST
-        varying |= keys[i] ^ keys[0]
-        order[i] = i
-    moved_keys, moved_order, start = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(DIGITS + 1, np.int64)
-    for shift in range(0, 64, BITS_OF_DIGIT):
-        if (varying >> shift) & (DIGITS - 1) == 0:
+        bits = np.int64(np.float32(values[i]).view(np.int32))
+        keys[i] = ((~bits if bits < 0 else bits + (1 << 31)) << BITS_OF_INDEX) | i
+        for place in range(len(SHIFTS)):
+            counts[place, (keys[i] >> SHIFTS[place]) & (DIGITS - 1)] += 1
+    moved = np.empty(n, np.int64)
+    for place in range(len(SHIFTS)):
+        shift, start, total = SHIFTS[place], counts[place], 0
+        if start[(keys[0] >> shift) & (DIGITS - 1)] == n:
             continue
-        for digit in range(DIGITS + 1):
-            start[digit] = 0
-        for i in range(n):
-            start[((keys[i] >> shift) & (DIGITS - 1)) + 1] += 1
         for digit in range(DIGITS):
-            start[digit + 1] += start[digit]
+            start[digit], total = total, total + start[digit]
         for i in range(n):
             digit = (keys[i] >> shift) & (DIGITS - 1)
-            moved_keys[start[digit]], moved_order[start[digit]] = keys[i], order[i]
+            moved[start[digit]] = keys[i]
             start[digit] += 1
-        for i in range(n):
-            keys[i], order[i] = moved_keys[i], moved_order[i]
+        keys, moved = moved, keys
+    swaps = 0
+    for k in range(n):
+        i, rounded, place = keys[k] & INDEX, keys[k] >> BITS_OF_INDEX, k
+        order[k] = i
+        while place > 0 and keys[place - 1] >> BITS_OF_INDEX == rounded and values[order[place - 1]] > values[i]:
+            order[place] = order[place - 1]
+            place -= 1
+            swaps += 1
+        order[place] = i
+        if swaps > n:
+            return False
+    return True
 
 
 @part
