@@ -12,6 +12,7 @@ _LOSS_PEERS = ("Rax", "pytorchltr*", "torch, N x N")
 _EVALUATORS = ("ranx", "pytrec_eval", "ir_measures")
 _OF_PAIRS = ("nDCG", "AP", "RankNet", "LambdaRank")
 _OF_ITEMS = ("softmax", "ListNet", "ListMLE")
+_SMOOTH = ("nDCG", "nDCG min-max", "nDCG@10 min-max", "AP min-max")
 _SHORT = (("128 x 10", 1.67), ("512 x 10", 1.67), ("128 x 100", 2.5), ("64 lists of 10 to 324", 10.0))
 """Batches of the question `short` in its order, each with the goal of the losses of pairs and ranks."""
 
@@ -73,17 +74,25 @@ def _times(*names: str) -> Callable[[list[Row]], tuple[float, float, float] | No
     return measured
 
 
-def _least(losses: tuple[str, ...]) -> Callable[[list[Row]], tuple[float, float, float] | None]:
+def _least(losses: tuple[str, ...], *peers: str) -> Callable[[list[Row]], tuple[float, float, float] | None]:
     """Return the function that computes, of some losses, the least time of a peer as a multiple of ours."""
-    of_peers = _times("padded torch", "Rax")
+    of_peers = _times(*peers)
     return lambda rows: of_peers([row for row in rows if row.size.partition(",")[0] in losses])
+
+
+def _of_boosting() -> Iterator[Goal]:
+    """Yield the goals of trees: LambdaRank's take at most twice as long as LightGBM's, others' three times."""
+    for place, size in enumerate(("470 x 20", "2,000 x 120")):
+        for objectives, limit in ((("LambdaRank",), 1 / 2), (_SMOOTH, 1 / 3)):
+            what = f"a tree of {', '.join(objectives)} on {size}, the least against LightGBM's lambdarank"
+            yield Goal(what, "boosting", place, limit, "x", _least(objectives, "LightGBM lambdarank"))
 
 
 def _of_short(losses: tuple[str, ...], limit: float | None = None) -> Iterator[Goal]:
     """Yield the goal of some losses on each batch of short lists: the given one, or that of the batch."""
     for place, (size, own) in enumerate(_SHORT):
         what = f"{', '.join(losses)} on {size}, the least against the better peer"
-        yield Goal(what, "short", place, limit or own, "x", _least(losses))
+        yield Goal(what, "short", place, limit or own, "x", _least(losses, "padded torch", "Rax"))
 
 
 GOALS = (
@@ -108,4 +117,5 @@ GOALS = (
         "x",
         _times("scikit-learn, reading only"),
     ),
+    *_of_boosting(),
 )

@@ -10,6 +10,7 @@ import torch
 import rankbound as rb
 from benchmarks import __main__ as program
 from benchmarks import (
+    boosting,
     distributions,
     evaluation,
     kernels,
@@ -180,14 +181,16 @@ def test_the_growth_of_a_small_size_predicts_a_large_one(monkeypatch: pytest.Mon
 
 def test_every_goal_is_measured_by_its_question() -> None:
     sizes = {"loss": loss.SIZES, "memory": memory.SIZES, "letor": [None], "short": range(len(short._batches(False)))}
+    sizes["boosting"] = range(len(boosting.SIZES))
     sizes |= {module.__name__.split(".")[1]: [module.LISTS] for module in (ragged, evaluation, distributions)}
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        names = (OURS, *(c.name for c in loss_contenders.ALL), "ranx", "sampled", "scikit-learn, reading only")
+        others = "ranx", "sampled", "scikit-learn, reading only", boosting.PEER
+        names = (OURS, *(c.name for c in loss_contenders.ALL), *others)
         results[goal.question, "default"] += [
             Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
-            for name, size in product(names, ("nDCG, 128 x 10", "softmax, 128 x 10"))
+            for name, size in product(names, ("nDCG, 128 x 10", "softmax, 128 x 10", "LambdaRank, 470 x 20"))
         ]
     assert [outcome.goal for outcome in outcomes(results)] == list(GOALS)
 
