@@ -1,4 +1,4 @@
-"""Several metrics of lists without ties, with one sort of each list."""
+"""Several metrics of lists without ties, which are ranked once."""
 
 import numpy as np
 
@@ -6,9 +6,12 @@ from rankbound.fused.compiler import compiled, part
 from rankbound.fused.discounted import discount_of_rank, gain_of_grade
 from rankbound.fused.formulas import AP, DCG, DISCOUNTS, HIT, PRECISION, RANK_SUM, RBP, RECALL
 from rankbound.fused.input import is_valid, longest
-from rankbound.fused.sorting import sort
+from rankbound.fused.sorting import ascending, by_grade
 
 N_DISCOUNTS = len(DISCOUNTS)
+
+# Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
+MOST_COUNTED = 256
 
 
 @part
@@ -28,11 +31,9 @@ def _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, fir
         return value
     if p == 0:
         return np.nan
+    by_grade(grades, p, order)
     for i in range(p):
-        ideal[i] = -grades[i]
-    sort(ideal, p, order)
-    for i in range(p):
-        ideal[i] = -ideal[i]
+        ideal[i] = grades[order[p - 1 - i]]
     return value / _discounted(ideal, first_ranks, p, gain, table, cutoff)
 
 
@@ -48,7 +49,8 @@ def _of_relevant(kind, grades, ranks, p, rel, cutoff):
                 first = ranks[i]
             if cutoff == 0 or ranks[i] <= cutoff:
                 reached += 1
-                precisions += relevant / ranks[i]
+                if kind == AP:
+                    precisions += relevant / ranks[i]
     if kind == PRECISION:
         return reached / cutoff
     if kind == HIT:
@@ -78,9 +80,41 @@ def _of_persistence(grades, ranks, p, rel, persistence, normalised):
     return value / (1.0 - persistence**relevant) if relevant else np.nan
 
 
+@part
+def _count_above(x, y, n, ranked):
+    """Write the grades of relevant items at their ranks, 0 at others; return true if one of them has a tied score."""
+    tied = 0
+    for k in range(n):
+        ranked[k] = 0.0
+    for i in range(n):
+        if y[i] > 0.0:
+            own, above, reached = x[i], 0, 0
+            for j in range(n):
+                above += x[j] > own
+                reached += x[j] >= own
+            ranked[above] = y[i]
+            tied += reached - above - 1
+    return tied > 0
+
+
+@part
+def _rank(x, y, n, order, ranked):
+    """Write and return what `_count_above` does, for lists of any size."""
+    ascending(x, n, order)
+    tied = False
+    for k in range(n):
+        i = order[n - 1 - k]
+        ranked[k] = y[i]
+        if k > 0 and x[i] == x[order[n - k]]:
+            tied |= y[i] > 0.0 or ranked[k - 1] > 0.0
+    return tied
+
+
 @compiled("i8(f8[::1],f8[::1],i8[::1],f8[:,::1],f8,b1[::1],f8[:,::1])")
 def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values):
-    """Write the metrics of each list, `(n_metrics, n_lists)`, and which lists have tied scores and no values.
+    """Write the metrics of each list, `(n_metrics, n_lists)`, and which lists have no values.
+
+    These are the ones in which a relevant item's score is tied.
 
     `formulas` has the numbers and the persistence of each metric's `Formula`. Returns the number of lists with ties, or
     -1 for input that the reference refuses.
@@ -92,26 +126,26 @@ def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values)
     for discount in range(N_DISCOUNTS):
         for place in range(size):
             tables[discount, place] = discount_of_rank(place + 1.0, discount)[0]
-    negated, order, ranks = np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64)
+    x, y, ranked = np.empty(size), np.empty(size), np.empty(size)
+    order, ranks = np.empty(size, np.int64), np.empty(size, np.int64)
     grades, ideal, first_ranks = np.empty(size), np.empty(size), np.arange(1, size + 1)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
+        relevant, p = 0, 0
+        # From 0 on, loops become vector instructions.
         for i in range(n):
-            negated[i] = -scores[first + i]
-        sort(negated, n, order)
-        tied[t] = False
-        p = 0
-        for k in range(n):
-            if k > 0 and negated[k] == negated[k - 1]:
-                tied[t] = True
-                break
-            y = relevance[first + order[k]]
-            if y > 0.0:
-                grades[p], ranks[p] = y, k + 1
-                p += 1
+            x[i], y[i] = scores[first + i], relevance[first + i]
+            relevant += y[i] > 0.0
+        if relevant <= MOST_COUNTED:
+            tied[t] = _count_above(x, y, n, ranked)
+        else:
+            tied[t] = _rank(x, y, n, order, ranked)
         if tied[t]:
             n_tied += 1
             continue
+        for k in range(n):
+            grades[p], ranks[p] = ranked[k], k + 1
+            p += ranked[k] > 0.0
         for m in range(len(formulas)):
             kind, rel = int(formulas[m, 0]), formulas[m, 1]
             gain, discount, cutoff = int(formulas[m, 2]), int(formulas[m, 3]), int(formulas[m, 4])
