@@ -1,5 +1,6 @@
 """A drawing of a stranger's results folder: what no drawing of ours has never reaches the page."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rankbound_study import figures
 from rankbound_study.cli import main
 from rankbound_study.figures import style
 from rankbound_study.report.drawn_svg import drawn_svg
+from rankbound_study.report.inline_svg import inline_svg
 
 OPENING = (
     '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="72pt" viewBox="0 0 1 1">'
@@ -65,6 +67,19 @@ def test_comments_and_sections_of_characters_become_text_or_nothing() -> None:
     )
     assert drawing.endswith("<title>&lt;/title&gt;&lt;script&gt;</title></svg>")
     assert drawing.startswith("<svg xmlns=")
+
+
+def test_a_hatched_panel_passes_and_keeps_its_pattern(tmp_path: Path) -> None:
+    """The panels of what did not train are hatched."""
+    with style.house_style():
+        figure, axes = style.panels(1, 1, height=2)
+        style.mark_untrained(axes[0, 0])
+        style.shared_legend(figure, axes, columns=1)
+    style.save(figure, [tmp_path / "x.svg"])
+    drawing = inline_svg((tmp_path / "x.svg").read_text("utf-8"), "x", "Hatched")
+    patterns = set(re.findall(r'<pattern id="([^"]+)"', drawing))
+    assert patterns
+    assert patterns == set(re.findall(r"fill: url\(#([^)]+)\)", drawing))
 
 
 @pytest.mark.parametrize("name", ["figure_1_1", "figure_3_1"])

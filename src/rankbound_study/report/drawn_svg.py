@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 
-ELEMENTS = ("svg", "defs", "style", "g", "path", "use", "title", "clipPath", "rect", "image")
+ELEMENTS = ("svg", "defs", "style", "g", "path", "use", "title", "clipPath", "pattern", "rect", "image")
 """The elements of the drawings that `rankbound_study.figures.style.save` writes, besides `metadata`."""
 
 _URL = r"url\(#[\w.-]+\)"
@@ -16,6 +16,8 @@ _VALUES = {
     "transform": r"[\w\s.,()+-]*",
     "clip-path": _URL,
     "class": "curve",
+    "patternUnits": "userSpaceOnUse",
+    "fill": "none",
     "type": "text/css",
     # Neither addresses nor escapes, at-rules or other selectors.
     "style": rf"(?:[\w\s#:;.,%-]|{_URL})*",
