@@ -50,7 +50,7 @@ def make(name: str, files: StudyFiles) -> TableFiles:
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
     for block in result_blocks(FeatureResults.read(folder)):
-        header = (*block.header[:2], *(quantity(int(count), "feature") for count in block.header[2:]))
+        header = (*block.header[:2], *(quantity(int(count.replace(",", "")), "feature") for count in block.header[2:]))
         yield replace(block, name=TITLE, caption=f"{block.name}. {CAPTION}", header=header)
 
 
