@@ -45,7 +45,7 @@ def draw(files: StudyFiles) -> Any:
         panel.set_xlabel(label)
     _legend(axes[0, 0], cells, sets)
     axes[0, 0].set_ylabel("score with weights − without")
-    style.shared_legend(figure, axes, columns=5)
+    style.shared_legend(figure, axes, columns=4)
     figure.suptitle("The law of list weights")
     return figure
 

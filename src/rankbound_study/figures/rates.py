@@ -68,5 +68,8 @@ def _panel(panel: Any, own: pl.DataFrame) -> None:
             marked["learning_rate"], marked["test_score"], s=MARK * marked["chosen"].to_numpy(), color=look.color,
             marker=look.marker, alpha=0.7, linewidths=0, label=f"_{title}, selected",
         )  # fmt: skip
+    rates = own["learning_rate"].unique().sort().to_list()
     panel.set_xscale("log")
+    panel.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    panel.minorticks_off()
     panel.locator_params(axis="y", nbins=4)

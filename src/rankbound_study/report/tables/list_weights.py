@@ -26,6 +26,12 @@ SPECS = {
         section="law",
     )
 }
+TITLE = "List weights of bounds"
+REPORT_CAPTION = (
+    "Coefficients of variation (standard deviation over mean) over the informative training lists: of the influence of "
+    "the unbounded loss, and of the weights that each affine bound amounts to. The effective number of lists is "
+    "n/(1 + CV²) of the influence. Means over folds; `tables/table_list_weights.csv` has the ranges and the mismatch."
+)
 CAPTION = (
     "Coefficients of variation (standard deviation over mean) over the informative training lists: of a bound's "
     "weights; of the influence, a list's weight times the range of its loss over all orders; and of the mismatch, the "
@@ -63,14 +69,28 @@ def make(name: str, files: StudyFiles) -> TableFiles:
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield the table, unless it is empty."""
     if len(table := read_table(folder / f"{name}.csv", COLUMNS)):
-        yield block(table)
+        yield report_block(table)
+
+
+def report_block(table: pl.DataFrame) -> TableBlock:
+    """Return the report's table: a row per data set and loss, without the ranges of folds."""
+    rows, labels = [], []
+    for (dataset, nsr, loss), own in table.group_by("dataset", "nsr", "loss", maintain_order=True):
+        first = own.row(0, named=True)
+        weights = dict(own.select("bounding", "cv_weights").iter_rows())
+        labels.append(DataSet(str(dataset), None if nsr is None else int(str(nsr))).label)
+        numbers = (first["cv_influence_without"], *(weights[bounding] for bounding in AFFINE))
+        lists = f"{first['effective_without']:.0f} of {first['n_lists']:.0f}"
+        rows.append((Cell(labels[-1]), Cell(str(loss)), Cell(lists), *(Cell(f"{number:.3f}") for number in numbers)))
+    header = ("data set", "loss", "effective lists", "influence", *(f"weights of {bounding}" for bounding in AFFINE))
+    return TableBlock(TITLE, REPORT_CAPTION, header, tuple(rows), LABELS - 1, changes(labels), sortable=True)
 
 
 def block(table: pl.DataFrame) -> TableBlock:
     """Return the table for the report and its files."""
     keys = table.select("dataset", "nsr", "loss").rows()
     rows = tuple(_cells(row) for row in table.iter_rows(named=True))
-    return TableBlock("List weights of bounds", CAPTION, HEADER, rows, LABELS, changes(keys), sortable=True)
+    return TableBlock(TITLE, CAPTION, HEADER, rows, LABELS, changes(keys), sortable=True)
 
 
 def _row(instances: FoldedLists, loss: str, bounding: str) -> dict[str, object]:
