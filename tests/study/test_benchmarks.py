@@ -33,6 +33,7 @@ from benchmarks.report import read_results, summary
 from benchmarks.rows import OURS, Row, read_rows, rows_of, write_rows
 from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
+from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
 from rankbound_study.config.known_sets import known_set
 from rankbound_study.config.sections.description import SizeKeys
@@ -268,6 +269,9 @@ def test_the_generated_archive_of_a_size_converts_to_that_size(tmp_path: Path) -
         for fold, limits in zip((2, 3, 4, 5, 1), ([0, 5], [5, 10], [10, 15], [15, 19], [19, 23]), strict=True)
     }
     assert [path.name for path in sorted(tmp_path.iterdir())] == [mslr_size.ARCHIVE, "lists.parquet"]
+    mslr_size.write_csv(archive, tmp_path / "rows.csv")
+    table, read = read_lists(tmp_path / "rows.csv", topic="query", relevance="label"), read_lists(lists)
+    assert {one.name: one.relevance.tolist() for one in table} == {one.name: one.relevance.tolist() for one in read}
 
 
 @pytest.mark.parametrize("name", rating_sets.EDITIONS)
