@@ -87,8 +87,11 @@ def read_scores(path: Path, metrics: Sequence[str], choice: RunsChoice, *, contr
 
 def chosen_trainings(runs: Path, epochs: Path | None, choice: RunsChoice) -> pl.DataFrame:
     """Return the trainings of one protocol, with the cause for which any of them did not train."""
-    chosen = [pl.col(key) == value for key in ("study", "model") if (value := getattr(choice, key)) is not None]
-    return read_trainings((runs, epochs), protocol=choice.protocol).filter(chosen)
+    trainings = read_trainings((runs, epochs), protocol=choice.protocol)
+    for key in ("study", "model"):
+        if (value := getattr(choice, key)) is not None:
+            trainings = trainings.filter(pl.col(key) == value)
+    return trainings
 
 
 def data_sets(frame: pl.DataFrame) -> list[DataSet]:

@@ -34,7 +34,7 @@ SPECS = {
         "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
         "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
         title="sensitivity to unstated choices",
-        needs=("runs", "experiments"),
+        needs=("runs", "epochs", "experiments", "experiment_epochs"),
         options=("study", "experiments"),
     )
 }
@@ -42,15 +42,17 @@ TITLE = "Sensitivity to unstated choices"
 CAPTION = (
     "Other settings minus the study's own, with the same folds and seeds: the mean, smallest and largest change in "
     "the scores of the losses and boundings, the number of changes significantly above and below zero (Holm), and "
-    "Kendall's tau between the two orders of the losses by nDCG, with the smallest one between two seeds."
+    "Kendall's tau between the two orders of the losses by nDCG, with the smallest one between two seeds. Losses and "
+    "boundings that did not train with the other setting are counted and left out of everything else."
 )
-HEADER = ("setting", "data set", "losses", "mean change", "smallest", "largest", "up", "down", "tau", "tau of seeds")
+_CHANGES = ("mean change", "smallest", "largest", "up", "down", "tau", "tau of seeds")
+HEADER = ("setting", "data set", "losses", "did not train", *_CHANGES)
 LABELS = 2
 
 COLUMNS: dict[str, pl.DataType] = {
     **dict.fromkeys(("choice", "variant", "setting", "dataset"), pl.String()),
     "nsr": pl.Int8(),
-    "n_trainings": pl.Int64(),
+    **dict.fromkeys(("n_trainings", "n_untrained"), pl.Int64()),
     **dict.fromkeys(("mean_change", "least_change", "largest_change"), pl.Float64()),
     **dict.fromkeys(("n_higher", "n_lower"), pl.Int64()),
     **dict.fromkeys(("order_agreement", "agreement_of_seeds"), pl.Float64()),
@@ -86,7 +88,8 @@ def make(
     experiments: Mapping[str, Sequence[tuple[str, int]]] | None = None,
 ) -> TableFiles:
     """Return the table of a study; `experiments` are their data sets (name, NSR) by the experiment's name."""
-    evidence = Evidence(study, runs=files.runs, experiments=files.experiments)
+    of_study, of_experiments = (files.runs, files.epochs), (files.experiments, files.experiment_epochs)
+    evidence = Evidence(study, *of_study, *of_experiments)
     columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
     table = table_sensitivity(evidence, columns)
     return TableFiles(table, plain_texts(block(table)))
@@ -114,14 +117,26 @@ def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Dat
 
 def _of_experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
     try:
-        runs_of_variants = variants(evidence, name, column, with_usual=False)
-        for variant, rows in runs_of_variants.items():
+        every = variants(evidence.of_all_trainings(), name, column, with_usual=False)
+        trained = _that_trained(evidence, name, column)
+        for variant, rows in every.items():
+            kept = _by_bounding(trained[variant]) if variant in trained else {}
             for bounding, own in _by_bounding(rows).items():
                 usual = usual_beside(evidence, column, own)
                 label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
-                yield _row(_Variant(name, label, _setting(own, usual, bounding)), column, own, usual)
+                described = _Variant(name, label, _setting(own, usual, bounding))
+                compared = kept.get(bounding, own.clear())
+                untrained = len(trainings(own)) - len(trainings(compared))
+                yield _row(described, column, compared, usual, untrained)
     except MissingEvidence:
         return
+
+
+def _that_trained(evidence: Evidence, name: str, column: DataSet) -> Mapping[str, pl.DataFrame]:
+    try:
+        return variants(evidence, name, column, with_usual=False)
+    except MissingEvidence:
+        return {}
 
 
 def _by_bounding(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
@@ -173,20 +188,29 @@ def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") ->
     return rows.select(*KEY, *JUDGED_BY.values()).collect()
 
 
-def _row(variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataFrame) -> dict[str, object]:
+def _row(
+    variant: _Variant, column: DataSet, rows: pl.DataFrame, usual: pl.DataFrame, untrained: int = 0
+) -> dict[str, object]:
+    """Return a row of the table; without a training that trained, it has no numbers."""
     both = [training for training in trainings(rows) if training in trainings(usual)]
-    changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
-    family = Family.of(changes)
-    some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
-    compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
-    orders = order_kept(compared, compared, "nDCG", resamples=0) if len(both) > 1 else None
-    return {
+    described: dict[str, object] = {
         "choice": variant.choice,
         "variant": variant.name,
         "setting": variant.setting,
         "dataset": column.dataset,
         "nsr": column.nsr,
         "n_trainings": len(both),
+        "n_untrained": untrained,
+    }
+    if not both:
+        return {**dict.fromkeys(COLUMNS), **described}
+    changes: dict[Training, Contrast] = {training: paired(rows, usual, training) for training in both}
+    family = Family.of(changes)
+    some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
+    compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
+    orders = order_kept(compared, compared, "nDCG", resamples=0) if len(both) > 1 else None
+    return {
+        **described,
         "mean_change": sum(family.means) / len(both),
         "least_change": min(family.means),
         "largest_change": max(family.means),
@@ -206,9 +230,10 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
     for row in table.iter_rows(named=True):
         changes = (signed(row[name]) for name in ("mean_change", "least_change", "largest_change"))
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
-        counts = (str(row[name]) for name in ("n_higher", "n_lower"))
+        counts = (DASH if row[name] is None else str(row[name]) for name in ("n_higher", "n_lower"))
         label = DataSet(row["dataset"], row["nsr"]).label
-        yield row["setting"], label, str(row["n_trainings"]), *changes, *counts, *taus
+        trained = (str(row[name]) for name in ("n_trainings", "n_untrained"))
+        yield row["setting"], label, *trained, *changes, *counts, *taus
 
 
 def _tau(value: float | None) -> str:
