@@ -41,7 +41,7 @@ def draw(runs: Path, choice: RunsChoice, *, loss: str, epochs: Path | None = Non
     axes[0, 0].set_yticks([0, 0.5, 1])
     style.outer_labels(figure, axes, metric, "share of topics with a score ≤ x")
     style.row_titles(axes, BOUNDED)
-    style.shared_legend(figure, axes, columns=3)
+    style.shared_legend(figure, axes, columns=4)
     figure.suptitle(scores.heading(f"{metric} per topic, trained on {loss}: bounded against unbounded", choice, sets))
     return figure
 
