@@ -55,7 +55,7 @@ def comparison_figure_files(wildcards):
 
 def spec_files(spec):
     """Return the files that a figure or a table needs and that exist."""
-    return comparison_files(spec.needs, spec.data, spec.methods, spec.by_features)
+    return comparison_files((*spec.needs, *spec.uses), spec.data, spec.methods, spec.by_features)
 
 
 FILES = (

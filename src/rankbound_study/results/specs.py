@@ -17,6 +17,9 @@ class Spec:
     title: str = ""
     needs: tuple[str, ...] = ()
     """Fields of `StudyFiles` that it is made from."""
+    uses: tuple[str, ...] = ()
+    """Fields that it is also made from where they are given: epochs, by whose gradients some trainings are known not to
+    have trained."""
     data: tuple[int, ...] = ()
     """The tables of the neural-ranking study whose data sets these files are of."""
     methods: tuple[str, ...] = ()

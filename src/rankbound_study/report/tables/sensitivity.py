@@ -34,7 +34,8 @@ SPECS = {
         "sizes, the epoch, the size of the validation part, the labels that count as relevant): each variant minus the "
         "study's own setting, with the same folds and seeds, and the agreement between the orders of the losses.",
         title="sensitivity to unstated choices",
-        needs=("runs", "epochs", "experiments", "experiment_epochs"),
+        needs=("runs", "experiments"),
+        uses=("epochs", "experiment_epochs"),
         options=("study", "experiments"),
     )
 }
