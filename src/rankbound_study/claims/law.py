@@ -17,7 +17,7 @@ import numpy as np
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.intervals import percentiles
 from rankbound.compare.scores import Floats, Mask, any_over
-from rankbound_study.claims.cells import Cell, Contrast, contrast, enough, judge, place, scores
+from rankbound_study.claims.cells import Cell, Contrast, contrast, judge, place, scores
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.resampled import resampled_means
 from rankbound_study.claims.rules import adjusted
@@ -41,6 +41,9 @@ PREDICTORS = (MISMATCH, INFLUENCE, WEIGHTS)
 the law's."""
 
 ALL = "all cells"
+
+TOLERANCE = 0.002
+"""Distance from the line that counts: smaller ones are those of seeds and rounding."""
 
 _DIGITS = 9
 """Decimals to which two cells' weights, with mean 1, agree if their trainings are the same."""
@@ -97,7 +100,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Law:
-    """All cells, with their effects in bootstrap samples, `(n_resamples, n_counted_cells)`."""
+    """All cells, and the lines through those that count."""
 
     effects: Sequence[Effect]
 
@@ -108,8 +111,8 @@ class Law:
 
     @cached_property
     def resampled(self) -> Floats:
-        """The effects of the counted cells in every bootstrap sample."""
-        return resampled_means({one.cell: one.pair for one in self.counted})
+        """The effects of all cells in every bootstrap sample, `(n_resamples, n_cells)`."""
+        return resampled_means({one.cell: one.pair for one in self.effects})
 
     @cached_property
     def lines(self) -> list[Line]:
@@ -132,11 +135,13 @@ class Law:
 
     @cached_property
     def p_residuals(self) -> dict[Cell, float]:
-        """The p-value of each counted cell's effect being the predicted one, after Holm's correction."""
+        """The p-value of each counted cell's effect being within `TOLERANCE` of the line, after Holm's correction."""
         p_values = {}
         for one in self.counted:
             estimate, limit = one.contrast.estimate, self.predicted(one)
-            p_values[one.cell] = min(1.0, 2 * min(estimate.p_above(limit), estimate.p_below(limit)))
+            p_values[one.cell] = min(
+                1.0, 2 * min(estimate.p_above(limit + TOLERANCE), estimate.p_below(limit - TOLERANCE))
+            )
         return adjusted(p_values) if self.line() else {}
 
     def _groups(self) -> Iterator[tuple[str, list[bool]]]:
@@ -156,7 +161,8 @@ class Law:
             return None
         y = np.array([one.contrast.mean for one in self.counted])[chosen]
         slope, intercept = _least_squares(x, y)
-        slopes, intercepts = _least_squares(x, self.resampled[:, chosen])
+        counts = np.array([not one.same_as for one in self.effects])
+        slopes, intercepts = _least_squares(x, self.resampled[:, counts][:, chosen])
         rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
         return Line(
             predictor,
@@ -172,18 +178,17 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
-    found: list[Effect] = []
-    first: dict[object, str] = {}
 
     @cache
     def influence(column: DataSet, fold: int, loss: str) -> Influence:
         return Influence(instances[column], fold, loss)
 
+    found: list[Effect] = []
+    first: dict[object, str] = {}
     for cell, origin, values in (*_of_bounds(evidence), *_of_experiment(evidence)):
-        if cell.column not in instances:
-            continue
         weights, pair = ListWeights.of(cell.bounding), values.pair(*SYSTEMS)
-        enough(len(pair.units), f"of {cell.column} with a score of {cell}")
+        if cell.column not in instances or len(pair.units) < 2:
+            continue
         trained = any_over(np.isfinite(pair.a), (0, 2))
         folds = [int(name) for name, one in zip(values.folds, trained, strict=True) if one]
         views = [influence(cell.column, fold, cell.loss) for fold in folds]
@@ -215,11 +220,11 @@ def _of_experiment(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores
             beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
         except MissingEvidence:
             continue
-        for rows, usual in beside:
-            weights = json.loads(rows["options"][0])[LIST_WEIGHTS]
-            for loss, bounding in trainings(rows):
-                metric = judge(loss)
-                yield Cell(loss, weights, column, metric), EXPERIMENT, side_by_side(rows, usual, (loss, bounding))
+        for loss, (rows, usual) in product(LOSSES, beside):
+            weights = json.loads(rows["options"][0]).get(LIST_WEIGHTS)
+            if weights and (loss, UNBOUNDED) in trainings(rows):
+                cell = Cell(loss, weights, column, judge(loss))
+                yield cell, EXPERIMENT, side_by_side(rows, usual, (loss, UNBOUNDED))
 
 
 def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:

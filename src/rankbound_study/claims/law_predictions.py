@@ -8,9 +8,10 @@ import numpy as np
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.intervals import percentiles
 from rankbound_study.claims.cells import Cell
-from rankbound_study.claims.law import EXPERIMENT, MISMATCH, Effect, Law, Line
+from rankbound_study.claims.law import EXPERIMENT, MISMATCH, TOLERANCE, Effect, Law, Line
 from rankbound_study.claims.rules import among, by_interval
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
+from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import LOSSES
@@ -18,7 +19,7 @@ from rankbound_study.vocabulary import LOSSES
 SLOPES = (-0.0030, -0.0008)
 """The predicted region of the slope over all cells."""
 
-FLAT, NOTHING, BEYOND = 0.1, 0.001, 0.002
+FLAT, NOTHING, BEYOND = 0.1, 0.001, TOLERANCE
 """Weights that hardly vary, the largest mean absolute effect of such weights, and a single effect that refutes it."""
 
 PAIRS = "pairs"
@@ -40,11 +41,12 @@ class Outcome:
 
 
 def verdict(law: Law) -> Outcome:
-    """Return the verdict on the law: confirmed if the slopes over all cells and of each loss are below zero.
+    """Return the verdict on the direction of the law.
 
-    It is refuted if one of these slopes is significantly above zero, otherwise inconclusive.
+    Confirmed if the slopes over all cells and of each loss are significantly below zero, refuted if one of them is
+    significantly above it.
     """
-    prediction = "The effect falls with the mismatch of the lists: over all cells and for each loss."
+    prediction = "The effect falls with the mismatch of the lists, over all cells and for each loss."
     line = law.line()
     if line is None:
         return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
@@ -52,14 +54,39 @@ def verdict(law: Law) -> Outcome:
     sides = [_side(line), *map(_side, of_losses.values())]
     outcome = REFUTED if max(sides) > 0 else CONFIRMED if max(sides) < 0 else INCONCLUSIVE
     by_loss = "; ".join(f"{loss} {_slope(one)}" for loss, one in of_losses.items())
-    failing = [cell for cell, p_value in law.p_residuals.items() if p_value <= LEVEL]
     return Outcome(
         prediction,
         outcome,
         f"Slope of the effect per unit of mismatch over {line.n} cells: {_slope(line)}, R² {line.r_squared:.2f}. "
-        f"By loss: {by_loss}. Cells that differ significantly from the line: {len(failing)} of {len(law.counted)}"
-        f"{among([_named(cell) for cell in failing])}.",
+        f"By loss: {by_loss}.",
     )
+
+
+def fit(law: Law) -> Outcome:
+    """Return whether mismatch alone predicts the effects.
+
+    Refuted if a cell lies significantly farther than `BEYOND` from the line (Holm), confirmed if all lie significantly
+    nearer.
+    """
+    prediction = f"Mismatch alone predicts the effect: no cell lies farther than {BEYOND:g} from the line."
+    if law.line() is None:
+        return Outcome(prediction, NOT_RUN, "There are too few cells for a line.")
+    off = [cell for cell, p_value in law.p_residuals.items() if p_value <= LEVEL]
+    outcome = REFUTED if off else CONFIRMED if all(_is_near(law, one) for one in law.counted) else INCONCLUSIVE
+    named = among([_named(cell) for cell in sorted(off, key=lambda cell: -_distance(law, cell))])
+    return Outcome(
+        prediction, outcome, f"Cells that lie significantly farther: {len(off)} of {len(law.counted)}{named}."
+    )
+
+
+def _is_near(law: Law, effect: Effect) -> bool:
+    estimate, limit = effect.contrast.estimate, law.predicted(effect)
+    return max(estimate.p_above(limit - BEYOND), estimate.p_below(limit + BEYOND)) <= LEVEL
+
+
+def _distance(law: Law, cell: Cell) -> float:
+    effect = next(one for one in law.counted if one.cell == cell)
+    return abs(effect.contrast.mean - law.predicted(effect))
 
 
 def outcomes(law: Law) -> Iterator[Outcome]:
@@ -93,25 +120,28 @@ def _slope_in_region(law: Law) -> Iterator[Outcome]:
 
 
 def _doses(law: Law) -> Iterator[Outcome]:
-    """Yield, for each loss, the power of the number of pairs at which each data set scores highest."""
-    for loss in dict.fromkeys(one.cell.loss for one in law.effects):
-        best: dict[str, float] = {}
-        for column in dict.fromkeys(one.cell.column for one in law.effects):
-            curve = {
-                weights.power: one.contrast.mean
-                for one in law.effects
-                if (one.cell.loss, one.cell.column, one.origin) == (loss, column, EXPERIMENT)
-                and (weights := ListWeights.of(one.cell.bounding)).quantity == PAIRS
-                and not weights.permuted
-            }
-            if curve:
-                curve[0.0] = 0.0
-                best[column.label] = max(curve, key=lambda power: curve[power])
-        if best:
-            expected = "between -1 and -0.5" if loss == PAIRWISE else "0"
-            held = all(-1 <= power <= -0.5 if loss == PAIRWISE else power == 0 for power in best.values())
-            found = "; ".join(f"{name}: {power:g}" for name, power in best.items())
-            yield Outcome(f"{loss} scores highest at the power {expected} of P(N - P).", _holds(held), f"{found}.")
+    """Yield, for each loss and data set, at which power of the number of pairs the score is highest.
+
+    The prediction holds if this power is an expected one in 95 % of the bootstrap samples, and fails if in 5 %.
+    """
+    curves: dict[tuple[str, DataSet], dict[float, int]] = {}
+    for place, one in enumerate(law.effects):
+        weights = ListWeights.of(one.cell.bounding)
+        if one.origin == EXPERIMENT and weights.quantity == PAIRS and not weights.permuted:
+            curves.setdefault((one.cell.loss, one.cell.column), {})[weights.power] = place
+    for (loss, column), places in curves.items():
+        powers = np.array([0.0, *places])
+        resampled = law.resampled[:, list(places.values())]
+        best = powers[np.argmax(np.column_stack([np.zeros(len(resampled)), resampled]), axis=1)]
+        means = [0.0, *(law.effects[place].contrast.mean for place in places.values())]
+        expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
+        share = float(np.isin(best, expected).mean())
+        named = " or ".join(f"{power:g}" for power in expected)
+        yield Outcome(
+            f"{loss} on {column.label} scores highest at the power {named} of P(N - P).",
+            CONFIRMED if share >= 1 - LEVEL else REFUTED if share <= LEVEL else INCONCLUSIVE,
+            f"Highest at {powers[np.argmax(means)]:g}; in {100 * share:.0f} % of bootstrap samples as predicted.",
+        )
 
 
 def _falls(law: Law) -> Outcome:
@@ -127,21 +157,19 @@ def _permuted(law: Law) -> Iterator[Outcome]:
     yield _mean_below_zero(
         law,
         f"Permuted, the weights {OF_PAIRS} of {PAIRWISE} cost instead of gaining.",
-        lambda one: one.cell.loss == PAIRWISE and ListWeights.of(one.cell.bounding).permuted,
+        lambda one: (one.cell.loss, one.cell.bounding) == (PAIRWISE, MOVED),
     )
-    places = {one.cell: place for place, one in enumerate(law.counted)}
+    places = {one.cell: place for place, one in enumerate(law.effects)}
     both = [
-        (places[one.cell], places[moved])
-        for one in law.counted
-        if one.cell.loss != PAIRWISE
-        and one.cell.bounding == OF_PAIRS
-        and (moved := one.cell._replace(bounding=MOVED)) in places
+        (place, places[moved])
+        for cell, place in places.items()
+        if cell.loss != PAIRWISE and cell.bounding == OF_PAIRS and (moved := cell._replace(bounding=MOVED)) in places
     ]
     prediction = f"Permuted, the weights {OF_PAIRS} of nDCG and AP cost what they cost in place."
     if both:
-        plain, moved_ = (law.resampled[:, [pair[side] for pair in both]].mean(1) for side in (0, 1))
-        mean = float(np.mean([law.counted[b].contrast.mean - law.counted[a].contrast.mean for a, b in both]))
-        low, high = percentiles(moved_ - plain)
+        in_place, permuted = (law.resampled[:, [pair[side] for pair in both]].mean(1) for side in (0, 1))
+        mean = float(np.mean([law.effects[b].contrast.mean - law.effects[a].contrast.mean for a, b in both]))
+        low, high = percentiles(permuted - in_place)
         found = f"Permuted minus in place, mean of {len(both)} cells: {_with_range(mean, low, high)}."
         yield Outcome(prediction, _holds(low <= 0 <= high), found)
 
@@ -162,10 +190,10 @@ def _nothing(law: Law) -> Outcome:
 
 def _mean_below_zero(law: Law, prediction: str, chosen: Callable[[Effect], bool]) -> Outcome:
     """Return the outcome of a prediction that the mean effect of some cells lies below zero."""
-    places = [place for place, one in enumerate(law.counted) if chosen(one)]
+    places = [place for place, one in enumerate(law.effects) if chosen(one)]
     if not places:
         return Outcome(prediction, NOT_RUN, "No cell has such weights.")
-    mean = float(np.mean([law.counted[place].contrast.mean for place in places]))
+    mean = float(np.mean([law.effects[place].contrast.mean for place in places]))
     low, high = percentiles(law.resampled[:, places].mean(1))
     return Outcome(
         prediction, by_interval(-high, -low, 0), f"Mean effect of {len(places)} cells: {_with_range(mean, low, high)}."

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.claims.law import INFLUENCE, MISMATCH, WEIGHTS, Effect, Law
-from rankbound_study.claims.law_predictions import outcomes, verdict
+from rankbound_study.claims.law_predictions import fit, outcomes, verdict
 
 NAME = "table_law"
 LINES, PREDICTIONS = f"{NAME}_lines", f"{NAME}_predictions"
@@ -42,8 +42,8 @@ def lines_table(law: Law) -> pl.DataFrame:
 
 
 def predictions_table(law: Law) -> pl.DataFrame:
-    """Return the verdict on the law, and the outcome of every prediction; no rows without cells."""
-    found = [verdict(law), *outcomes(law)] if law.effects else []
+    """Return the verdicts on the law, and the outcome of every prediction; no rows without cells."""
+    found = [verdict(law), fit(law), *outcomes(law)] if law.effects else []
     return pl.DataFrame([asdict(one) for one in found], schema=PREDICTION_COLUMNS)
 
 

@@ -57,7 +57,7 @@ def _line(panel: Any, changes: pl.Series, lines: pl.DataFrame) -> None:
     ends = np.array([min(0.0, float(changes.min())), float(changes.max())])  # type: ignore[arg-type]
     panel.plot(ends, line["intercept"] + line["slope"] * ends, color=style.INK, linewidth=1, label="least squares")
     text = "slope {slope:+.4f}\n({slope_low:+.4f} to {slope_high:+.4f}), R² {r_squared:.2f}".format_map(line)
-    style.note(panel, text.replace("-", "−"), (0.98, 0.98), ha="right", va="top")
+    style.note(panel, text.replace("-", "−"), (0.02, 0.02), ha="left", va="bottom")
 
 
 def _point(panel: Any, row: dict[str, Any], column: str, marker: str) -> None:

@@ -39,7 +39,7 @@ def draw(files: StudyFiles) -> Any:
     for panel, key in zip(axes[0], sets, strict=True):
         own = cells.filter(pl.col("dataset") == key[0], pl.col("nsr").eq_missing(pl.lit(key[1], pl.Int8)))
         panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
-        for place, loss in enumerate(own["loss"].unique(maintain_order=True)):
+        for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
             _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
         panel.set_title(DataSet(*key).label)
         panel.set_xticks([-1.5, -1, -0.5, 0, 0.5, _AT], ["−1.5", "−1", "−0.5", "0", "0.5", "−1,\npermuted"])

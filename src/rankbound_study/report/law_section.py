@@ -20,28 +20,31 @@ _TEXT = (
     "judges the loss. The law: weights gain where they make the mismatch more equal between lists, lose where they "
     "make it less equal, and do nothing else. docs/law.md has the formulas and the prediction."
 )
-_HEADLINES = {
-    CONFIRMED: "Bounding equalises the influence of lists: for every loss, its effect falls with their mismatch.",
-    REFUTED: "The law that bounding helps by equalising the influence of lists fails.",
-    INCONCLUSIVE: "That bounding helps by equalising the influence of lists is not shown for every loss.",
+_DIRECTION = {
+    CONFIRMED: "For every loss, the effect of list weights falls with the mismatch of the lists",
+    REFUTED: "The effect of list weights does not fall with the mismatch of the lists for every loss",
+    INCONCLUSIVE: "It is not shown for every loss that the effect of list weights falls with the mismatch of the lists",
+}
+_FIT = {
+    CONFIRMED: ", and mismatch alone predicts it.",
+    REFUTED: ", and mismatch alone does not predict it.",
+    INCONCLUSIVE: ".",
 }
 
 
 def law_findings(folder: Path) -> Iterator[Finding]:
-    """Report the verdict on the law, with its slope; nothing if it was not decided."""
+    """Report the verdicts on the law, with its slope; nothing if they were not decided."""
     if not (folder / f"{NAME}.csv").exists():
         return
     predictions = read_table(folder / f"{PREDICTIONS}.csv", PREDICTION_COLUMNS)
     if predictions.is_empty() or predictions["outcome"][0] == NOT_RUN:
         return
-    _, outcome, found = predictions.row(0)
-    others = predictions["outcome"][1:].to_list()
-    held = (
-        f" Of {len(others)} predictions written before the experiment, {others.count(CONFIRMED)} hold."
-        if others
-        else ""
-    )
-    yield Finding(_HEADLINES[outcome], with_minus_signs(f"{found}{held}"))
+    (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
+    found = f"{slopes} {cells}"
+    if others:
+        held = [outcome for _, outcome, _ in others].count(CONFIRMED)
+        found += f" Of {len(others)} predictions about the experiment, written before it ran, {held} hold."
+    yield Finding(f"{_DIRECTION[direction]}{_FIT[fit]}", with_minus_signs(found))
 
 
 def law_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:

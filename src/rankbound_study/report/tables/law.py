@@ -37,7 +37,7 @@ SPECS = {
         "the change of mismatch between training lists, with the lines by least squares and the outcome of the "
         "predictions.",
         title="the law of list weights",
-        needs=("runs", "experiments", "instances"),
+        needs=("runs", "epochs", "experiments", "experiment_epochs", "instances"),
         options=("study",),
         beside=(".md", ".tex", "_lines.csv", "_predictions.csv"),
         section=SECTION,
@@ -46,8 +46,9 @@ SPECS = {
 CAPTION = (
     "Mean score with weights minus without, paired by topic, in the metric that judges the loss; in small type half of "
     "the 95 % interval over topics and trainings. Changes are those of coefficients of variation over the training "
-    "lists. Predicted is the line of mismatch through all cells that count; bold where the effect differs from it "
-    "significantly (Holm). Cells in italics repeat the weights of an earlier one and do not count."
+    "lists. Predicted is the line of mismatch through all cells that count; bold where the effect lies significantly "
+    "farther than 0.002 from it (Holm). Cells in italics repeat the weights of an earlier one and do not count. Models "
+    "that did not train are left out."
 )
 HEADER = ("data set", "loss", "weights", "mismatch", "influence", "CV of weights", "effect", "predicted")
 LINES_CAPTION = (
@@ -61,7 +62,7 @@ PREDICTIONS_HEADER = ("prediction", "outcome", "found")
 
 def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
-    evidence = Evidence(study, runs=files.runs, experiments=files.experiments)
+    evidence = Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
     found = law(evidence, instances)
     table = cells_table(found)
