@@ -35,6 +35,7 @@ def _configurations(page: str) -> list[str]:
             [
                 "valid: study 'thesis', 5 data sets, 96 training jobs, 960 trainings\ncomparison",
                 "valid: study 'thesis', 11 data sets, 120 training jobs, 1,200 trainings\ncomparison",
+                "valid: study 'thesis', 3 data sets, 30 training jobs, 300 trainings\ncomparison",
                 *["valid: study 'thesis', 6 data sets, 150 training jobs"] * 3,
             ],
         ),
@@ -61,6 +62,20 @@ def test_the_profile_of_mslr_trains_little_besides_it(
     told = capsys.readouterr().out
     assert "2 training jobs, 2 trainings\n" in told.splitlines(keepends=True)[0]
     assert "experiment" not in told
+
+
+@pytest.mark.parametrize(
+    ("profile", "told"),
+    [
+        ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1080 trainings\n"),
+    ],
+)
+def test_the_profiles_of_whole_studies_are_valid(
+    profile: str, told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert cli.main(["check-config", f"profiles/{profile}/study.yaml"]) == 0, capsys.readouterr().err
+    assert told in capsys.readouterr().out
 
 
 def test_the_options_in_the_help_of_a_training_are_whole() -> None:

@@ -13,6 +13,7 @@ _ONE = {
     "experiments": "the experiments' runs",
     "experiment_epochs": "the table of the experiments' epochs",
     "rates": "the table of the rates of all grids",
+    "regimes": "the table of regimes (CSV)",
     "images": "the images file, for the ages of the faces",
 }
 _SEVERAL = {

@@ -16,6 +16,7 @@ from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.known_sets import known_names
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.score_distributions import DistributionFile
+from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.config.study import Study, TrainingRun
 
 NOT_CONVERTED = {"homepage", "terms", "citation", "archives", "addresses", "validation_share", "seed", "by_time"}
@@ -66,9 +67,12 @@ class Steps:
         return self.study.converted_path(wildcards.source)
 
     def generate_flags(self, wildcards: Any) -> str:
-        """Return the flags for seed and size of a generated data set."""
+        """Return the flags for seed, size and planted parameters of a generated data set."""
         section = self.study.sources[wildcards.source]
-        return " ".join(f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section)
+        flags = [f"--{flag} {section[flag]}" for flag in ("seed", "size") if flag in section]
+        return " ".join(
+            [*flags, *([f"--planted {quote(as_json(section['planted']))}"] if "planted" in section else [])]
+        )
 
     def split_options(self, wildcards: Any) -> str:
         """Return the options for users, part sizes or files of folds, and the folds' seed."""
@@ -197,6 +201,7 @@ class Steps:
         """
         protocol, study = self.config["protocols"][0], self.config["study"]
         known = {"protocol": protocol, "study": study, "experiments": self._measured_experiments()}
+        known["planted"] = self._planted()
         if "leaderboard" in self.config:
             known["leaderboard"] = self.config["leaderboard"]
         return as_json({key: known[key] for key in keys if key in known})
@@ -214,6 +219,11 @@ class Steps:
         instances = self.study.varied_instances
         ran = {variant.experiment: variant.datasets for variant in self.study.variants if variant.is_a_choice}
         return {name: [instances[one].data_set for one in sets] for name, sets in ran.items()}
+
+    def _planted(self) -> dict[str, dict[str, Any]]:
+        """Return the planted parameters of every generated data set that has some, defaults among them."""
+        stated = {name: section.get("planted") for name, section in self.study.sources.items()}
+        return {name: PlantedKeys(**keys).model_dump() for name, keys in stated.items() if keys is not None}
 
     def _run(self, wildcards: Any) -> TrainingRun:
         return self.study.run_at(wildcards.protocol, wildcards.instances, wildcards.loss, wildcards.bounding)

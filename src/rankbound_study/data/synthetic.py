@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from rankbound.errors import ConfigError
 from rankbound.seeds import derive_seed
-from rankbound_study.config.data_sets import SMALLEST_GENERATED
+from rankbound_study.config.data_sets import SMALLEST_GENERATED, SYNTHETIC
+from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.data.contracts import write_table
 from rankbound_study.data.folds import FOLDS
 from rankbound_study.data.schemas import DATASET_KEY, PARTS_KEY, SYNTHETIC_KEY
 from rankbound_study.data.synthetic_faces import generate_faces
+from rankbound_study.data.synthetic_ratings import like_movielens, with_planted
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -32,41 +34,43 @@ SIZES = {
 
 _WIDTH = 46
 
-# MovieLens latest-small (INVENTORY section 1): 412 users with at least 25 relevant items, 198 with fewer; 9,724
-# rated movies; relevant items per user 25 .. 1227, median 65.5, mean 110.5; 48% of all ratings are 4 or more.
-_FULL_USERS, _FULL_ITEMS, _FEWEST_ITEMS = 412, 9724, 600
-_DROPPED_SHARE, _RELEVANT_SHARE = 198 / 412, 0.48
-_LEAST_RELEVANT, _MOST_RELEVANT, _MEDIAN_EXCESS, _EXCESS_SPREAD = 25, 1227, 40.5, 1.2
-_ITEMS_PER_RELEVANT = 6  # room for three negatives per relevant item among the rated movies
-_TASTES, _TASTE_WEIGHT, _POPULARITY_SPREAD = 4, 1.6, 1.3
-_FIRST_TIMESTAMP = 1_000_000_000
-
-# MQ2008 (the same section): 5 .. 121 documents, median 8, mean 19.4; labels 0, 1, 2 in shares 81, 13 and 6%; 28% of the
-# queries have no label above 0; every query has some label 0.
+# MQ2008 (INVENTORY section 1): 5 .. 121 documents, median 8, mean 19.4; labels 0, 1, 2 in shares 81, 13 and 6%; 28% of
+# the queries have no label above 0; every query has some label 0.
 _FEWEST_DOCUMENTS, _MOST_DOCUMENTS, _MEDIAN_MORE, _MORE_SPREAD = 5, 121, 3.5, 1.6
 _EMPTY_SHARE, _POSITIVE_SHARE, _TOP_SHARE = 0.28, 0.3, 0.32
 _CAUSES, _INFORMATIVE, _CONSTANT, _NOISE = 6, 30, 6, 0.8
 _FIRST_QUERY = 10_001
 
 
-def generate(dataset: str, out: str | os.PathLike[str], seed: int, size: str) -> None:
+def generate(
+    dataset: str, out: str | os.PathLike[str], seed: int, size: str, planted: PlantedKeys | None = None
+) -> None:
     """Write `synthetic-movielens` (interactions), `synthetic-mq2008` (judged lists) or `synthetic-aaf` (images).
 
-    `size` is a number of topics or faces, `demo` or `full`. Raises ConfigError for another data set or size.
+    With `planted` parameters, a data set of any other name `synthetic-*` has ratings by these. `size` is a number of
+    topics or faces, `demo` or `full`. Raises ConfigError for another data set or size.
     """
-    if dataset not in SIZES:
-        raise ConfigError(f"there is no synthetic data set {dataset!r}; known are {', '.join(SIZES)}")
+    if (dataset in SIZES) == (planted is not None) or not dataset.startswith(SYNTHETIC):
+        raise ConfigError(
+            f"there is no synthetic data set {dataset!r}; known are {', '.join(SIZES)}, and, with planted parameters, "
+            f"any other name {SYNTHETIC}*"
+        )
     topics = _topics(dataset, size)
-    metadata = {
-        DATASET_KEY: dataset,
-        SYNTHETIC_KEY: json.dumps({"dataset": dataset, "seed": seed, "topics": topics}, sort_keys=True),
-    }
+    stated = {"dataset": dataset, "seed": seed, "topics": topics}
+    if planted is not None:
+        stated["planted"] = planted.model_dump()
+    metadata = {DATASET_KEY: dataset, SYNTHETIC_KEY: json.dumps(stated, sort_keys=True)}
     if dataset == "synthetic-aaf":
         generate_faces(out, topics, seed, metadata)
         return
+    if planted is not None:
+        # Not by the name: two data sets that differ in one parameter share everything that it does not change.
+        ratings = with_planted(np.random.default_rng(derive_seed("planted", seed, topics)), topics, planted)
+        write_table(ratings, out, "interactions", metadata=metadata)
+        return
     random = np.random.default_rng(derive_seed("synthetic", dataset, seed, topics))
     if dataset == "synthetic-movielens":
-        write_table(_interactions(random, topics), out, "interactions", metadata=metadata)
+        write_table(like_movielens(random, topics, SIZES[dataset]["full"]), out, "interactions", metadata=metadata)
         return
     table, parts = _judged_lists(random, topics)
     write_table(table, out, "lists", parts, {**metadata, PARTS_KEY: json.dumps(_places(parts))})
@@ -79,48 +83,12 @@ def _places(sizes: list[int]) -> dict[str, list[list[int]]]:
 
 
 def _topics(dataset: str, size: str) -> int:
-    if size in SIZES[dataset]:
-        return SIZES[dataset][size]
+    sizes = SIZES.get(dataset, SIZES["synthetic-movielens"])
+    if size in sizes:
+        return sizes[size]
     if not size.isdigit() or int(size) < SMALLEST_GENERATED:
         raise ConfigError(f"--size is {size!r}; expected demo, full, or a number of topics from {SMALLEST_GENERATED}")
     return int(size)
-
-
-def _interactions(random: np.random.Generator, users: int) -> pa.Table:
-    """Return ratings by popularity and taste: which items a user rates, and how well, follow u . v + popularity."""
-    scale = min(1.0, users / _FULL_USERS)
-    items = max(_FEWEST_ITEMS, round(_FULL_ITEMS * scale))
-    positives = _relevant_counts(random, users, scale, items // _ITEMS_PER_RELEVANT)
-    popularity = _POPULARITY_SPREAD * random.standard_normal(items)
-    item_tastes = random.standard_normal((items, _TASTES))
-    rows = []
-    for user, count in enumerate(positives.tolist(), 1):
-        taste = random.standard_normal(_TASTES) / np.sqrt(_TASTES)
-        utility = popularity + _TASTE_WEIGHT * item_tastes @ taste
-        rated = min(items, round(count / _RELEVANT_SHARE))
-        # The largest values of utility plus Gumbel noise are a draw without replacement by exp(utility).
-        chosen = np.argsort(-(utility + random.gumbel(size=items)))[:rated]
-        ordered = chosen[np.argsort(-(utility[chosen] + random.gumbel(size=rated)))]
-        good = random.choice((4.0, 4.5, 5.0), size=count)
-        poor = random.integers(1, 8, size=rated - count) / 2
-        rows.append((np.full(rated, user), ordered, np.concatenate((good, poor))))
-    topic, item, rating = (np.concatenate(column) for column in zip(*rows, strict=True))
-    order = np.lexsort((item, topic))
-    # Like the real ones, movie ids are not dense.
-    columns = {"topic": topic[order], "item": 1 + 3 * item[order], "rating": rating[order]}
-    timestamp = _FIRST_TIMESTAMP + random.permutation(len(order))
-    return pa.table({**columns, "timestamp": timestamp}).cast(
-        pa.schema({"topic": pa.int32(), "item": pa.int32(), "rating": pa.float32(), "timestamp": pa.int64()}.items())
-    )
-
-
-def _relevant_counts(random: np.random.Generator, users: int, scale: float, most: int) -> Integers:
-    """Return relevant items per user: `users` with enough of them, and the share of others that folding drops."""
-    excess = _MEDIAN_EXCESS * np.sqrt(scale) * np.exp(_EXCESS_SPREAD * random.standard_normal(users))
-    enough = np.clip(_LEAST_RELEVANT + np.round(excess), _LEAST_RELEVANT, min(most, _MOST_RELEVANT))
-    fewer = random.integers(1, _LEAST_RELEVANT, size=round(users * _DROPPED_SHARE))
-    shuffled: Integers = random.permutation(np.concatenate((enough.astype(np.int64), fewer)))
-    return shuffled
 
 
 def _judged_lists(random: np.random.Generator, queries: int) -> tuple[pa.Table, list[int]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.provenance.places import Places
-from rankbound_study.report.blocks import Document, ReportSection
+from rankbound_study.report.blocks import Document, FigureBlock, ReportSection, TableBlock
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.law_section import law_findings, law_sections
@@ -62,6 +62,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
             _methods(provenance, manifest, instances),
             *claims.sections(),
             bounded.section(),
+            *_further_sections(results, synthetic=synthetic),
             *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
             *_worked_sections(results / "tables", reproduced=bounded.reproduced),
             *neural_sections(results, claims),
@@ -102,6 +103,18 @@ def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Ite
             continue
         text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
         yield ReportSection(anchor, title, text, blocks)
+
+
+def _further_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
+    """Yield the sections of studies that are not the thesis' own, as far as their tables were made."""
+    for anchor, title in {"regimes": "Where bounding helps"}.items():
+        name = f"figure_{anchor}"
+        is_drawn = name in figure_specs() and figure_file(results, name, ".svg").exists()
+        blocks: list[TableBlock | FigureBlock] = list(table_blocks(anchor, results / "tables"))
+        if is_drawn:
+            blocks.insert(0, figure_block(name, synthetic=synthetic))
+        if blocks:
+            yield ReportSection(anchor, title, "", tuple(blocks))
 
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:

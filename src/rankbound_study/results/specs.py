@@ -42,6 +42,7 @@ class StudyFiles:
     leaderboard: tuple[Path, ...] = ()
     law: tuple[Path, ...] = ()
     instances: tuple[Path, ...] = ()
+    regimes: Path | None = None
     images: Path | None = None
     predictions: tuple[Path, ...] = ()
     weights: tuple[Path, ...] = ()

@@ -19,6 +19,7 @@ from rankbound_study.config.sections.base import (
     problem,
 )
 from rankbound_study.config.sections.description import FACES, LISTS, ORDINARY_FOLDS, RATINGS, DescriptionKeys
+from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.config.sections.sampling import Ratios, SamplingValue
 from rankbound_study.config.words import listed, shown
 
@@ -81,6 +82,10 @@ class SourceKeys(Keys):
             yield where, f"is {described.format}, which does not belong here: expected {expected}"
 
 
+STAND_IN = f"{SYNTHETIC}movielens"
+"""The generated ratings whose parameters are fixed."""
+
+
 class InteractionKeys(SourceKeys):
     """A data set of ratings."""
 
@@ -99,6 +104,15 @@ class InteractionKeys(SourceKeys):
     repeats: Annotated[int, Field(ge=1, le=25)] | None = Field(
         None, description="Times that random folds and their negatives are drawn; training seeds take turns (absent: 1)"
     )
+    planted: PlantedKeys | None = Field(
+        None, description="Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
+    )
+
+    def origin_problems(self, name: str) -> Iterator[Problem]:
+        """Yield what contradicts the data set's name, planted parameters of other data among it."""
+        yield from super().origin_problems(name)
+        if self.planted is not None and (name == STAND_IN or not name.startswith(SYNTHETIC)):
+            yield ("planted",), f"is for generated data of your own, with other names in {SYNTHETIC}*: remove it"
 
     def problems(self) -> Iterator[Problem]:
         """Yield ratios without draws, and draws without ratios."""
