@@ -107,7 +107,7 @@ def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Ite
 
 def _further_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
     """Yield the sections of studies that are not the thesis' own, as far as their tables were made."""
-    for anchor, title in {"regimes": "Where bounding helps"}.items():
+    for anchor, title in {"regimes": "Where bounding helps", "citeulike": "CiteULike-a"}.items():
         name = f"figure_{anchor}"
         is_drawn = name in figure_specs() and figure_file(results, name, ".svg").exists()
         blocks: list[TableBlock | FigureBlock] = list(table_blocks(anchor, results / "tables"))
