@@ -12,6 +12,7 @@ from rankbound_study.claims.regimes import COLUMNS, regimes
 from rankbound_study.cli import main
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import RUN_METRICS
+from rankbound_study.results.specs import StudyFiles
 
 SHORT, LONG = 4, 40
 """Relevant items of the two kinds of users; lists have as many irrelevant ones."""
@@ -49,7 +50,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_effects_are_those_of_the_runs(files: tuple[Path, Path]) -> None:
-    table = regimes(*files, "map", PLANTED)
+    table = regimes(StudyFiles(files[0], experiments=files[1]), "map", PLANTED)
     assert table["factors"].to_list() == [4, 2]
     for row, times in zip(table.iter_rows(named=True), (1, 2), strict=True):
         assert row["effect_short"] == pytest.approx(0.04 * times)
@@ -63,7 +64,7 @@ def test_effects_are_those_of_the_runs(files: tuple[Path, Path]) -> None:
 
 
 def test_influence_is_the_range_of_the_loss(files: tuple[Path, Path]) -> None:
-    row = regimes(files[0], None, "map", PLANTED).row(0, named=True)
+    row = regimes(StudyFiles(files[0]), "map", PLANTED).row(0, named=True)
     pairs = np.array([SHORT**2, LONG**2], dtype=float)
     assert row["pairs"] == pytest.approx(pairs.mean())
     assert row["influence_cv"] == pytest.approx(pairs.std() / pairs.mean())
@@ -73,26 +74,45 @@ def test_influence_is_the_range_of_the_loss(files: tuple[Path, Path]) -> None:
 def test_real_data_have_no_planted_parameters(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     write_table(pa.Table.from_pylist(rows("map", 32, dataset="movielens-mixed-1-2-3")), path, "runs")
-    row = regimes(path, None, "map", PLANTED).row(0, named=True)
+    row = regimes(StudyFiles(path), "map", PLANTED).row(0, named=True)
     assert row["spread"] is row["correlation"] is row["rank"] is None
     assert row["factors"] == 32
+
+
+def epochs(folder: Path, vanished: float = 1.0) -> Path:
+    """The epochs of the study's own runs; the gradients of one bounded training are as large as stated."""
+    own = pl.DataFrame(rows("map", 4)).unique(["bounding", "seed"])
+    one = (pl.col("bounding") == "min-max") & (pl.col("seed") == 1)
+    norm = pl.when(one).then(vanished).otherwise(1.0)
+    measured = own.with_columns(part=pl.lit("test"), mean_loss=pl.lit(1.0), gradient_norm=norm)
+    names = ["study", "protocol", "dataset", "nsr_train", "nsr_test", "model", "options", "loss", "bounding", "fold"]
+    names += ["seed", "epoch", "part", "mean_loss", "gradient_norm", "nDCG", "AP", "nRBP(p=0.95)"]
+    write_table(measured.select(names).to_arrow(), folder / "epochs.parquet", "epochs")
+    return folder / "epochs.parquet"
+
+
+def test_trainings_that_did_not_train_are_counted(files: tuple[Path, Path], tmp_path: Path) -> None:
+    for vanished, count in ((1.0, 0), (1e-12, 1)):
+        table = regimes(StudyFiles(files[0], epochs(tmp_path, vanished)), "map", PLANTED)
+        assert table["n_untrained"].to_list() == [count]
 
 
 def test_without_an_unbounded_loss_there_is_no_effect(tmp_path: Path) -> None:
     path = tmp_path / "runs.parquet"
     bounded = [run for run in rows("map", 4) if run["bounding"] != "none"]
     write_table(pa.Table.from_pylist(bounded), path, "runs")
-    assert regimes(path, None, "map", PLANTED).is_empty()
+    assert regimes(StudyFiles(path), "map", PLANTED).is_empty()
 
 
 def test_table_and_figure_are_made_from_the_files(files: tuple[Path, Path], tmp_path: Path) -> None:
     runs, experiments = map(str, files)
     options = json.dumps({"study": "map", "planted": PLANTED})
-    made = ["--runs", runs, "--experiments", experiments, "--options", options, "--out-dir", str(tmp_path)]
+    given = ["--runs", runs, "--epochs", str(epochs(tmp_path, 1e-12)), "--experiments", experiments]
+    made = [*given, "--options", options, "--out-dir", str(tmp_path)]
     assert not main(["table", "table_regimes", *made])
     table = pl.read_csv(tmp_path / "table_regimes.csv", schema=COLUMNS)
     assert len(table) == 2
-    assert "+0.0150" in (tmp_path / "table_regimes.md").read_text("utf-8")
+    assert "+0.0150†" in (tmp_path / "table_regimes.md").read_text("utf-8")
     drawing = tmp_path / "map.svg"
     assert not main(
         ["figure", "figure_regimes", "--regimes", str(tmp_path / "table_regimes.csv"), "--out", str(drawing)]

@@ -19,14 +19,19 @@ from rankbound.compare import Pair
 from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import percentiles
 from rankbound.compare.scores import Floats, mean_of_known, per_unit
-from rankbound_study.claims.cells import Cell, judge, kept_units
+from rankbound_study.claims.cells import Cell, judge
 from rankbound_study.claims.evidence import KEY
 from rankbound_study.claims.resampled import resampled_means
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.config.samplings import SampledName
 from rankbound_study.results.runs_file import scan_runs
+from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import read_trainings, untrained_counts
 from rankbound_study.vocabulary import HONEST, JUDGED_BY, LOSSES, SELECTIONS, UNBOUNDED
+
+_REGIME = ("study", "dataset", "nsr_test", "options")
+_SYSTEM = ("loss", "bounding")
 
 PLANTED = ("spread", "correlation", "rank")
 COLUMNS: dict[str, pl.DataType] = {
@@ -39,23 +44,25 @@ COLUMNS: dict[str, pl.DataType] = {
     "influence_cv": pl.Float64(),
     "pairs": pl.Float64(),
     **dict.fromkeys(("unbounded", "effect", "low", "high", "effect_short", "effect_long"), pl.Float64()),
-    **dict.fromkeys(("n_topics", "n_trainings"), pl.Int64()),
+    **dict.fromkeys(("n_topics", "n_trainings", "n_untrained"), pl.Int64()),
 }
 """Columns of the table: planted parameters (null for real data), facts about the lists, and effects.
 
 `log_sd` is the standard deviation of log P, `pairs` the mean of `P(N - P)`. Effects are bounded minus unbounded, with a
 95 % interval; `effect_short` and `effect_long` are those of the topics with fewer relevant items than the median, and
-of all others.
+of all others (null if all have equally many). `n_untrained` counts the trainings, bounded or unbounded, that did not
+train.
 """
 
 
-def regimes(
-    runs: Path, experiments: Path | None, study: str, planted: Mapping[str, Mapping[str, float]]
-) -> pl.DataFrame:
+def regimes(files: StudyFiles, study: str, planted: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
     """Return a row per regime, loss and bounding; `planted` are the parameters of generated data sets, by name."""
-    rows = pl.concat([_trained(path, study) for path in (runs, experiments) if path is not None])
-    parts = rows.partition_by("study", "dataset", "nsr_test", "options", maintain_order=True)
-    table = pl.DataFrame([row for part in parts for row in _regime(part, planted)], schema=COLUMNS)
+    tables = [(files.runs, files.epochs), (files.experiments, files.experiment_epochs)]
+    rows = pl.concat([_trained(runs, study) for runs, _ in tables if runs is not None])
+    counts = untrained_counts(read_trainings(*tables), _REGIME + _SYSTEM)
+    untrained = dict(zip(counts.select(_REGIME + _SYSTEM).rows(), counts["n_untrained"].to_list(), strict=True))
+    parts = rows.partition_by(_REGIME, maintain_order=True)
+    table = pl.DataFrame([row for part in parts for row in _regime(part, planted, untrained)], schema=COLUMNS)
     losses = {name: place for place, name in enumerate(LOSSES)}
     return table.sort(
         pl.col("rank").is_null(),
@@ -76,8 +83,11 @@ def _trained(path: Path, study: str) -> pl.DataFrame:
     return chosen.select("study", "options", *KEY, *JUDGED_BY.values()).collect()
 
 
-def _regime(rows: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, object]]:
-    dataset, nsr, options = rows.select("dataset", "nsr_test", "options").row(0)
+def _regime(
+    rows: pl.DataFrame, planted: Mapping[str, Mapping[str, float]], untrained: Mapping[tuple[object, ...], int]
+) -> Iterator[dict[str, object]]:
+    regime = rows.select(_REGIME).row(0)
+    _, dataset, nsr, options = regime
     lists = rows.unique(["topic", "fold"]).filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).sort("topic", "fold")
     n, p = (lists[name].to_numpy().astype(np.int64) for name in ("n", "p"))
     parameters = planted.get(SampledName.of(dataset).source, {})
@@ -100,6 +110,9 @@ def _regime(rows: pl.DataFrame, planted: Mapping[str, Mapping[str, float]]) -> I
             **{name: getattr(cell, name) for name in ("loss", "bounding", "metric")},
             "influence_cv": float(influence.std() / influence.mean()),
             "n_trainings": int(np.isfinite(pair.a).any(0).sum()),
+            "n_untrained": sum(
+                untrained.get((*regime, cell.loss, bounding), 0) for bounding in (cell.bounding, UNBOUNDED)
+            ),
             **_effects(pair, means, lists),
         }
 
@@ -119,7 +132,7 @@ def _effects(pair: Pair, resampled: Floats, lists: pl.DataFrame) -> dict[str, An
     relevant = np.array([sizes.get(unit, np.nan) for unit in pair.units])
     short = relevant < np.nanmedian(relevant)
     low, high = percentiles(resampled)
-    halves = [float(mean_of_known(kept_units(pair, kept).differences)) for kept in (short, ~short)]
+    halves = [float(mean_of_known(pair.differences[kept])) if short.any() else None for kept in (short, ~short)]
     return {
         "unbounded": float(mean_of_known(per_unit(pair.b))),
         "effect": float(mean_of_known(pair.differences)),

@@ -4,7 +4,6 @@ A module is known by lying here and stands in no list; one whose name begins wit
 modules are imported to find their figures, so they import matplotlib and scipy inside their functions.
 """
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -66,5 +65,5 @@ def draw(name: str, files: StudyFiles = NO_FILES, options: Mapping[str, Any] | N
 
 def _place(figure: tuple[str, FigureSpec]) -> tuple[Any, ...]:
     """Sort numbers by value and before words: chapters, then other sources."""
-    *group, last = ((not part.isdigit(), int(part) if part.isdigit() else part) for part in re.split("_", figure[0]))
-    return (group, figure[1].order, last)
+    first, group, *last = ((not part.isdigit(), int(part) if part.isdigit() else part) for part in figure[0].split("_"))
+    return (first, group, figure[1].order, last)

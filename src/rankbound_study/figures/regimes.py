@@ -19,7 +19,8 @@ SPECS = {
         "Effect of bounding on generated data, in the mean of the metric that judges the loss, by the planted standard "
         "deviation of log P. Rows: losses, trained with as many factors as the true rank or with fewer. Columns: the "
         "correlation of list size and kind of taste. Bars are 95 % intervals over users and seeds; hollow marks: each "
-        "user has one of several ratios of negatives. The vertical axis is linear within ±0.01 and logarithmic beyond.",
+        "user has one of several ratios of negatives; crosses: some training did not train. The vertical axis is "
+        "linear within ±0.01 and logarithmic beyond.",
         title="Effect of bounding by regime",
         needs=("regimes",),
     )
@@ -81,18 +82,28 @@ def _panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
     if rows.is_empty():
         style.empty_panel(panel)
         return
-    mixed = pl.col("dataset").map_elements(lambda name: bool(SampledName.of(name).ratios), return_dtype=pl.Boolean)
+    mixed = pl.Series([bool(SampledName.of(name).ratios) for name in rows["dataset"]], dtype=pl.Boolean)
     for place, bounding in enumerate(boundings):
         look = style.bounding_style(bounding, boundings)
         shift = (place - (len(boundings) - 1) / 2) * _SHIFT
-        for own, filled in ((rows.filter(~mixed), True), (rows.filter(mixed), False)):
+        for own, is_mixed in ((rows.filter(~mixed), False), (rows.filter(mixed), True)):
             line = own.filter(pl.col("bounding") == bounding).sort("spread")
-            if line.is_empty():
-                continue
-            reach = [line["effect"] - line["low"], line["high"] - line["effect"]]
-            panel.errorbar(
-                line["spread"] + shift + (0 if filled else _SHIFT / 2), line["effect"], reach, color=look.color,
-                linestyle=look.dashes if filled else "none", linewidth=look.width, elinewidth=0.8, marker=look.marker,
-                markersize=3.6, markerfacecolor=look.color if filled else "white",
-                label=bounding if filled else f"_{bounding}, mixed ratios",
+            trained, untrained = line.filter(n_untrained=0), line.filter(pl.col("n_untrained") > 0)
+            if len(trained):
+                _effects(panel, trained, shift + is_mixed * _SHIFT / 2, look, bounding, is_mixed=is_mixed)
+            panel.plot(
+                untrained["spread"] + shift, untrained["effect"], linestyle="none", marker="x", markersize=5,
+                color=look.color, label=f"_{bounding}, some did not train",
             )  # fmt: skip
+
+
+def _effects(
+    panel: Any, line: pl.DataFrame, shift: float, look: style.LineStyle, bounding: str, *, is_mixed: bool
+) -> None:
+    reach = [line["effect"] - line["low"], line["high"] - line["effect"]]
+    panel.errorbar(
+        line["spread"] + shift, line["effect"], reach, color=look.color, linestyle="none" if is_mixed else look.dashes,
+        linewidth=look.width, elinewidth=0.8, marker=look.marker, markersize=3.6,
+        markerfacecolor="white" if is_mixed else look.color,
+        label=f"_{bounding}, mixed ratios" if is_mixed else bounding,
+    )  # fmt: skip

@@ -108,12 +108,6 @@ class InteractionKeys(SourceKeys):
         None, description="Sizes and tastes of generated ratings (absent: those of synthetic-movielens)"
     )
 
-    def origin_problems(self, name: str) -> Iterator[Problem]:
-        """Yield what contradicts the data set's name, planted parameters of other data among it."""
-        yield from super().origin_problems(name)
-        if self.planted is not None and (name == STAND_IN or not name.startswith(SYNTHETIC)):
-            yield ("planted",), f"is for generated data of your own, with other names in {SYNTHETIC}*: remove it"
-
     def problems(self) -> Iterator[Problem]:
         """Yield ratios without draws, and draws without ratios."""
         samplings = [Sampling.of(value) for value in self.sampling]
@@ -126,8 +120,10 @@ class InteractionKeys(SourceKeys):
             yield ("nsr",), f"has {OWN}, at which nothing is drawn, so it needs {UNIFORM} in sampling"
 
     def origin_problems(self, name: str) -> Iterator[Problem]:
-        """Yield what contradicts the data set's name, and repeats of folds that are not drawn."""
+        """Yield what contradicts the data set's name, repeats of given folds, and planted parameters."""
         yield from super().origin_problems(name)
+        if self.planted is not None and (name == STAND_IN or not name.startswith(SYNTHETIC)):
+            yield ("planted",), f"is for generated data of your own, with other names in {SYNTHETIC}*: remove it"
         described = self._described(name)
         if self.repeats is not None and described and described.splitting:
             yield ("repeats",), f"draws random folds again, but the folds of {name} are given: remove it"

@@ -12,6 +12,7 @@ from rankbound_study.report.table_files import TableFiles, plain_texts, read_tab
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH, signed
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import MARK
 
 SPECS = {
     "table_regimes": TableSpec(
@@ -19,7 +20,7 @@ SPECS = {
         "variation of the lists' influence, and the change in the mean score with its 95 % interval over users and "
         "trainings.",
         title="effect of bounding by regime",
-        needs=("runs", "experiments"),
+        needs=("runs", "epochs", "experiments", "experiment_epochs"),
         options=("study", "planted"),
         section="regimes",
     )
@@ -29,7 +30,8 @@ CAPTION = (
     "Bounded minus unbounded, in the mean of the metric that judges the loss, with a 95 % interval (bootstrap over "
     "users and seeds), and the same for the users with fewer relevant items than the median and for all others. Spread "
     "is the planted standard deviation of log P, correlation that of list size and kind of taste; a dash marks real "
-    "data. CV is the coefficient of variation of a list's influence, the range of its loss over all orders."
+    "data. CV is the coefficient of variation of a list's influence, the range of its loss over all orders. † marks "
+    "effects with trainings that did not train."
 )
 HEADER = (
     *("data set", "spread", "correlation", "factors / rank", "loss", "bounding", "CV", "mean P(N − P)"),
@@ -46,8 +48,7 @@ def make(
     planted: Mapping[str, Mapping[str, float]] | None = None,
 ) -> TableFiles:
     """Return the table of a study; `planted` are the parameters of its generated data sets, by name."""
-    assert files.runs is not None
-    table = regimes(files.runs, files.experiments, study, planted or {})
+    table = regimes(files, study, planted or {})
     return TableFiles(table, plain_texts(block(table)))
 
 
@@ -68,7 +69,8 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         planted = (DASH if row[name] is None else f"{row[name]:g}" for name in ("spread", "correlation"))
         capacity = DASH if row["factors"] is None else f"{row['factors']} / {row['rank'] or DASH}"
         label = DataSet(row["dataset"], row["nsr"]).label
+        effect = signed(row["effect"]) + MARK * bool(row["n_untrained"])
         facts = (f"{row['influence_cv']:.2f}", f"{row['pairs']:.0f}", f"{row['unbounded']:.4f}")
         interval = f"{signed(row['low'])} to {signed(row['high'])}"
         halves = (signed(row[name]) for name in ("effect_short", "effect_long"))
-        yield label, *planted, capacity, row["loss"], row["bounding"], *facts, signed(row["effect"]), interval, *halves
+        yield label, *planted, capacity, row["loss"], row["bounding"], *facts, effect, interval, *halves
