@@ -175,12 +175,12 @@ def _of_other_reading(evidence: Evidence, column: DataSet) -> Iterator[dict[str,
         return
     name = column.dataset.removesuffix(usual) + other
     try:
-        both = [_trained(evidence, DataSet(dataset, column.nsr)) for dataset in (name, column.dataset)]
+        rows, beside = (_trained(evidence, DataSet(dataset, column.nsr)) for dataset in (name, column.dataset))
     except MissingEvidence:
         return
-    if all(map(len, both)):
+    if len(rows) and len(beside):
         label = DataSet(name, None).label.split(" ", 1)[1]
-        yield _row(_Variant("relevant", label, option_text("relevant", label)), column, *both)
+        yield _row(_Variant("relevant", label, option_text("relevant", label)), column, rows, beside)
 
 
 def _trained(evidence: Evidence, column: DataSet, picked: str = "validation") -> pl.DataFrame:
