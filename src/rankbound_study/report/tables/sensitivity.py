@@ -233,7 +233,7 @@ def _cells(table: pl.DataFrame) -> Iterator[tuple[str, ...]]:
         taus = (_tau(row[name]) for name in ("order_agreement", "agreement_of_seeds"))
         counts = (DASH if row[name] is None else str(row[name]) for name in ("n_higher", "n_lower"))
         label = DataSet(row["dataset"], row["nsr"]).label
-        trained = (str(row[name]) for name in ("n_trainings", "n_untrained"))
+        trained = (DASH if row[name] is None else str(row[name]) for name in ("n_trainings", "n_untrained"))
         yield row["setting"], label, *trained, *changes, *counts, *taus
 
 
