@@ -237,7 +237,7 @@ def test_uninformative_lists_are_refused() -> None:
         rb.train_ranker(empty)
     with pytest.raises(DataError, match=r"nDCG@10 is undefined on all validation topics: none has a relevant item"):
         rb.train_ranker(planted(seed=1), empty)
-    with pytest.raises(DataError, match="found 1 topics, expected two or more"):
+    with pytest.raises(DataError, match="found 1 topic, expected two or more"):
         rb.train_ranker(planted(n_topics=1))
 
 

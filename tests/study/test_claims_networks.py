@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from planted_methods import Planted
 
@@ -48,8 +49,9 @@ def by_features(planted: Planted, leads: tuple[float, ...], noise: float = 0.01)
     for count, lead in zip(COUNTS, leads, strict=True):
         start = len(planted.runs)
         planted.queries({f"RankNet-of-{count}": 0.5 + lead, f"Rank-LR-of-{count}": 0.5}, noise=noise)
-        for row in planted.runs[start:]:
-            row["options"] = row["options"].replace("}", f', "features": {count}}}')
+        for place, table in enumerate(planted.runs[start:], start):
+            options = [text.replace("}", f', "features": {count}}}') for text in table["options"].to_pylist()]
+            planted.runs[place] = table.set_column(table.column_names.index("options"), "options", pa.array(options))
     return planted
 
 

@@ -25,7 +25,7 @@ from rankbound_study.report.tables import table_names
 
 ROOT = Path(__file__).resolve().parents[2]
 DEFAULT = ROOT / "config.yaml"
-SYNTHETIC_ONLY = {ListKeys: {"size", "seed"}, InteractionKeys: {"size"}, ImageKeys: {"size"}}
+SYNTHETIC_ONLY = {ListKeys: {"size", "seed"}, InteractionKeys: {"size", "planted"}, ImageKeys: {"size"}}
 OTHERS_ONLY = {"source", "leaderboard"}
 OTHER_DEFAULTS = {
     ConvolutionKeys: {"side", "channels", "kernel", "hidden"},

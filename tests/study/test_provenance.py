@@ -22,7 +22,7 @@ from rankbound_study.provenance.manifest import known_of, make_manifest, read_ma
 from rankbound_study.provenance.records import read_record
 
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
-ENDINGS = ("parquet", "epochs.parquet", "predictions.parquet", "weights.safetensors")
+ENDINGS = ("parquet", "epochs.parquet", "predictions.parquet", "rates.parquet", "weights.safetensors")
 
 
 @pytest.fixture(scope="module")

@@ -222,7 +222,17 @@ class RankingLoss(nn.Module, ABC):
         return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
 
     def gradient(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the gradient alone, `(n_items,)`, of the arguments of `derivatives`."""
+        """Return the gradient alone, without the second derivatives.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            facts: `facts` of these lists, if they are known.
+
+        Returns:
+            A tensor `(n_items,)`.
+        """
         leaf = scores.detach().clone().requires_grad_()
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(self.of_batch(leaf, relevance, lists, facts).sum(), leaf)

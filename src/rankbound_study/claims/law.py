@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,8 +27,10 @@ from rankbound_study.claims.verdict import MissingEvidence
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import LIST_WEIGHTS, ListWeights
 from rankbound_study.data.reader import FoldedLists
-from rankbound_study.results.list_weights import Influence, Weighting, mean_weighting
 from rankbound_study.vocabulary import AFFINE, LOSSES, UNBOUNDED
+
+if TYPE_CHECKING:
+    from rankbound_study.results.list_weights import Weighting
 
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""
@@ -69,8 +72,8 @@ class Effect:
     origin: str
     pair: Pair
     contrast: Contrast
-    usual: Weighting
-    weighted: Weighting
+    usual: "Weighting"
+    weighted: "Weighting"
     same_as: str = ""
 
     def change(self, predictor: str) -> float:
@@ -178,6 +181,8 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
+
+    from rankbound_study.results.list_weights import Influence, mean_weighting
 
     @cache
     def influence(column: DataSet, fold: int, loss: str) -> Influence:

@@ -26,10 +26,8 @@ class DistributionFile(NamedTuple):
     kind: str
 
     @classmethod
-    def read_by(cls, config: Mapping[str, Any], method: str, loss: str, bounding: str) -> "DistributionFile | None":
-        """Return the file that a training reads, with distributions by a method; None if its bounding needs none."""
-        if not bounding.startswith("distribution"):
-            return None
+    def read_by(cls, config: Mapping[str, Any], method: str, loss: str, bounding: str) -> "DistributionFile":
+        """Return the file that a training reads whose bounding needs distributions, made by a method."""
         _, parameters, _ = split_text(bounding, "bound")
         tilt = f"{_TILT}{parameters['tilt']}" if "tilt" in parameters else ""
         return cls(loss, f"{'' if method == usual_method(config) else f'-{method}'}{tilt}")
@@ -45,6 +43,11 @@ class DistributionFile(NamedTuple):
         options = {**config["distributions"], "method": method.removeprefix("-") or usual_method(config)}
         options.pop("datasets", None)
         return {**options, "tilt": float(tilt)} if tilt else options
+
+
+def needs_distributions(bounding: str) -> bool:
+    """Return whether trainings with a bounding read score distributions."""
+    return bounding.startswith("distribution")
 
 
 def method_of(config: Mapping[str, Any], protocol: str, source: str) -> str:

@@ -24,7 +24,7 @@ from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import PROTOCOL as OF_EXPERIMENTS
 from rankbound_study.config.experiments import VARIANT, Variant
 from rankbound_study.config.samplings import OWN
-from rankbound_study.config.score_distributions import DistributionFile, method_of, usual_method
+from rankbound_study.config.score_distributions import DistributionFile, method_of, needs_distributions, usual_method
 from rankbound_study.config.study_data import StudyData
 from rankbound_study.vocabulary import BEST_FEATURE, POPULARITY
 
@@ -256,6 +256,8 @@ class Study(StudyData):
         return self.runs + self.experiments
 
     def _read_by(self, run: TrainingRun) -> DistributionFile | None:
+        if not needs_distributions(run.bounding):
+            return None
         varied = run.variant.overrides.get("distributions") if run.variant else None
         method = varied or method_of(self.config, run.protocol, run.instances.source)
         return DistributionFile.read_by(self.config, method, run.loss, run.bounding)

@@ -127,7 +127,8 @@ def _gains(runs: pl.LazyFrame, random: Sequence[pl.LazyFrame]) -> Iterator[pl.Da
         if judge in columns:
             yield _of_metric(_lists(rows, str(judge), random))
         else:
-            yield rows.select(*TRAINING, "judge", "few").unique().collect()
+            unknown = (pl.lit(None, pl.Float64).alias(name) for name in ("gain", "error", "job_gain", "job_error"))
+            yield rows.select(*TRAINING, "judge", "few").unique().with_columns(*unknown).collect()
 
 
 def _lists(trained: pl.LazyFrame, metric: str, random: Sequence[pl.LazyFrame]) -> pl.DataFrame:

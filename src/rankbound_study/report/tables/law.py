@@ -8,7 +8,6 @@ import polars as pl
 
 from rankbound.compare.effects import LEVEL
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import law
 from rankbound_study.claims.law_table import (
     CHANGES,
     COLUMNS,
@@ -62,6 +61,8 @@ PREDICTIONS_HEADER = ("prediction", "outcome", "found")
 
 def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
     """Return the tables of a study; without cells they have no rows."""
+    from rankbound_study.claims.law import law
+
     evidence = Evidence(study, files.runs, files.epochs, files.experiments, files.experiment_epochs)
     instances = {DataSet(one.dataset, one.nsr): one for one in map(read_instances, files.instances)}
     found = law(evidence, instances)

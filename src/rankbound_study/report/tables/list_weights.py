@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -13,9 +14,11 @@ from rankbound_study.data.reader import FoldedLists, read_instances
 from rankbound_study.report.blocks import Cell, TableBlock, changes
 from rankbound_study.report.table_files import TableFiles, plain_texts, read_table
 from rankbound_study.report.tables.spec import TableSpec
-from rankbound_study.results.list_weights import Influence, Weighting
 from rankbound_study.results.specs import StudyFiles
 from rankbound_study.vocabulary import AFFINE, LOSSES
+
+if TYPE_CHECKING:
+    from rankbound_study.results.list_weights import Weighting
 
 SPECS = {
     "table_list_weights": TableSpec(
@@ -94,6 +97,8 @@ def block(table: pl.DataFrame) -> TableBlock:
 
 
 def _row(instances: FoldedLists, loss: str, bounding: str) -> dict[str, object]:
+    from rankbound_study.results.list_weights import Influence
+
     views = [Influence(instances, fold, loss) for fold in instances.folds]
     folds = [_numbers(view.under(None), view.under(ListWeights.of(bounding))) for view in views]
     found: dict[str, object] = {
@@ -107,7 +112,7 @@ def _row(instances: FoldedLists, loss: str, bounding: str) -> dict[str, object]:
     return found
 
 
-def _numbers(usual: Weighting, weighted: Weighting) -> Sequence[float]:
+def _numbers(usual: "Weighting", weighted: "Weighting") -> Sequence[float]:
     return (
         weighted.n,
         weighted.of_weights,
