@@ -15,7 +15,7 @@ from rankbound.compare.estimates import Estimate, over_members, over_trainings, 
 from rankbound.compare.frames import names_pairs, scores_of_frame, scores_of_runs
 from rankbound.compare.intervals import bootstrap, mean_interval
 from rankbound.compare.margins import REPEATABILITY, against_margin, noise_margin
-from rankbound.compare.randomisation import holm, holm_within, sign_flip
+from rankbound.compare.randomisation import holm, holm_within, partial_conjunction, sign_flip
 from rankbound.errors import DataError
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -408,3 +408,20 @@ class TestFrames:
         members = scores_of_frame(pairs, "PairAccuracy", members=True).members
         assert members is not None
         assert members.tolist() == [[0, 1], [1, 2]]
+
+
+class TestPartialConjunction:
+    p_values = (0.04, 0.001, 0.5, 0.01)
+
+    def test_one_is_bonferroni_and_all_is_the_largest(self) -> None:
+        assert partial_conjunction(self.p_values, 1) == pytest.approx(0.004)
+        assert partial_conjunction(self.p_values, 4) == 0.5
+        assert partial_conjunction(self.p_values, 2) == pytest.approx(0.03)
+
+    def test_with_all_tests_the_same_it_errs_as_one_of_them(self) -> None:
+        """The worst dependence: equal p-values, which a binomial test of their count would take for many."""
+        assert partial_conjunction([0.03] * 10, 6) == pytest.approx(0.15)
+
+    def test_a_count_that_cannot_be_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="count: found 5, expected a number from 1 to 4"):
+            partial_conjunction(self.p_values, 5)
