@@ -8,11 +8,10 @@ import pytest
 
 from rankbound.compare.estimates import Estimate
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, pair
-from rankbound_study.claims.resampled import resampled_means, shares_above_zero
-from rankbound_study.claims.rules import Family, by_interval, together
+from rankbound_study.claims.resampled import resampled_means
+from rankbound_study.claims.rules import Family, collapsed, most, share_of, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.vocabulary import BOUNDED as BOUNDINGS
 from tests.study.planted_cells import BOUNDED, ONE_SEED, Made, Study, evidence_of, of_bounded, study
 
 pytest.importorskip("scipy", reason="claims are decided by statistics")
@@ -40,10 +39,20 @@ class TestFamilies:
     def test_one_against_refutes_and_one_open_leaves_open(self) -> None:
         assert of_all(self.up, self.up).all_higher() == CONFIRMED
         assert of_all(self.up, self.open_).all_higher() == INCONCLUSIVE
-        for against in (self.down, self.alike):
-            assert of_all(self.up, against).all_higher() == REFUTED
+        assert of_all(self.up, self.down).all_higher() == REFUTED
         assert of_all(self.down, self.down).all_lower() == CONFIRMED
         assert of_all(self.down, self.up).all_lower() == REFUTED
+
+    def test_alike_within_a_margin_refutes_no_small_rise(self) -> None:
+        small = difference(0.005, error=0.004, margin=0.1)
+        assert of_all(self.up, small).alike
+        assert of_all(self.up, small).all_higher(at_least=0.001) == INCONCLUSIVE
+
+    def test_a_difference_that_is_shown_to_be_negligible_refutes_a_rise(self) -> None:
+        none = difference(0.0, error=0.0001)
+        assert of_all(self.up, none).all_higher() == INCONCLUSIVE
+        assert of_all(self.up, none).all_higher(at_least=0.001) == REFUTED
+        assert of_all(self.down, none).all_lower(at_least=0.001) == REFUTED
 
     def test_holm_counts_the_tests(self) -> None:
         alone, among_many = ({place: difference(0.022) for place in range(count)} for count in (1, 20))
@@ -60,7 +69,18 @@ class TestFamilies:
         assert together(CONFIRMED, CONFIRMED) == CONFIRMED
         assert together(CONFIRMED, INCONCLUSIVE) == INCONCLUSIVE
         assert together(INCONCLUSIVE, REFUTED) == REFUTED
-        assert [by_interval(low, low + 0.2, 0.5) for low in (0.6, 0.4, 0.2)] == [CONFIRMED, INCONCLUSIVE, REFUTED]
+
+    def test_most_takes_more_than_half_whatever_the_dependence(self) -> None:
+        shown, open_ = [1e-6] * 3, [0.5] * 2
+        assert most(shown + open_, [1.0] * 5) == CONFIRMED
+        assert most([0.02] * 3 + open_, [1.0] * 5) == INCONCLUSIVE, "three times 0.02"
+        assert most([1.0] * 4, [1e-6] * 2 + [1.0] * 2) == REFUTED, "half is not more than half"
+        assert share_of([1e-6] + [0.9] * 2, [1.0] * 3, 1) == CONFIRMED
+        assert share_of([1.0] * 3, [1e-6] * 2 + [0.9], 1) == INCONCLUSIVE
+
+    def test_what_collapses_is_shown_to(self) -> None:
+        found = {"a": difference(-0.1), "b": difference(-0.02), "c": difference(0.1)}
+        assert collapsed(found) == ["a"]
 
 
 class TestResamples:
@@ -75,14 +95,6 @@ class TestResamples:
             assert found[:, number].mean() == pytest.approx(contrast(one).mean, abs=5e-4)
             ratio = found[:, number].std() / contrast(one).estimate.standard_error
             assert 0.8 < ratio < (1.2 if seeds == 1 else math.sqrt(3) * 1.2)
-
-    def test_shares_count_cells(self, evidence_of: Made) -> None:
-        evidence = evidence_of(study(of_bounded(0.05, nsr=1), of_bounded(-0.05, nsr=None), ratios=(1,), losses=("AP",)))
-        every = cells(evidence, ["AP"])
-        pairs = {cell: pair(evidence, cell) for cell in every}
-        whole, half = shares_above_zero(pairs, every, every[: len(BOUNDINGS)])
-        assert whole.measured == (0.5, 0.5, 0.5)
-        assert (half.count, half.n, half.low) == (4, 4, 1.0)
 
 
 class TestContrasts:

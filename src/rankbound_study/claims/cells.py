@@ -26,7 +26,7 @@ from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
+from rankbound_study.vocabulary import AFFINE, BOUNDED, JUDGED_BY, LOSSES, UNBOUNDED
 
 CUT_OFFS = tuple(f"nDCG@{k}" for k in range(1, 11))
 METRICS = ("nDCG", "AP", "nRBP(p=0.8)", "nRBP(p=0.9)", "nRBP(p=0.95)", *CUT_OFFS)
@@ -166,6 +166,20 @@ def some_trained(those: Collection[object], what: str) -> None:
     """Raise Untrained if there are none of those that did train."""
     if not those:
         raise Untrained(f"No {what} trained on these data, so that no scores are left to compare")
+
+
+def distinct(of: Iterable[Cell]) -> list[Cell]:
+    """Leave out cells that repeat another one."""
+    return [cell for cell in of if is_distinct(cell.loss, cell.bounding)]
+
+
+def is_distinct(loss: str, bounding: str) -> bool:
+    """Return False if a bounding repeats another one of its loss.
+
+    The affine boundings of the nRBP loss weigh lists by 1, 2 and 2 over P (N - P): one training up to the loss' scale,
+    which Adam cancels. The three are one piece of evidence, for which min-max stands.
+    """
+    return loss != "nRBP" or bounding not in AFFINE[1:]
 
 
 def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:

@@ -1,6 +1,7 @@
 """Claims about nDCG of the first places of a list (Figure 5.1)."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,18 +19,17 @@ from rankbound_study.claims.cells import (
     contrast,
     contrasts,
     control_scores,
+    distinct,
     enough,
     estimate,
     pair,
-    pairs,
     some_trained,
     values,
 )
 from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.resampled import shares_above_zero
-from rankbound_study.claims.rules import HALF, Family, together
+from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, most, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
@@ -80,25 +80,25 @@ def _falls(one: Contrast) -> str:
 
 @decides("T30")
 def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdict:
-    """Decide by whether more than half of 4 boundings times 10 cut-offs score above the unbounded loss."""
+    """Decide by whether more than half of 4 boundings times 10 cut-offs rise (partial conjunction)."""
     every = cells(evidence, ["AP"], BOUNDED, columns(evidence, MQ2008), CUT_OFFS)
     family = Family.of(contrasts(evidence, every))
-    (share,) = shares_above_zero(pairs(evidence, every), every)
+    estimates = [one.estimate for one in family.contrasts.values()]
+    positive = sum(mean > 0 for mean in family.means)
     texts = [f"{family.contrasts[at]} ({at.bounding}, {at.metric})" for at in (family.least(), family.most())]
     return Verdict(
-        share.verdict,
-        f"{share.count} of {share.n} differences are positive (95 % interval over queries and trainings: "
-        f"{share.interval}), {len(family.higher)} of them significantly, and {len(family.lower)} are significantly "
-        f"negative; they lie between {' and '.join(texts)}.",
+        most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates]),
+        f"{positive} of {len(family)} differences are positive, {len(family.higher)} of them significantly, and "
+        f"{len(family.lower)} are significantly negative; they lie between {' and '.join(texts)}.",
         "share of positive differences",
-        *share.measured,
-        n=share.n,
+        positive / len(family),
+        n=len(family),
         shown_in=FIGURE,
     )
 
 
 def _except_the_first_two_at_ratio_3(evidence: Evidence) -> dict[Cell, Contrast]:
-    every = cells(evidence, ["nRBP"], metrics=CUT_OFFS)
+    every = distinct(cells(evidence, ["nRBP"], metrics=CUT_OFFS))
     left_out = CUT_OFFS[:2]
     kept = [cell for cell in every if cell.column.nsr != HIGHEST_RATIO or cell.metric not in left_out]
     return contrasts(evidence, kept)
@@ -107,9 +107,11 @@ def _except_the_first_two_at_ratio_3(evidence: Evidence) -> dict[Cell, Contrast]
 DECLARED = {
     "T31": Differences(
         _except_the_first_two_at_ratio_3,
-        Family.all_higher,
+        partial(Family.all_higher, at_least=NEGLIGIBLE),
         "{positive} of {count} differences are positive, {higher} significantly; {lower} are significantly negative "
-        "and {alike} alike within the noise margin; the lowest is {least} in {at_least.metric} ({at_least}).",
+        "and {short} significantly below "
+        f"{NEGLIGIBLE:+}"
+        "; the lowest is {least} in {at_least.metric} ({at_least}).",
         "mean nDCG@k, bounded minus unbounded, smallest difference",
         Family.least,
         shown_in=FIGURE,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts
+from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts, distinct
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import Family, Key, no_noise
 from rankbound_study.claims.verdict import INCONCLUSIVE, Verdict
@@ -65,10 +65,10 @@ def of_cells(
     datasets: Iterable[str] = (),
     metrics: Iterable[str] = (),
 ) -> Callable[[Evidence], Mapping[Cell, Contrast]]:
-    """Return a function that finds bounded minus unbounded in these cells; by default the 48 of Table 5.1."""
+    """Return a function that finds bounded minus unbounded in the distinct cells of these axes (default: Table 5.1)."""
 
     def find(evidence: Evidence) -> Mapping[Cell, Contrast]:
         where: tuple[DataSet, ...] = columns(evidence, *datasets)
-        return contrasts(evidence, cells(evidence, losses, boundings, where, metrics))
+        return contrasts(evidence, distinct(cells(evidence, losses, boundings, where, metrics)))
 
     return find

@@ -13,6 +13,8 @@ from rankbound_study.claims.cells import (
     cells,
     columns,
     contrast,
+    contrasts,
+    distinct,
     enough,
     judge,
     kept_units,
@@ -25,7 +27,7 @@ from rankbound_study.claims.correlations import PEARSON, SPEARMAN, Correlation, 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.ratios import several_ratios
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import Key, adjusted, among, together
+from rankbound_study.claims.rules import Key, adjusted, among, by_p, collapsed, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.results.number_texts import signed
 from rankbound_study.vocabulary import BOUNDED, LOSSES
@@ -41,32 +43,48 @@ _SCATTERS = "figure_5_5 figure_5_6 figure_5_7"
 
 @decides("T40")
 def lists_score_alike(evidence: Evidence) -> Verdict:
-    """Decide by whether Pearson's and Spearman's correlations over lists are strong in every cell."""
-    every = pairs(evidence, cells(evidence))
+    """Decide by whether Pearson's and Spearman's correlations over lists are strong in every cell without a collapse.
+
+    A collapsed loss ranks differently because its training failed, which is a claim of its own (T26).
+    """
+    every = pairs(evidence, distinct(cells(evidence)))
+    fallen = collapsed({cell: contrast(one) for cell, one in every.items()})
     found = {
         (cell, kind): correlation(one.a, one.b, kind)
         for (cell, one), kind in product(every.items(), (PEARSON, SPEARMAN))
     }
-    above = adjusted({key: one.p_above(STRONG) for key, one in found.items()})
-    below = adjusted({key: one.p_below(STRONG) for key, one in found.items()})
-    strong, weak = ([key for key in found if p_values[key] <= LEVEL] for p_values in (above, below))
-    least = min(found, key=lambda key: found[key].value)
+    kept = {key: one for key, one in found.items() if key[0] not in fallen}
+    verdict, strong, weak = _all_strong(kept)
+    with_all, _, weak_of_all = _all_strong(found)
+    least = min(kept or found, key=lambda key: found[key].value)
     seeds = [value for loss in LOSSES for value in _between_seeds(evidence, loss)]
     of_seeds = (
         f"; between two seeds of the unbounded loss, Pearson's is {min(seeds):.2f} to {max(seeds):.2f}" if seeds else ""
     )
     return Verdict(
-        REFUTED if weak else CONFIRMED if len(strong) == len(found) else INCONCLUSIVE,
-        f"{len(strong)} of {len(found)} correlations over lists are significantly above {STRONG} and {len(weak)} below"
-        f"{among(sorted({str(cell) for cell, _ in weak}))}; the median is "
-        f"{float(np.median([one.value for one in found.values()])):.2f}, the lowest {found[least].value:.2f} "
-        f"({least[1]}'s of {least[0]}){of_seeds}.",
-        "correlation over lists, lowest",
+        verdict,
+        f"{len(strong)} of {len(kept)} correlations over lists are significantly above {STRONG} and {len(weak)} below"
+        f"{among(sorted({str(cell) for cell, _ in weak}))}; the lowest is {found[least].value:.2f} ({least[1]}'s of "
+        f"{least[0]}), without {len(fallen)} distinct cells that collapse, with which {len(weak_of_all)} are below and "
+        f"the verdict would be {with_all}{of_seeds}.",
+        "correlation over lists, lowest without collapsed cells",
         *found[least].measured,
-        max(above.values()),
-        len(found),
-        _SCATTERS,
+        n=len(kept),
+        shown_in=_SCATTERS,
     )
+
+
+CellAndKind = tuple[Cell, str]
+
+
+def _all_strong(
+    found: Mapping[CellAndKind, Correlation],
+) -> tuple[str, list[CellAndKind], list[CellAndKind]]:
+    """Return the verdict that all correlations are strong, and the keys of those significantly above and below."""
+    above = adjusted({key: one.p_above(STRONG) for key, one in found.items()})
+    below = adjusted({key: one.p_below(STRONG) for key, one in found.items()})
+    strong, weak = ([key for key in found if p_values[key] <= LEVEL] for p_values in (above, below))
+    return (REFUTED if weak else CONFIRMED if found and len(strong) == len(found) else INCONCLUSIVE), strong, weak
 
 
 def _between_seeds(evidence: Evidence, loss: str) -> list[float]:
@@ -81,29 +99,49 @@ def _between_seeds(evidence: Evidence, loss: str) -> list[float]:
 
 @decides("T43")
 def change_is_unrelated_to_relevant_items(evidence: Evidence) -> Verdict:
-    """Decide by whether no difference of nDCG or AP correlates with the number of relevant items by 0.2 or more."""
+    """Decide by whether all rank correlations of nDCG's and AP's change with P are shown to be within 0.2 of zero.
+
+    Refuted by one that is shown to be beyond. Collapsed losses are left out: what they lose depends on the list.
+    """
     found = {cell: _with_relevant(evidence, cell) for cell in cells(evidence, ["nDCG", "AP"])}
-    p_values, related = _tested(found)
-    unrelated = sum(max(one.p_above(-UNRELATED), one.p_below(UNRELATED)) <= LEVEL for one in found.values())
-    widest = max(found, key=lambda cell: abs(found[cell].value))
+    fallen = collapsed(contrasts(evidence, found))
+    kept = {cell: one for cell, one in found.items() if cell not in fallen}
+    verdict, related, p_value = _all_unrelated(kept)
+    with_all, related_of_all, _ = _all_unrelated(found)
+    unrelated = sum(_p_unrelated(one) <= LEVEL for one in kept.values())
+    widest = max(kept or found, key=lambda cell: abs(found[cell].value))
     names = [f"{cell} {found[cell].value:+.2f}" for cell in sorted(related, key=lambda cell: -abs(found[cell].value))]
     return Verdict(
-        REFUTED if related else CONFIRMED if unrelated == len(found) else INCONCLUSIVE,
-        f"{len(related)} of {len(found)} rank correlations of the change with the number of relevant items differ "
-        f"significantly from 0{among(names)}; {unrelated} are shown to be weaker than {UNRELATED}, and the strongest "
-        f"is {found[widest].value:+.2f} ({widest}).",
-        "rank correlation of the difference with the number of relevant items, strongest",
+        verdict,
+        f"{unrelated} of {len(kept)} rank correlations of the change with the number of relevant items are shown to be "
+        f"weaker than {UNRELATED} and {len(related)} to be stronger{among(names)}; the strongest is "
+        f"{found[widest].value:+.2f} ({widest}), without {len(fallen)} cells that collapse, with which "
+        f"{len(related_of_all)} are stronger and the verdict would be {with_all}.",
+        "rank correlation of the difference with the number of relevant items, strongest without collapsed cells",
         *found[widest].measured,
-        min(p_values.values()),
-        len(found),
+        p_value,
+        len(kept),
         "figure_5_8 figure_5_9",
     )
+
+
+def _all_unrelated(found: Mapping[Cell, Correlation]) -> tuple[str, list[Cell], float]:
+    """Return the verdict that all correlations are weak, the cells of strong ones, and the p-value of the former."""
+    beyond = adjusted({cell: 2 * min(one.p_above(UNRELATED), one.p_below(-UNRELATED)) for cell, one in found.items()})
+    related = [cell for cell, p_value in beyond.items() if p_value <= LEVEL]
+    p_value = max((_p_unrelated(one) for one in found.values()), default=1.0)
+    return by_p(p_value, min(beyond.values(), default=1.0)), related, p_value
+
+
+def _p_unrelated(one: Correlation) -> float:
+    """Return the p-value of a correlation within the limit on both sides (two one-sided tests)."""
+    return max(one.p_above(-UNRELATED), one.p_below(UNRELATED))
 
 
 @decides("T44")
 def many_relevant_items_gain_more_under_nrbp(evidence: Evidence) -> Verdict:
     """Decide by whether the gain at higher ratios grows with the relevant items and users with fewest do not lose."""
-    every = cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:])
+    every = distinct(cells(evidence, ["nRBP"], BOUNDED, several_ratios(evidence)[1:]))
     found = {cell: _with_relevant(evidence, cell) for cell in every}
     fewest = {cell: _of_lowest_third(evidence, cell) for cell in every}
     p_values, related = _tested(found)

@@ -1,41 +1,48 @@
 """Claims about mean scores of bounded and unbounded losses (Table 5.1)."""
 
-from scipy import stats
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
 
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.estimates import Estimate
-from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, MOVIELENS, Cell, cells, contrasts, pairs
+from rankbound.compare.margins import MARGIN
+from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, MOVIELENS, Cell, Contrast, cells, contrasts, distinct
 from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.resampled import shares_above_zero
-from rankbound_study.claims.rules import HALF, Family, adjusted, by_interval, by_p, no_noise, together
+from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, by_p, collapsed, most, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound_study.results.number_texts import signed
 
 TABLE = "table_5_1"
 
 
 @decides("T23")
 def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
-    """Decide by whether most cells lose no more than the noise margin."""
-    found = contrasts(evidence, cells(evidence))
-    if missing := no_noise(found.values()):
-        return Verdict(INCONCLUSIVE, missing, n=len(found), shown_in=TABLE)
-    as_well = sum(one.is_no_lower for one in found.values())
-    worse = sum(one.p_below_margin <= LEVEL for one in found.values())
-    interval = stats.binomtest(as_well, len(found)).proportion_ci()
+    """Decide by whether more than half of the distinct cells are no worse by a margin of 0.01 (partial conjunction)."""
+    found = contrasts(evidence, distinct(cells(evidence)))
+    fallen = collapsed(found)
+    others = {cell: one for cell, one in found.items() if cell not in fallen}
+    tests = [(one.estimate.p_above(-MARGIN), one.estimate.p_below(-MARGIN)) for one in found.values()]
+    no_worse, worse = (sum(p_value <= LEVEL for p_value in side) for side in zip(*tests, strict=True))
+    without = f", without the {len(fallen)} that collapse {_mean_of(others)}" if others and fallen else ""
     lowest = min(found, key=lambda cell: found[cell].mean)
     return Verdict(
-        by_interval(interval.low, interval.high, HALF),
-        f"{as_well} of {len(found)} bounded losses are no worse than the unbounded one within the noise margin between "
-        f"trainings, and {worse} are worse by more than it; the lowest is {lowest} ({found[lowest]}).",
-        "share of cells that are no lower",
-        as_well / len(found),
-        float(interval.low),
-        float(interval.high),
+        most(*map(list, zip(*tests, strict=True))),
+        f"{no_worse} of {len(found)} distinct bounded losses are significantly no worse than the unbounded one by a "
+        f"margin of {MARGIN}, and {worse} are significantly worse by more; the mean change is {_mean_of(found)}"
+        f"{without}; the lowest is {lowest} ({found[lowest]}).",
+        "share of distinct cells that are no worse",
+        no_worse / len(found),
         n=len(found),
         shown_in=TABLE,
     )
+
+
+def _mean_of(found: Mapping[Cell, Contrast]) -> str:
+    return signed(float(np.mean([one.mean for one in found.values()])))
 
 
 @decides("T26")
@@ -82,10 +89,11 @@ DECLARED = {
     ),
     "T45": Differences(
         of_cells(["nRBP"]),
-        Family.all_higher,
-        "The mean rises in {positive} of {count} cells, significantly in {higher}, falls significantly in {lower} and "
-        "is alike within the noise margin in {alike}{at_against}; differences lie between {least} ({at_least}) and "
-        "{most} ({at_most}).",
+        partial(Family.all_higher, at_least=NEGLIGIBLE),
+        "The mean rises in {positive} of {count} distinct cells, significantly in {higher}, and falls significantly in "
+        "{lower}{at_against}; {short} changes are significantly below "
+        f"{NEGLIGIBLE:+}"
+        "; differences lie between {least} ({at_least}) and {most} ({at_most}).",
         "mean nRBP(p=0.95), bounded minus unbounded, smallest difference",
         Family.least,
         shown_in=TABLE,
@@ -95,18 +103,23 @@ DECLARED = {
 
 @decides("T46")
 def bounding_raises_most_means(evidence: Evidence) -> Verdict:
-    """Decide by whether more than half of the 48 cells score above the unbounded loss."""
-    every = cells(evidence)
-    family = Family.of(contrasts(evidence, every))
-    without = [cell for cell in every if cell.loss != "nRBP"]
-    share, without_nrbp = shares_above_zero(pairs(evidence, every), every, without)
+    """Decide by whether more than half of the distinct cells score above the unbounded loss (partial conjunction)."""
+    family = Family.of(contrasts(evidence, distinct(cells(evidence))))
+    without = {cell: one for cell, one in family.contrasts.items() if cell.loss != "nRBP"}
+    rising, other = (sum(one.mean > 0 for one in group.values()) for group in (family.contrasts, without))
     return Verdict(
-        share.verdict,
-        f"The mean rises in {share}; it rises significantly in {len(family.higher)} and falls significantly in "
-        f"{len(family.lower)}; without nRBP it rises in {without_nrbp}, for which the verdict would be "
-        f"{without_nrbp.verdict}.",
-        "share of cells whose mean rises",
-        *share.measured,
-        n=share.n,
+        most_rise(family.contrasts),
+        f"The mean rises in {rising} of {len(family)} distinct cells, significantly in {len(family.higher)}, and falls "
+        f"significantly in {len(family.lower)}; without nRBP it rises in {other} of {len(without)}, for which the "
+        f"verdict would be {most_rise(without)}.",
+        "share of distinct cells whose mean rises",
+        rising / len(family),
+        n=len(family),
         shown_in=TABLE,
     )
+
+
+def most_rise(found: Mapping[Cell, Contrast]) -> str:
+    """Return the verdict that most differences are above zero."""
+    estimates = [one.estimate for one in found.values()]
+    return most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates])

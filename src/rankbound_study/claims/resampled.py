@@ -1,57 +1,15 @@
 """A bootstrap of many cells: topics and trainings are drawn with replacement, the same ones for all cells."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
 from rankbound.compare import Pair
 from rankbound.compare.draws import draws
-from rankbound.compare.intervals import percentiles
-from rankbound.compare.scores import Floats, any_over, mean_of_known
+from rankbound.compare.scores import Floats, any_over
 from rankbound_study.claims.cells import Cell
-from rankbound_study.claims.rules import HALF, by_interval
 
 RESAMPLES = 1999
-
-
-@dataclass(frozen=True)
-class Share:
-    """The number of `n` cells with a positive mean difference, and the 95 % interval of their share."""
-
-    count: int
-    n: int
-    low: float
-    high: float
-
-    @property
-    def measured(self) -> tuple[float, float, float]:
-        """The share and its interval: `value`, `low` and `high` of a verdict."""
-        return self.count / self.n, self.low, self.high
-
-    @property
-    def verdict(self) -> str:
-        """The verdict that most cells have a positive difference."""
-        return by_interval(self.low, self.high, HALF)
-
-    @property
-    def interval(self) -> str:
-        """The interval as text."""
-        return f"{100 * self.low:.0f} to {100 * self.high:.0f} %"
-
-    def __str__(self) -> str:
-        return f"{self.count} of {self.n} (95 % interval over topics and trainings: {self.interval})"
-
-
-def shares_above_zero(pairs: Mapping[Cell, Pair], *groups: Sequence[Cell]) -> list[Share]:
-    """Return the share of each group of cells."""
-    resampled = dict(zip(pairs, (resampled_means(pairs) > 0).T, strict=True))
-    found = []
-    for group in groups:
-        low, high = percentiles(np.mean([resampled[cell] for cell in group], axis=0))
-        count = sum(float(mean_of_known(pairs[cell].differences)) > 0 for cell in group)
-        found.append(Share(count, len(group), low, high))
-    return found
 
 
 def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> Floats:

@@ -5,13 +5,19 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rankbound.compare.effects import LEVEL
-from rankbound.compare.randomisation import holm
-from rankbound_study.claims.cells import Contrast
+from rankbound.compare.margins import MARGIN
+from rankbound.compare.randomisation import holm, partial_conjunction
+from rankbound_study.claims.cells import COLLAPSE, Contrast
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 
 Key = TypeVar("Key", bound=Hashable)
 
 HALF = 0.5
+
+NEGLIGIBLE = MARGIN / 10
+"""A difference below this is none, in units of the metric (0.001): the smallest printed rise that the thesis speaks of
+is 0.0028."""
+
 _SHOWN = 3
 
 
@@ -78,17 +84,24 @@ class Family(Generic[Key]):
         """Return the p-value that decides a claim that all of them are alike."""
         return max(one.p_alike for one in self.contrasts.values())
 
-    def all_higher(self) -> str:
-        """Return the verdict that all are above zero: refuted by one that is below, or alike."""
-        return self._every(self.higher, [*self.lower, *self.alike])
+    def all_higher(self, at_least: float = 0.0) -> str:
+        """Return the verdict that all are above zero: refuted by one that is significantly below `at_least` (Holm).
 
-    def all_lower(self) -> str:
-        """Return the verdict that all are below zero: refuted by one that is above, or alike."""
-        return self._every(self.lower, [*self.higher, *self.alike])
+        A difference that is merely alike within a margin refutes nothing: the margin may exceed the claimed effect.
+        With `at_least` above zero, a difference that is shown to be too small refutes the claim, too. Both sides are
+        tested at half the level, as by a two-sided test.
+        """
+        return self._every(self.higher, [one.estimate.p_below(at_least) for one in self.contrasts.values()])
+
+    def all_lower(self, at_least: float = 0.0) -> str:
+        """Return the verdict that all are below zero: refuted by one significantly above `-at_least` (Holm)."""
+        return self._every(self.lower, [one.estimate.p_above(-at_least) for one in self.contrasts.values()])
 
     def tend_higher(self) -> str:
         """Return the verdict that they tend to be above zero: refuted by one below, or if all are alike."""
-        return self._every(self.higher, self.lower or (len(self.alike) == len(self) and self.alike))
+        if self.lower or len(self.alike) == len(self):
+            return REFUTED
+        return CONFIRMED if len(self.higher) == len(self) else INCONCLUSIVE
 
     def all_alike(self) -> str:
         """Return the verdict that all are within the noise margin: refuted by one beyond it (Bonferroni)."""
@@ -96,8 +109,15 @@ class Family(Generic[Key]):
             return REFUTED
         return CONFIRMED if all(one.is_alike for one in self.contrasts.values()) else INCONCLUSIVE
 
-    def _every(self, wanted: Sequence[Key], against: object) -> str:
-        return REFUTED if against else CONFIRMED if len(wanted) == len(self) else INCONCLUSIVE
+    def short(self) -> int:
+        """Return the number of differences that are significantly below the smallest one that counts as a rise."""
+        p_values = holm([one.estimate.p_below(NEGLIGIBLE) for one in self.contrasts.values()])
+        return sum(p_value <= LEVEL / 2 for p_value in p_values)
+
+    def _every(self, wanted: Sequence[Key], against: Sequence[float]) -> str:
+        if len(wanted) == len(self):
+            return CONFIRMED
+        return REFUTED if min(holm(against)) <= LEVEL / 2 else INCONCLUSIVE
 
     def facts(self) -> dict[str, object]:
         """Return what a sentence about the differences can name."""
@@ -107,8 +127,9 @@ class Family(Generic[Key]):
             "positive": sum(mean > 0 for mean in self.means),
             **{name: len(getattr(self, name)) for name in ("higher", "lower", "alike")},
             "within": sum(one.is_alike for one in self.contrasts.values()),
+            "short": self.short(),
             "at_higher": among(sorted(set(map(str, self.higher)))),
-            "at_against": among([*map(str, self.lower), *map(str, self.alike)]),
+            "at_against": among([str(key) for key in self.lower]),
             **{name: self.contrasts[key] for name, key in keys.items()},
             **{f"at_{name}": key for name, key in keys.items()},
         }
@@ -117,6 +138,30 @@ class Family(Generic[Key]):
 def adjusted(p_values: Mapping[Key, float]) -> dict[Key, float]:
     """Return Holm's adjusted p-values, by the same keys."""
     return dict(zip(p_values, holm(list(p_values.values())), strict=True))
+
+
+def most(p_for: Sequence[float], p_against: Sequence[float]) -> str:
+    """Return the verdict that something holds in more than half of the cases (`share_of`)."""
+    return share_of(p_for, p_against, len(p_for) // 2 + 1)
+
+
+def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> str:
+    """Return the verdict that something holds in at least `count` cases, by partial conjunction tests.
+
+    Confirmed if it is shown in so many of them, refuted if its opposite is shown in so many that fewer remain. Counting
+    signs, or a binomial test of the count, would take dependent cells for independent ones.
+
+    Args:
+        p_for, p_against: for every case, the p-values that are small where it holds, and where its opposite does.
+        count: the number of cases.
+    """
+    return by_p(partial_conjunction(p_for, count), partial_conjunction(p_against, len(p_for) - count + 1))
+
+
+def collapsed(contrasts: Mapping[Key, Contrast]) -> list[Key]:
+    """Return the keys of differences that are significantly below a collapse (Holm): their trainings failed."""
+    p_values = adjusted({key: one.estimate.p_below(-COLLAPSE) for key, one in contrasts.items()})
+    return [key for key, p_value in p_values.items() if p_value <= LEVEL]
 
 
 def together(*verdicts: str) -> str:

@@ -6,6 +6,7 @@ low (or high) scores among its lists, and the topics' shares are compared.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -21,6 +22,7 @@ from rankbound_study.claims.cells import (
     changed,
     columns,
     contrast,
+    distinct,
     enough,
     kept_units,
     pair,
@@ -32,7 +34,7 @@ from rankbound_study.claims.distances import distance, distance_between_seeds, p
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.ratios import several_ratios, slope_over_ratios
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import HALF, Family, adjusted, together
+from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, adjusted, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, BOUNDED, LOSSES
@@ -69,7 +71,7 @@ def _lowest_ratio(evidence: Evidence) -> DataSet:
 
 
 def _of_lowest_lists(evidence: Evidence) -> dict[Cell, Contrast]:
-    found = pairs(evidence, cells(evidence, LOSSES, BOUNDED, [_lowest_ratio(evidence)]))
+    found = pairs(evidence, distinct(cells(evidence, LOSSES, BOUNDED, [_lowest_ratio(evidence)])))
     return {cell: contrast(_lowest_lists(one)) for cell, one in found.items()}
 
 
@@ -92,21 +94,23 @@ def _more_higher(family: Family[Cell]) -> str:
 DECLARED = {
     "T35": Differences(
         lambda evidence: _shares(evidence, cells(evidence, ["nDCG"], ["expectation-max"]), ENDS),
-        Family.all_higher,
+        partial(Family.all_higher, at_least=NEGLIGIBLE),
         "Changes in the shares of lists at or beyond the 5 and 95 % quantiles of the unbounded scores, in percentage "
-        "points: {columns}; {higher} of {count} grow significantly, {lower} shrink and {alike} are alike within the "
-        "noise margin.",
+        "points: {columns}; {higher} of {count} grow significantly, {lower} shrink, and {short} "
+        "grow by significantly less than 0.1, if at all.",
         "share of lists at an end, bounded minus unbounded, smallest",
         Family.least,
         facts=_by_column,
         shown_in="figure_5_2",
     ),
     "T38": Differences(
-        lambda evidence: _shares(evidence, cells(evidence, ["nRBP"], BOUNDED, columns(evidence, MOVIELENS)), LOW),
-        Family.all_lower,
+        lambda evidence: _shares(
+            evidence, distinct(cells(evidence, ["nRBP"], BOUNDED, columns(evidence, MOVIELENS))), LOW
+        ),
+        partial(Family.all_lower, at_least=NEGLIGIBLE),
         "The share of lists below the lowest tenth and quarter of the unbounded scores shrinks significantly in "
-        "{lower} of {count} cases and grows in {higher}; {alike} are alike within the noise margin; changes lie "
-        "between {least.points} and {most.points} percentage points ({at_most[0]}, {at_most[1]:.0%}).",
+        "{lower} of {count} distinct cases and grows in {higher}; changes lie between "
+        " {least.points} and {most.points} percentage points ({at_most[0]}, {at_most[1]:.0%}).",
         "share of low-scoring lists, bounded minus unbounded, largest",
         Family.most,
         shown_in="figure_5_4",
@@ -141,7 +145,7 @@ def distribution_bounding_of_ap_lifts_low_scores(evidence: Evidence) -> Verdict:
     low, high = slope.interval
     lowest, highest = (", ".join(one.points for one in group) for group in (fewer.contrasts.values(), top))
     return Verdict(
-        together(fewer.all_lower(), _no_fewer(top), fades),
+        together(fewer.all_lower(NEGLIGIBLE), _no_fewer(top), fades),
         f"At ratios {', '.join(str(column.nsr) for column in ratios)} the share of lists in the lowest tenth of the "
         f"unbounded scores changes by {lowest} percentage points (significantly down in {len(fewer.lower)}), that in "
         f"the highest tenth by {highest}; per step of the ratio the former changes by {slope.points} "
