@@ -1,19 +1,20 @@
-"""Preserved orders: against scipy's tau, planted orders that are kept, turned, and lost in noise."""
+"""Losses that exchange places: planted orders kept, turned, and lost in noise; agreement against scipy's tau."""
 
-from dataclasses import astuple
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
+from rankbound_study.claims.agreement import least_tau, least_tau_of_seeds
 from rankbound_study.claims.orders import order_kept
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence
 
-LOSSES = 8
+LOSSES = 5
 
 
-def rows(levels: np.ndarray, *, seeds: int = 2, topics: int = 60, noise: float = 0.01, start: int = 0) -> pl.DataFrame:
+def rows(levels: np.ndarray, *, seeds: int = 3, topics: int = 60, noise: float = 0.01, start: int = 0) -> pl.DataFrame:
     """A score per topic, seed and loss: the loss' level, the topic's own, and noise."""
     random = np.random.default_rng(start)
     own = np.random.default_rng(9).normal(0, 0.1, topics)
@@ -43,47 +44,75 @@ def means(frame: pl.DataFrame) -> np.ndarray:
 
 def test_agreement_is_the_least_tau_of_mean_scores() -> None:
     choices = [rows(UP, noise=0.5, start=start) for start in (1, 2, 3)]
-    found = order_kept(choices, choices[:1], "nDCG")
     orders = [means(one) for one in choices]
     taus = [stats.kendalltau(orders[a], orders[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
-    seeds = [means(choices[0].filter(seed=seed)) for seed in (0, 1)]
-    assert found.between_choices == pytest.approx(min(taus))
-    assert found.between_seeds == pytest.approx(stats.kendalltau(*seeds).statistic)
+    seeds = [means(choices[0].filter(seed=seed)) for seed in (0, 1, 2)]
+    of_seeds = [stats.kendalltau(seeds[a], seeds[b]).statistic for a, b in ((0, 1), (0, 2), (1, 2))]
+    assert least_tau(choices, "nDCG") == pytest.approx(min(taus))
+    assert least_tau_of_seeds(choices[:1], "nDCG") == pytest.approx(min(of_seeds))
+    assert least_tau_of_seeds([rows(UP, seeds=1)], "nDCG") is None
 
 
-def test_agreement_is_what_is_resampled_and_does_not_depend_on_who_is_first() -> None:
-    choices = [rows(UP, noise=0.5, start=start) for start in (1, 2, 3)]
-    found, kept = order_kept(choices, choices, "nDCG", 0), order_kept(choices, choices, "nDCG")
-    assert (found.between_choices, found.between_seeds) == (kept.between_choices, kept.between_seeds)
-    np.testing.assert_equal(astuple(order_kept(choices[::-1], choices[::-1], "nDCG", 0)), astuple(found))
-    assert order_kept(choices[:2], choices[:1], "nDCG", 0).between_choices >= found.between_choices
-
-
-@pytest.mark.parametrize(
-    ("other", "noise", "verdict"), [(UP, 0.001, CONFIRMED), (UP[::-1], 0.001, REFUTED), (UP[::-1], 8.0, INCONCLUSIVE)]
-)
-def test_planted_orders_are_told_apart_and_noise_is_not(other: np.ndarray, noise: float, verdict: str) -> None:
-    choices = [rows(levels, noise=noise, start=start) for start, levels in ((4, UP), (5, other))]
-    found = order_kept(choices, choices[:1], "nDCG")
-    if verdict == INCONCLUSIVE:
-        assert found.low < 0 < found.high
-    else:
-        assert found.verdict == verdict
-
-
-def test_one_seed_says_nothing_of_chance() -> None:
-    choices = [rows(UP, seeds=1, start=start) for start in (6, 7)]
-    found = order_kept(choices, choices, "nDCG")
-    assert found.verdict == INCONCLUSIVE
-    assert "with one seed" in str(found)
-
-
-def test_topics_without_a_score_and_the_order_of_rows_change_nothing() -> None:
-    choices = [rows(UP, noise=0.05, start=start) for start in (8, 9)]
+def test_topics_without_a_score_and_the_order_of_rows_change_no_agreement() -> None:
+    choices = [rows(UP, noise=0.5, start=start) for start in (8, 9)]
     holes = pl.col("topic").is_in(["3", "4"])
     empty = [one.with_columns(nDCG=pl.when(~holes).then("nDCG").otherwise(float("nan"))) for one in choices]
     without = [one.filter(~holes).sample(fraction=1, shuffle=True, seed=1) for one in choices]
-    assert order_kept(empty, empty, "nDCG") == order_kept(without, without, "nDCG")
-    nothing = [one.with_columns(nDCG=float("nan")) for one in choices]
-    assert order_kept(nothing, nothing, "nDCG").verdict == INCONCLUSIVE
-    assert np.isnan(order_kept(nothing, nothing, "nDCG", 0).between_choices)
+    assert least_tau(empty, "nDCG") == least_tau(without, "nDCG")
+    assert np.isnan(least_tau([one.with_columns(nDCG=float("nan")) for one in choices], "nDCG"))
+
+
+SWAPPED = UP[[1, 0, 2, 3, 4]]
+CLOSE = UP + np.array([0.025, -0.025, 0, 0, 0])
+"""Two losses at one level."""
+
+
+@pytest.mark.parametrize(
+    ("other", "noise", "verdict"),
+    [
+        (UP, 0.005, CONFIRMED),
+        (UP + 0.1, 0.005, CONFIRMED),
+        (CLOSE, 0.005, CONFIRMED),
+        (UP[::-1], 0.005, REFUTED),
+        (SWAPPED, 0.005, REFUTED),
+        (UP, 0.5, INCONCLUSIVE),
+        (UP[::-1], 8.0, INCONCLUSIVE),
+    ],
+)
+def test_planted_orders_are_told_apart_and_noise_is_not(other: np.ndarray, noise: float, verdict: str) -> None:
+    found = order_kept([rows(levels, noise=noise, start=start) for start, levels in ((4, UP), (5, other))], "nDCG")
+    assert found.verdict == verdict
+    assert found.pairs == LOSSES * (LOSSES - 1) // 2
+
+
+def test_the_pair_that_exchanges_places_is_named() -> None:
+    found = order_kept([rows(UP, start=4), rows(SWAPPED, start=5)], "nDCG")
+    assert found.exchanged == ["loss0 / none and loss1 / none"]
+    assert "1 of 10 pairs of losses exchange places significantly" in str(found)
+
+
+def test_a_loss_without_a_tuned_rate_leaves_its_pairs_open() -> None:
+    choices = [rows(UP, start=4), rows(SWAPPED, start=5)]
+    found = order_kept(choices, "nDCG", untuned=[("loss0", "none")])
+    assert (found.verdict, found.open) == (INCONCLUSIVE, LOSSES - 1)
+
+
+def test_boundings_of_nrbp_that_repeat_each_other_count_once() -> None:
+    names = {"loss0": "min-max", "loss1": "expectation", "loss2": "expectation-max"}
+    frame = rows(UP).filter(pl.col("loss").is_in(["loss0", "loss1", "loss2", "loss3"]))
+    frame = frame.with_columns(
+        pl.col("loss").replace_strict(names, default="none").alias("bounding"), pl.lit("nRBP").alias("loss")
+    )
+    assert order_kept([frame, frame], "nDCG").pairs == 1
+
+
+def test_one_seed_says_nothing_of_chance() -> None:
+    found = order_kept([rows(UP, seeds=1, start=start) for start in (6, 7)], "nDCG")
+    assert found.verdict == INCONCLUSIVE
+    assert "with one seed" in str(found)
+    assert replace(found, has_seeds=True).verdict == CONFIRMED
+
+
+def test_a_single_loss_has_no_order() -> None:
+    with pytest.raises(MissingEvidence, match="1 losses have no order"):
+        order_kept([rows(UP).filter(loss="loss0")] * 2, "nDCG")

@@ -1,115 +1,123 @@
-"""The agreement of the losses' orders between two choices, compared with that between two seeds of one choice.
+r"""Losses that exchange places between two choices, such as the number of factors or the optimiser.
 
-The order is that of all losses and boundings by mean score. A bootstrap over topics gives the interval: each resample
-orders the variants and the seeds again.
+The order of losses whose means hardly differ is chance, whatever the choice, and Kendall's tau mixes such pairs with
+those that matter. So each pair of losses is tested: with $d_c$ their difference under choice $c$, they exchange places
+if $d_c > 0$ under one choice and $d_c < 0$ under another.
+
+- refuted: a pair is shown to exchange places, both differences being significant (Holm over all pairs);
+- confirmed: of every pair it is shown that it does not exchange places by $\delta$ or more on both sides: all its $d_c$
+  are below $\delta$, or all are above $-\delta$. All tests must be significant (an intersection-union test).
+
+If no pair exchanges places, at most 5 % of all studies refute; if one does by $\delta$, at most 5 % confirm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import polars as pl
 
-from rankbound.compare.draws import draws
-from rankbound.compare.intervals import CONFIDENCE
-from rankbound.compare.scores import Floats
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound.compare import PairedScores
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.margins import MARGIN
+from rankbound_study.claims.agreement import least_tau
+from rankbound_study.claims.cells import Contrast, contrast, enough, is_distinct
+from rankbound_study.claims.rules import adjusted, by_p
+from rankbound_study.claims.varied import Training, trainings
+from rankbound_study.claims.verdict import INCONCLUSIVE, MissingEvidence
 
-RESAMPLES = 999
+EXCHANGED = MARGIN / 2
+"""Smallest advantage on each side that counts as an exchange: a swing of the margin, 0.01."""
 
-_TRAINING = ("loss", "bounding")
+_SEPARATOR = " / "
 
 
 @dataclass(frozen=True)
 class OrderKept:
-    """The smallest Kendall's tau between orders of each kind.
+    """The tests of all pairs of losses.
 
     Attributes:
-        between_choices: between two choices, each over all its seeds; NaN if no topic has all scores.
-        between_seeds: between two seeds of one choice; None if each choice has one seed.
-        low, high: the 95 % interval, over topics, of the first tau minus the second; NaN without resamples.
+        pairs: the number of pairs.
+        exchanged: the pairs that are shown to exchange places.
+        open: the number of pairs that are neither shown to exchange places nor not to.
+        p_kept, p_exchanged: p-values of both verdicts.
+        tau: the smallest Kendall's tau between the orders of two choices, by means over all seeds.
+        has_seeds: every choice has several seeds; without them, differences between trainings are unknown.
     """
 
-    between_choices: float
-    between_seeds: float | None
-    low: float = float("nan")
-    high: float = float("nan")
+    pairs: int
+    exchanged: Sequence[str]
+    open: int
+    p_kept: float
+    p_exchanged: float
+    tau: float
+    has_seeds: bool = True
 
     @property
     def verdict(self) -> str:
-        """Refuted if choices agree significantly less than seeds; confirmed if they agree as well or better."""
-        if self.between_seeds is None:
-            return INCONCLUSIVE
-        if self.between_choices >= self.between_seeds:
-            return CONFIRMED
-        return REFUTED if self.high < 0 else INCONCLUSIVE
+        """Refuted if a pair exchanges places, confirmed if none does by half the margin."""
+        return by_p(self.p_kept, self.p_exchanged) if self.has_seeds else INCONCLUSIVE
 
     def __str__(self) -> str:
-        tau = f"{self.between_choices:.2f}"
-        if self.between_seeds is None:
-            return f"{tau} (with one seed, the effect of chance is unknown)"
-        return f"{tau} (two seeds: {self.between_seeds:.2f} or more; difference {self.low:+.2f} to {self.high:+.2f})"
+        if not self.has_seeds:
+            return f"a Kendall's tau of {self.tau:.2f} (with one seed, the effect of chance is unknown)"
+        names = f" ({self.exchanged[0]})" if self.exchanged else ""
+        return (
+            f"{len(self.exchanged)} of {self.pairs} pairs of losses exchange places significantly{names}, {self.open} "
+            f"may do so by {EXCHANGED} or more, and Kendall's tau is {self.tau:.2f}"
+        )
 
 
-def order_kept(
-    choices: Sequence[pl.DataFrame], seeds_of: Sequence[pl.DataFrame], metric: str, resamples: int = RESAMPLES
-) -> OrderKept:
-    """Return the agreement between the rows of several choices, and between the seeds of others.
+def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection[Training] = ()) -> OrderKept:
+    """Test whether losses exchange places between choices, which have the same losses and boundings.
 
-    All have the same losses and boundings. Topics that lack a score are left out.
+    Args:
+        choices: the rows of each choice.
+        metric: on which all losses are compared.
+        untuned: losses whose place is unknown under some choice; their pairs stay open.
+
+    Raises:
+        MissingEvidence: there are fewer than two losses, or fewer than two topics.
     """
-    own = [[rows.filter(pl.col("seed") == seed) for seed in rows["seed"].unique().sort()] for rows in seeds_of]
-    means = _means([*choices, *(one for seeds in own for one in seeds)], metric)
-    n_topics = means.shape[1]
-    if not n_topics:
-        return OrderKept(float("nan"), None)
-    of_seeds: list[tuple[int, int]] = []
-    first = len(choices)
-    for seeds in own:
-        of_seeds += combinations(range(first, first + len(seeds)), 2)
-        first += len(seeds)
-    weights = np.concatenate([np.ones((1, n_topics)), draws(np.random.default_rng(0), n_topics, resamples)])
-    signs = [_signs(weights @ table) for table in means]
-    across, by_seed = (_least(signs, pairs) for pairs in (list(combinations(range(len(choices)), 2)), of_seeds))
-    if not of_seeds:
-        return OrderKept(float(across[0]), None)
-    interval: tuple[float, ...] = ()
-    if resamples:
-        tail = (1 - CONFIDENCE) / 2
-        low, high = np.quantile((across - by_seed)[1:], [tail, 1 - tail])
-        interval = (float(low), float(high))
-    return OrderKept(float(across[0]), float(by_seed[0]), *interval)
+    names = [_SEPARATOR.join(one) for one in trainings(choices[0]) if is_distinct(*one)]
+    if len(names) < 2:
+        raise MissingEvidence(f"{len(names)} losses have no order: add others to the experiment")
+    scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
+    unknown = {_SEPARATOR.join(one) for one in untuned}
+    found = {
+        f"{one} and {other}": [_difference(each, one, other) for each in scores]
+        for one, other in combinations(names, 2)
+    }
+    known = {key for key in found if not unknown & set(key.split(" and "))}
+    kept = {key: _p_kept(each) if key in known else 1.0 for key, each in found.items()}
+    exchanged = adjusted({key: _p_exchanged(each) if key in known else 1.0 for key, each in found.items()})
+    shown = sorted((key for key in found if by_p(1.0, exchanged[key]) != INCONCLUSIVE), key=lambda key: exchanged[key])
+    return OrderKept(
+        len(found),
+        shown,
+        sum(by_p(kept[key], exchanged[key]) == INCONCLUSIVE for key in found),
+        max(kept.values()),
+        min(exchanged.values()),
+        least_tau(choices, metric),
+        all(np.isfinite(one.margin) for each in found.values() for one in each),
+    )
 
 
-def _means(rows: Sequence[pl.DataFrame], metric: str) -> Floats:
-    """Return mean scores `(n_rows, n_topics, n_trainings)` over folds and seeds."""
-    means = pl.concat(
-        one.with_columns(pl.col(metric).fill_nan(None))
-        .group_by("topic", *_TRAINING)
-        .agg(pl.col(metric).mean())
-        .with_columns(part=pl.lit(number))
-        for number, one in enumerate(rows)
-    ).sort("part", "topic", *_TRAINING)
-    trainings = means.select(_TRAINING).unique()
-    full = means.group_by("topic").agg(pl.col(metric).count()).filter(pl.col(metric) == len(rows) * len(trainings))
-    kept = means.join(full.select("topic"), on="topic", how="semi", maintain_order="left")
-    return kept[metric].to_numpy().reshape(len(rows), len(full), len(trainings))
+def _difference(scores: PairedScores, one: str, other: str) -> Contrast:
+    pair = scores.pair(one, other)
+    enough(len(pair.units), f"with a score of {one} and {other}")
+    return contrast(pair)
 
 
-def _signs(means: Floats) -> Floats:
-    """Return the sign of the difference of every two trainings, `(n_resamples, n_pairs)`; rounding errors are ties."""
-    first, second = np.triu_indices(means.shape[1], 1)
-    gaps = means[:, first] - means[:, second]
-    return np.where(np.abs(gaps) <= 1e-12 * np.abs(means).max(), 0.0, np.sign(gaps))
+def _p_kept(of_choices: Sequence[Contrast]) -> float:
+    """Return the p-value that is small if all differences are below the limit, or all above minus the limit."""
+    below = max(one.estimate.p_below(EXCHANGED) for one in of_choices)
+    above = max(one.estimate.p_above(-EXCHANGED) for one in of_choices)
+    return min(1.0, 2 * min(below, above))
 
 
-def _least(signs: Sequence[Floats], pairs: Sequence[tuple[int, int]]) -> Floats:
-    """Return the smallest Kendall's tau-b of these pairs of orders, for every resample."""
-    found = np.ones(len(signs[0]))
-    for one, other in pairs:
-        agreeing = (signs[one] * signs[other]).sum(1)
-        untied = np.sqrt(np.abs(signs[one]).sum(1) * np.abs(signs[other]).sum(1))
-        tau = np.divide(agreeing, untied, out=np.ones_like(agreeing), where=untied > 0)
-        found = np.minimum(found, tau)
-    return found
+def _p_exchanged(of_choices: Sequence[Contrast]) -> float:
+    """Return the p-value that is small if one difference is above zero and another below."""
+    above, below = (min(getattr(one.estimate, side)(0.0) for one in of_choices) for side in ("p_above", "p_below"))
+    return min(1.0, len(of_choices) * max(above, below))

@@ -113,11 +113,6 @@ def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], 
     return both
 
 
-def per_topic(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Return every topic's mean over losses, boundings, folds and seeds, in columns `topic` and the metric."""
-    return rows.with_columns(pl.col(metric).fill_nan(None)).group_by("topic").agg(pl.col(metric).mean()).sort("topic")
-
-
 def picked_by_validation(evidence: Evidence, experiment: str, column: DataSet, metric: str = "") -> dict[Training, str]:
     """Return the variant whose best epoch scores highest on validation, for every loss and bounding.
 

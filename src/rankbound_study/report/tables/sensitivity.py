@@ -13,9 +13,9 @@ from pathlib import Path
 
 import polars as pl
 
+from rankbound_study.claims.agreement import least_tau, least_tau_of_seeds
 from rankbound_study.claims.cells import Contrast
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.orders import order_kept
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
 from rankbound_study.claims.verdict import MissingEvidence
@@ -209,7 +209,6 @@ def _row(
     family = Family.of(changes)
     some = pl.DataFrame(both, schema=["loss", "bounding"], orient="row")
     compared = [runs.join(some, on=["loss", "bounding"], how="semi") for runs in (rows, usual)]
-    orders = order_kept(compared, compared, "nDCG", resamples=0) if len(both) > 1 else None
     return {
         **described,
         "mean_change": sum(family.means) / len(both),
@@ -217,8 +216,8 @@ def _row(
         "largest_change": max(family.means),
         "n_higher": len(family.higher),
         "n_lower": len(family.lower),
-        "order_agreement": orders and orders.between_choices,
-        "agreement_of_seeds": orders and orders.between_seeds,
+        "order_agreement": least_tau(compared, "nDCG") if len(both) > 1 else None,
+        "agreement_of_seeds": least_tau_of_seeds(compared, "nDCG") if len(both) > 1 else None,
     }
 
 
