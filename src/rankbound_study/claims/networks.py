@@ -54,7 +54,7 @@ def networks_pay_with_many_features_alone(evidence: Evidence) -> Verdict:
     found = list(trends(_by_features(evidence)))
     if not found:
         raise MissingEvidence("no methods on several numbers of features: see feature_counts in config.yaml")
-    least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[-1], one.trend["difference"]))
+    least = min(found, key=lambda one: (AGAINST_FIRST.index(one.verdict), one.signs[2], one.trend["difference"]))
     value, low, high = (least.trend[name] for name in ("difference", "low", "high"))
     return Verdict(
         together(*(one.verdict for one in found)),
@@ -77,7 +77,7 @@ class LeadTrend:
     Attributes:
         rows: a gap for each number of features, ascending.
         trend: the change of the gap with ten times the features.
-        adjusted: p-values of the gaps, then of the trend, by Holm over all of them.
+        adjusted: p-values of the gap with the fewest features, of that with the most, and of the trend, by Holm.
         signs: 1 or -1 for each of these that is significant, else 0.
     """
 
@@ -89,14 +89,17 @@ class LeadTrend:
 
     @property
     def verdict(self) -> str:
-        """Confirmed if the network wins with the most features but not with the fewest, and its lead grows.
+        """Confirmed if the network wins with the most features, its lead grows, and is below 0.01 with the fewest.
 
-        Refuted if the lead shrinks significantly, if the network loses with the most features, or wins with the fewest.
+        That a lead with few features is not significant does not show that networks are not needed there: the interval
+        must lie below the margin. Refuted if the lead shrinks significantly, if the network loses with the most
+        features, or wins with the fewest.
         """
-        fewest, most, trend = self.signs[0], self.signs[-2], self.signs[-1]
+        fewest, most, trend = self.signs
         if trend < 0 or most < 0 or fewest > 0:
             return REFUTED
-        return CONFIRMED if most > 0 and trend > 0 else INCONCLUSIVE
+        not_needed = self.rows[0]["high"] <= MARGIN
+        return CONFIRMED if most > 0 and trend > 0 and not_needed else INCONCLUSIVE
 
     def __str__(self) -> str:
         change, low, high = (signed(self.trend[name]) for name in ("difference", "low", "high"))
@@ -110,8 +113,9 @@ def trends(results: FeatureResults) -> Iterator[LeadTrend]:
     for (dataset, _), gaps in results.gaps.group_by("dataset", "family", maintain_order=True):
         rows = gaps.filter(pl.col("features").is_not_null()).sort("features").to_dicts()
         for trend in gaps.filter(pl.col("features").is_null()).to_dicts():
-            adjusted = holm([row["p_value"] for row in (*rows, trend)])
-            signs = [_sign(row, p_value) for row, p_value in zip((*rows, trend), adjusted, strict=True)]
+            deciding = (rows[0], rows[-1], trend)
+            adjusted = holm([row["p_value"] for row in deciding])
+            signs = [_sign(row, p_value) for row, p_value in zip(deciding, adjusted, strict=True)]
             yield LeadTrend(str(dataset), rows, trend, adjusted, signs)
 
 
