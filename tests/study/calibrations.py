@@ -1,0 +1,345 @@
+"""Worlds in which a claim is true, false, at the edge of both, or undecidable, and the verdicts that they must give.
+
+    python -m tests.study.calibrations --repetitions 200
+
+draws so many studies of each world and prints the shares of verdicts as a table.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+import polars as pl
+from scipy import stats
+
+from rankbound_study.claims.networks import trends
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
+from rankbound_study.results.neural_features import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
+from rankbound_study.vocabulary import BOUNDINGS, LOSSES
+from tests.study.repeated_studies import RUNS, STUDY, Held, Setting, World, of_bounded, settings, verdicts
+
+WRONG, POWER = 0.05, 0.8
+"""Largest share of wrong verdicts, and smallest share of right ones where effects are as large as those published."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A world and its verdicts.
+
+    Attributes:
+        claim: its name.
+        truth: what is true there.
+        draw: counts the verdicts on several studies.
+        at_most, at_least: limits of the shares of verdicts.
+    """
+
+    claim: str
+    truth: str
+    draw: Callable[[int], Counter[str]]
+    at_most: Mapping[str, float] = field(default_factory=dict)
+    at_least: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.claim}: {self.truth}"
+
+
+def true(claim: str, what: str, world: World) -> Case:
+    return _case(claim, f"true: {what}", world, {REFUTED: WRONG}, {CONFIRMED: POWER})
+
+
+def false(claim: str, what: str, world: World) -> Case:
+    return _case(claim, f"false: {what}", world, {CONFIRMED: WRONG}, {REFUTED: POWER})
+
+
+def edge(claim: str, what: str, world: World, *wrong: str) -> Case:
+    """The verdicts that would be wrong are as frequent as they can be."""
+    return _case(claim, f"edge: {what}", world, dict.fromkeys(wrong, WRONG), {})
+
+
+def undecidable(claim: str, what: str, world: World) -> Case:
+    return _case(claim, f"undecidable: {what}", world, {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER})
+
+
+def _case(claim: str, truth: str, world: World, at_most: Mapping[str, float], at_least: Mapping[str, float]) -> Case:
+    return Case(claim, truth, lambda repetitions: verdicts(claim, world, repetitions), at_most, at_least)
+
+
+TABLE = World(of_bounded(0.0), settings(), topics=40, folds=2, own=0.005, training=0.001, chance=0.01)
+"""The cells of Table 5.1; errors of differences are near 0.001, as on MovieLens."""
+
+ONLY_NRBP = replace(TABLE, settings=settings(["nRBP"]), topics=60, folds=3)
+ONLY_AP = replace(TABLE, settings=settings(["AP"], ratios=(None,)), topics=100)
+NOISY = {"own": 0.3, "chance": 0.3}
+
+
+def at_ratio_2(there: float, elsewhere: float) -> Callable[[Setting], float]:
+    return of_bounded(lambda one: there if one.nsr == 2 else elsewhere)
+
+
+def in_half(here: float, there: float) -> Callable[[Setting], float]:
+    return of_bounded(lambda one: here if one.nsr in (1, 2) else there)
+
+
+MEANS = [
+    true("T23", "no effect", TABLE),
+    false("T23", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
+    edge("T23", "-0.01 in half of the cells", replace(TABLE, effect=in_half(-0.01, 0.0)), CONFIRMED),
+    undecidable("T23", "no effect, in noise", replace(TABLE, **NOISY)),
+    true("T30", "+0.02 at all cut-offs", replace(ONLY_AP, effect=of_bounded(0.02))),
+    false("T30", "-0.02 at all cut-offs", replace(ONLY_AP, effect=of_bounded(-0.02))),
+    edge("T30", "no effect, ten equal cut-offs", ONLY_AP, CONFIRMED, REFUTED),
+    true("T45", "+0.006 in all cells", replace(ONLY_NRBP, effect=of_bounded(0.006))),
+    false("T45", "-0.006 at ratio 2, +0.006 elsewhere", replace(ONLY_NRBP, effect=at_ratio_2(-0.006, 0.006))),
+    edge("T45", "0 at ratio 2, +0.02 elsewhere", replace(ONLY_NRBP, effect=at_ratio_2(0.0, 0.02)), CONFIRMED),
+    edge("T45", "+0.001 in all cells", replace(ONLY_NRBP, effect=of_bounded(0.001)), REFUTED),
+    undecidable("T45", "+0.006 in all cells, in noise", replace(ONLY_NRBP, effect=of_bounded(0.006), **NOISY)),
+    true("T46", "+0.02 in all cells", replace(TABLE, effect=of_bounded(0.02))),
+    false("T46", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
+    edge("T46", "0 in half of the cells, +0.02 in the others", replace(TABLE, effect=in_half(0.0, 0.02)), CONFIRMED),
+    edge("T46", "no effect", TABLE, CONFIRMED, REFUTED),
+]
+
+
+def _collapse(one: Setting) -> bool:
+    return one.loss == "nDCG" and one.bounding == "distribution" and one.nsr is not None
+
+
+COLLAPSED = of_bounded(lambda one: -0.06 if _collapse(one) else 0.0)
+SIZES = World(
+    COLLAPSED,
+    settings(["nDCG", "AP"]),
+    topics=600,
+    folds=1,
+    seeds=1,
+    own=0.02,
+    relevant=lambda one: 0.1 if _collapse(one) else 0.0,
+)
+
+
+def _of_min_max(size: float) -> Callable[[Setting], float]:
+    return lambda one: size if (one.loss, one.bounding, one.nsr) == ("AP", "min-max", 1) else 0.0
+
+
+def _strength(correlation: float, share: float = 3**-0.5) -> float:
+    """Return what the number of relevant items must add for such a correlation with the change of SIZES."""
+    error = np.sqrt(2 * (SIZES.own**2 + SIZES.chance**2))
+    return float(error * correlation / np.sqrt(1 - correlation**2) / share)
+
+
+FALLEN = replace(
+    TABLE,
+    effect=of_bounded(lambda one: -0.15 if _collapse(one) else 0.0),
+    scatter=lambda one: 0.2 if _collapse(one) else 0.0,
+)
+
+LISTS = [
+    true("T40", "correlations of 0.9, and a collapse", FALLEN),
+    false("T40", "one correlation of 0.5", replace(TABLE, topics=100, scatter=_of_min_max(0.16))),
+    edge(
+        "T40",
+        "all correlations are 0.7",
+        replace(TABLE, own=0.0, training=0.0, chance=float(np.sqrt(0.0104 * 0.3 / 0.7))),
+        CONFIRMED,
+    ),
+    true("T43", "unrelated, and a collapse that is related", SIZES),
+    false("T43", "one correlation of 0.5", replace(SIZES, relevant=_of_min_max(_strength(0.5)))),
+    edge("T43", "one correlation of 0.21", replace(SIZES, relevant=_of_min_max(_strength(0.22))), CONFIRMED),
+    undecidable("T43", "unrelated, 60 users", replace(SIZES, topics=60)),
+]
+
+FACTORS = {"factors-f16": -0.004, "": 0.0, "factors-f64": 0.004}
+THREE_SIZES = World(
+    lambda one: FACTORS[one.variant] + _level(one),
+    [*chain(*(settings(ratios=(2,), variant=name) for name in FACTORS))],
+    topics=60,
+    own=0.004,
+    training=0.0005,
+    chance=0.004,
+)
+
+
+def _level(one: Setting) -> float:
+    return 0.01 * (LOSSES.index(one.loss) * len(BOUNDINGS) + BOUNDINGS.index(one.bounding))
+
+
+def _swapped(by: float) -> Callable[[Setting], float]:
+    """Unbounded AP leads unbounded nDCG by so much at the smallest size, and lags as much behind it at the largest."""
+
+    def effect(one: Setting) -> float:
+        sign = {"factors-f16": 1, "factors-f64": -1}.get(one.variant, 0)
+        level = 0.5 if one.bounding == "none" and one.loss in ("nDCG", "AP") else _level(one)
+        return FACTORS[one.variant] + level + sign * by * (one.loss == "AP") * (level == 0.5)
+
+    return effect
+
+
+def _sgd(gain: float, picked: str = "r2") -> World:
+    """SGD at three rates on both data sets, one of which validation prefers."""
+    columns = {"movielens": 2, "mq2008": None}
+    rates = {f"sgd-{name}-r{rate}": (ratio, rate) for name, ratio in columns.items() for rate in (1, 2, 3)}
+    boundings = ("none", "min-max", "distribution")
+    of_sgd = [
+        replace(one, rate=float(rate))
+        for name, (ratio, rate) in rates.items()
+        for one in settings(boundings=boundings, ratios=(ratio,), variant=name)
+    ]
+    return replace(
+        THREE_SIZES,
+        effect=lambda one: (gain if one.variant else 0.0) + _level(one),
+        settings=[*settings(boundings=boundings, ratios=(2, None)), *of_sgd],
+        validation=lambda one: 0.5 + 0.1 * one.variant.endswith(picked),
+    )
+
+
+ALL_EQUAL = replace(THREE_SIZES, effect=lambda one: FACTORS[one.variant])
+
+CHOICES = [
+    true("T20", "+0.004 with each size, one order", THREE_SIZES),
+    false("T20", "two losses exchange places by 0.02", replace(THREE_SIZES, effect=_swapped(0.02))),
+    edge("T20", "two losses exchange places by 0.005", replace(THREE_SIZES, effect=_swapped(0.005)), CONFIRMED),
+    edge("T20", "+0.004 with each size, all losses equal", ALL_EQUAL, REFUTED),
+    undecidable("T20", "+0.004 with each size, in noise", replace(THREE_SIZES, training=0.05)),
+    true("T22", "SGD +0.02, one order", _sgd(0.02)),
+    false("T22", "SGD -0.02, one order", _sgd(-0.02)),
+    undecidable("T22", "SGD -0.02, the best rate ends the grid", _sgd(-0.02, "r3")),
+]
+
+
+def _remedied(by_gain: float, by_start: float) -> World:
+    """Distribution bounding of nDCG loses 0.04; a smaller gain and another start leave so much of it."""
+    names = {"distribution(gain=drawn)": -0.04, "distribution(gain=sd)": -0.04 * by_gain}
+    some = [
+        *settings(["nDCG"], ["none", "distribution"], (2,)),
+        *settings(["nDCG"], list(names), (2,), "gains-other"),
+        *settings(["nDCG"], ["none", "distribution"], (2,), "starts-s100"),
+    ]
+
+    def effect(one: Setting) -> float:
+        if one.bounding == "distribution":
+            return -0.04 * (by_start if one.variant else 1.0)
+        return names.get(one.bounding, 0.0)
+
+    vanished = ("distribution", ""), ("distribution(gain=drawn)", "gains-other")
+    return World(
+        effect,
+        some,
+        own=0.01,
+        gradient=lambda one: 0.1 if (one.bounding, one.variant) in vanished else 1.0,
+    )
+
+
+REMEDIES = [
+    true("T27", "both remedies remove the drop", _remedied(0.0, 0.0)),
+    false("T27", "the start removes nothing", _remedied(0.0, 1.0)),
+    edge("T27", "half of the drop remains", _remedied(0.0, 0.5), CONFIRMED, REFUTED),
+    undecidable("T27", "no remedy lifts the gradient", replace(_remedied(0.0, 0.0), gradient=lambda one: 1.0)),
+]
+
+RANKERS = ("RankNet", "DirectRanker", "Rank-LR", "LambdaMART")
+PAIRS = 1200
+
+
+def _faces(shares: Mapping[str, float], number: int) -> Held:
+    """Pair accuracy of rankers on pairs of 1,200 faces, with luck that is half their own."""
+    random = np.random.default_rng([number, len(shares)])
+    pairs = np.stack([random.permutation(PAIRS), random.permutation(PAIRS)], 1)
+    topics = [f"{one} {PAIRS + other}" for one, other in pairs.tolist()]
+    shared = random.random(PAIRS)
+    parts = []
+    for name, share in shares.items():
+        luck = np.where(random.random(PAIRS) < 0.5, random.random(PAIRS), shared)
+        facts = {"study": "neural", "protocol": "honest", "dataset": "aaf", "model": name, "loss": "RankNet"}
+        numbers = {"fold": 1, "seed": 0, "n": 2, "p": 1, "epoch": 1}
+        facts |= {"bounding": "none", "selection": "validation", "options": '{"family": "rank", "model": "mlp"}'}
+        scores = pl.DataFrame({"topic": topics, "PairAccuracy": (luck < share).astype(float)})
+        parts.append(
+            scores.with_columns(
+                *(pl.lit(value).alias(key) for key, value in facts.items()),
+                *(pl.lit(value).alias(key) for key, value in numbers.items()),
+                pl.lit(None, dtype=pl.Int8).alias("nsr_test"),
+            )
+        )
+    return Held(STUDY, RUNS, frames={RUNS: pl.concat(parts)}, with_untrained=True)
+
+
+def _of_faces(lead: float, over_last: float) -> Callable[[int], Counter[str]]:
+    from rankbound_study.claims.registry import verdict_on
+
+    shares = dict.fromkeys(RANKERS, 0.65) | {"RankCNN": 0.65 + lead}
+    shares["LambdaMART"] = 0.65 + lead - over_last
+    return lambda repetitions: Counter(
+        verdict_on("N09", _faces(shares, number)).verdict for number in range(repetitions)
+    )
+
+
+NAMES = ("mq2008-label1", "rank", "RankNet", "Rank-LR")
+
+
+def _leads(*true_leads: float, error: float = 0.006) -> Callable[[int], Counter[str]]:
+    """Gaps of the best network at 5, 20 and 46 features; the trend is their slope on the logarithm of the number."""
+    counts = np.array([5, 20, 46])
+    slope = np.log10(counts) - np.log10(counts).mean()
+    slope /= (slope**2).sum()
+
+    def count(repetitions: int) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for number in range(repetitions):
+            drawn = np.array(true_leads) + np.random.default_rng(number).normal(0, error, len(counts))
+            values = [*drawn, float(slope @ drawn)]
+            errors = [error] * len(counts) + [error * float(np.sqrt((slope**2).sum()))]
+            gaps = [
+                [*NAMES[:2], features, *NAMES[2:], value, value - 1.96 * one, value + 1.96 * one, _p(value / one)]
+                for features, value, one in zip([*counts.tolist(), None], values, errors, strict=True)
+            ]
+            table = pl.DataFrame(gaps, schema=GAP_COLUMNS, orient="row")
+            (trend,) = trends(FeatureResults(pl.DataFrame(schema=SCORE_COLUMNS), table))
+            found[trend.verdict] += 1
+        return found
+
+    return count
+
+
+def _p(value: float) -> float:
+    return 2 * float(stats.norm.sf(abs(value)))
+
+
+RIGHT_IF_TRUE = {REFUTED: WRONG}, {CONFIRMED: POWER}
+RIGHT_IF_FALSE = {CONFIRMED: WRONG}, {REFUTED: POWER}
+OPEN = {CONFIRMED: WRONG, REFUTED: WRONG}, {INCONCLUSIVE: POWER}
+
+METHODS = [
+    Case("N09", "true: +0.1 over all others", _of_faces(0.1, 0.1), *RIGHT_IF_TRUE),
+    Case("N09", "false: worse than one, +0.1 over the others", _of_faces(0.1, -0.1), *RIGHT_IF_FALSE),
+    Case("N09", "edge: like one, +0.1 over the others", _of_faces(0.1, 0.0), {CONFIRMED: WRONG}),
+    Case("N09", "undecidable: like all others", _of_faces(0.0, 0.0), *OPEN),
+    Case("N15", "true: leads of -0.03, 0.01 and 0.05", _leads(-0.03, 0.01, 0.05), *RIGHT_IF_TRUE),
+    Case("N15", "false: leads of 0.05, 0.01 and -0.03", _leads(0.05, 0.01, -0.03), *RIGHT_IF_FALSE),
+    Case("N15", "edge: leads of 0.01, 0.03 and 0.06", _leads(0.01, 0.03, 0.06), {CONFIRMED: WRONG}),
+    Case("N15", "edge: no leads", _leads(0.0, 0.0, 0.0), {CONFIRMED: WRONG, REFUTED: WRONG}),
+    Case("N15", "undecidable: leads of 0, 0.01 and 0.02, in noise", _leads(0.0, 0.01, 0.02, error=0.05), *OPEN),
+]
+
+CASES = [*MEANS, *LISTS, *CHOICES, *REMEDIES, *METHODS]
+
+
+def table(repetitions: int, claims: list[str]) -> str:
+    """Return the shares of verdicts as a table in Markdown."""
+    lines = ["| claim | in truth | confirmed | refuted | inconclusive |", "|---|---|---|---|---|"]
+    for case in CASES:
+        if not claims or case.claim in claims:
+            found = case.draw(repetitions)
+            shares = " | ".join(f"{found[verdict] / repetitions:.0%}" for verdict in (CONFIRMED, REFUTED, INCONCLUSIVE))
+            lines.append(f"| {case.claim} | {case.truth} | {shares} |")
+            print(lines[-1], flush=True)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--claims", nargs="*", default=[])
+    given = parser.parse_args()
+    table(given.repetitions, given.claims)
