@@ -41,7 +41,8 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
         reason = f"Distribution bounding changes mean nDCG by {drop} on {column}: no drop to explain."
         return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
     tried = _remedies(evidence, column)
-    lifting = {name: one for name, one in tried.items() if one.lifts}
+    lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
+    lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL}
     others = [f"{name} ({one.change})" for name, one in tried.items() if name not in lifting]
     idle = f"; no remedy, as the gradient is not significantly larger: {', '.join(others)}" if others else ""
     changes = ", ".join(f"{one.change} with {name} (gradient times {one.lift:.2g})" for name, one in lifting.items())
@@ -79,11 +80,6 @@ class _Remedy:
     @property
     def lift(self) -> float:
         return float(np.exp(self.log_lift.mean))
-
-    @property
-    def lifts(self) -> bool:
-        """The gradient is significantly larger than without it."""
-        return self.log_lift.p_above(0.0) <= LEVEL
 
 
 def _remedies(evidence: Evidence, column: DataSet) -> dict[str, _Remedy]:
