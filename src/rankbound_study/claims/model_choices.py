@@ -46,7 +46,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     means = [mean_of_losses(rows, "nDCG").with_columns(size=pl.lit(str(place))) for place, rows in enumerate(sizes)]
     gain = contrast(scores_of_runs(pl.concat(means), "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")
-    texts = ", ".join(f"{rows['nDCG'].mean():.4f}" for rows in means)
+    texts = ", ".join(f"{rows.select(pl.col('nDCG').mean()).item():.4f}" for rows in means)
     rises = gain.estimate.p_above(0.0)
     return Verdict(
         together(by_p(rises, gain.estimate.p_below(NEGLIGIBLE)), order.verdict),
@@ -147,8 +147,9 @@ def _descents(evidence: Evidence) -> Iterable[_Descent]:
         rates = {name: _rate(of_rate) for name, of_rate in rows.items()}
         untuned = [key for key, name in picked.items() if rates[name] in (min(rates.values()), max(rates.values()))]
         best = picked_rows(rows, picked)
-        both = [best, adam.join(best, on=["loss", "bounding"], how="semi")]
-        yield _Descent(column, {key: paired(*both, key) for key in picked}, order_kept(both, "nDCG", untuned), untuned)
+        beside = adam.join(best, on=["loss", "bounding"], how="semi")
+        changes = {key: paired(best, beside, key) for key in picked}
+        yield _Descent(column, changes, order_kept([best, beside], "nDCG", untuned), untuned)
 
 
 def _rate(rows: pl.DataFrame) -> float:

@@ -119,5 +119,6 @@ def _p_kept(of_choices: Sequence[Contrast]) -> float:
 
 def _p_exchanged(of_choices: Sequence[Contrast]) -> float:
     """Return the p-value that is small if one difference is above zero and another below."""
-    above, below = (min(getattr(one.estimate, side)(0.0) for one in of_choices) for side in ("p_above", "p_below"))
+    above = min(one.estimate.p_above(0.0) for one in of_choices)
+    below = min(one.estimate.p_below(0.0) for one in of_choices)
     return min(1.0, len(of_choices) * max(above, below))
