@@ -42,7 +42,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
         for variant, level in levels.items():
             key = {"study": f"cite@rates-{variant}", "protocol": "honest", "dataset": "citeulike-a", "fold": 1}
             key |= {"nsr_train": 1, "nsr_test": 1, "model": "matrix-factorization", "loss": loss, "bounding": bounding}
-            key |= {"options": json.dumps({"learning_rate": RATES[variant]})}
+            key |= {"options": json.dumps({"learning_rate": RATES[variant], "temperature": 1.0})}
             for seed in range(SEEDS):
                 measured = dict.fromkeys(("nDCG", "AP", "nRBP(p=0.95)"), level)
                 epoch = {"seed": seed, "epoch": 1, "mean_loss": 0.0, "gradient_norm": 1.0}
@@ -52,6 +52,10 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
                     for selection, lower in (("validation", 0.02), ("test", 0.01), ("last", 0.5)):
                         score = level - lower + users[user, seed]
                         runs.append(key | lists | {"selection": selection, **dict.fromkeys(RUN_METRICS, score)})
+    # The same at a high temperature, of one loss at one rate.
+    flat = {"study": "cite@flat-r2", "options": json.dumps({"learning_rate": 0.1, "temperature": 100.0})}
+    runs += [run | flat for run in runs if run["study"] == "cite@rates-r2" and run["loss"] == "nRBP"]
+    epochs += [one | flat for one in epochs if one["study"] == "cite@rates-r2" and one["loss"] == "nRBP"]
     write_table(pa.Table.from_pylist(runs), tmp_path / "runs.parquet", "runs")
     write_table(pa.Table.from_pylist(epochs), tmp_path / "epochs.parquet", "epochs")
     return tmp_path / "runs.parquet", tmp_path / "epochs.parquet"
@@ -59,7 +63,8 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_every_training_has_its_rate_by_validation(files: tuple[Path, Path]) -> None:
     table = citeulike(Evidence("cite", experiments=files[0], experiment_epochs=files[1]))
-    rows = {(row["loss"], row["bounding"]): row for row in table.to_dicts()}
+    assert table["temperature"].to_list() == [1.0] * 3 + [100.0] * 2
+    rows = {(row["loss"], row["bounding"]): row for row in table.filter(temperature=1.0).to_dicts()}
     assert {key: row["rate"] for key, row in rows.items()} == {
         ("nRBP", "none"): 0.1,
         ("nRBP", "min-max"): 0.01,
@@ -75,13 +80,18 @@ def test_every_training_has_its_rate_by_validation(files: tuple[Path, Path]) -> 
     assert rows["AP", "none"]["nDCG_behind"] == pytest.approx(0.02)
     assert rows["AP", "none"]["nDCG_low"] <= 0.02 <= rows["AP", "none"]["nDCG_high"] + 1e-9
     assert rows["AP", "none"]["published_AP"] == pytest.approx(0.8563, abs=1e-4)
-    assert rows["nRBP", "min-max"]["published_AP"] is None
+    assert rows["nRBP", "min-max"]["published_AP"] is rows["nRBP", "none"]["published_AP"] is None
+    flat = {row["bounding"]: row for row in table.filter(temperature=100.0).to_dicts()}
+    # Published RBP losses have a temperature of 100.
+    assert flat["none"]["published_AP"] == pytest.approx(0.9132, abs=5e-4)
+    assert flat["min-max"]["AP_behind"] == pytest.approx(0.04)
+    assert not flat["none"]["at_edge"]
 
 
 def test_the_table_is_written_and_read_back(files: tuple[Path, Path], tmp_path: Path) -> None:
     named = ["--experiments", str(files[0]), "--experiment-epochs", str(files[1]), "--out-dir", str(tmp_path)]
     assert not main(["table", "table_citeulike", *named, "--options", '{"study": "cite"}'])
-    assert len(pl.read_csv(tmp_path / "table_citeulike.csv", schema=COLUMNS)) == 3
+    assert len(pl.read_csv(tmp_path / "table_citeulike.csv", schema=COLUMNS)) == 5
     text = (tmp_path / "table_citeulike.md").read_text("utf-8")
     assert "1*" in text
     assert "+0.0300" in text

@@ -2,10 +2,12 @@
 
 Li, Urbano and Hanjalic (SIGIR 2021) report a grid of losses, ratios, folds and learning rates; the test part picks both
 rate and epoch. Their loss `dcg` is nDCG's, and their losses `rbp*` are one rank-sum loss, nRBP's of thesis eq. 2.12,
-which weighs a user by P(N - P); its min-max bounding weighs all users alike.
+which weighs a user by P(N - P); its min-max bounding weighs all users alike. As published, their code (listMF.py,
+utils.py, list_loss.py) calls this loss with the scale factor 0.01, meant for ranks, in the place of the sigmoid's: its
+smooth ranks have the temperature 100, those of the other losses 1.
 
-Here, every loss and bounding has its own rate at each ratio: picked, like the epoch, by the validation part, or by the
-test part for a comparison at the published level.
+Here, every loss and bounding has its own rate at each ratio and temperature: picked, like the epoch, by the validation
+part, or by the test part for a comparison at the published level.
 """
 
 import json
@@ -25,17 +27,21 @@ from rankbound_study.results.runs_file import scan_runs
 from rankbound_study.vocabulary import JUDGED_BY, UNBOUNDED
 
 DATASET = "citeulike-a"
-EXPERIMENT = "rates"
-"""The experiment whose variants are learning rates."""
+EXPERIMENTS = ("rates", "flat")
+"""The experiments whose variants are learning rates: at the usual temperature, and at a high one."""
 
 METRICS = ("nDCG", "AP")
 """Published metrics that the runs have."""
 
 WINNER: Training = ("nRBP", UNBOUNDED)
+_PUBLISHED_TEMPERATURES = {"nRBP": 100.0}
+"""Temperatures of the published losses other than 1."""
+
 _PUBLISHED_LOSSES = {"dcg": "nDCG", "ap": "AP", **dict.fromkeys(("rbp", "rbp_80", "rbp_90", "rbp_95"), "nRBP")}
 
 _TRAINED: dict[str, pl.DataType] = {
     "nsr": pl.Int8(),
+    "temperature": pl.Float64(),
     **dict.fromkeys(("loss", "bounding"), pl.String()),
     "rate": pl.Float64(),
     "at_edge": pl.Boolean(),
@@ -45,15 +51,17 @@ _TRAINED: dict[str, pl.DataType] = {
 }
 COLUMNS = _TRAINED | {f"published_{metric}": pl.Float64() for metric in METRICS}
 """Columns of the table. `at_edge` marks a picked rate that is the lowest or highest of those trained; `behind` is the
-unbounded nRBP loss minus the row's, with a 95 % interval over users and trainings.
+unbounded nRBP loss at the same temperature minus the row's, with a 95 % interval over users and trainings.
 """
 
 
 def citeulike(evidence: Evidence) -> pl.DataFrame:
     """Return a row per ratio, loss and bounding; none if the experiment did not run."""
-    rows = [row for nsr in _ratios(evidence) for row in _of_ratio(evidence, nsr)]
-    table = pl.DataFrame(rows, schema=_TRAINED)
-    return table.join(published_scores(), on=["nsr", "loss", "bounding"], how="left").select(list(COLUMNS))
+    ran = [(name, nsr) for name in EXPERIMENTS for nsr in _ratios(evidence, name)]
+    rows = [row for name, nsr in ran for row in _of_ratio(evidence, name, nsr)]
+    table = pl.DataFrame(rows, schema=_TRAINED).sort("nsr", "temperature", maintain_order=True)
+    key = ["nsr", "temperature", "loss", "bounding"]
+    return table.join(published_scores(), on=key, how="left", maintain_order="left").select(list(COLUMNS))
 
 
 def published_scores() -> pl.DataFrame:
@@ -64,14 +72,15 @@ def published_scores() -> pl.DataFrame:
     best = known.group_by("loss", "nsr", "fold").agg(pl.col(METRICS).max())
     means = best.group_by(pl.col("loss").replace_strict(_PUBLISHED_LOSSES), "nsr").agg(pl.col(METRICS).mean())
     named = means.rename({metric: f"published_{metric}" for metric in METRICS})
-    return named.with_columns(pl.lit(UNBOUNDED).alias("bounding"))
+    temperature = pl.col("loss").replace_strict(_PUBLISHED_TEMPERATURES, default=1.0).alias("temperature")
+    return named.with_columns(temperature, pl.lit(UNBOUNDED).alias("bounding"))
 
 
-def _ratios(evidence: Evidence) -> list[int]:
-    """Return the ratios at which the experiment ran."""
+def _ratios(evidence: Evidence, experiment: str) -> list[int]:
+    """Return the ratios at which an experiment ran."""
     if evidence.experiments is None:
         return []
-    study = f"{evidence.study}{VARIANT}{EXPERIMENT}-"
+    study = f"{evidence.study}{VARIANT}{experiment}-"
     rows = scan_runs(evidence.experiments).filter(
         pl.col("study").str.starts_with(study), pl.col("dataset") == DATASET, pl.col("nsr_test").is_not_null()
     )
@@ -79,22 +88,27 @@ def _ratios(evidence: Evidence) -> list[int]:
     return found
 
 
-def _of_ratio(evidence: Evidence, nsr: int) -> Iterator[dict[str, object]]:
+def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[str, object]]:
     variants = {
         name: rows.select("options", "selection", *KEY, *JUDGED_BY.values()).collect()
-        for name, rows in evidence.variants(EXPERIMENT, DATASET, nsr).items()
+        for name, rows in evidence.variants(experiment, DATASET, nsr).items()
     }
-    picked = picked_by_validation(evidence, EXPERIMENT, DataSet(DATASET, nsr))
+    picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
     by = {
         part: {name: rows.filter(pl.col("selection") == part) for name, rows in variants.items()}
         for part in ("validation", "test")
     }
     chosen = picked_rows(by["validation"], picked)
     for training in trainings(chosen):
-        rates = {name: _rate(rows, training) for name, rows in variants.items() if len(_of(rows, training))}
+        rates = {
+            name: _option(rows, training, "learning_rate")
+            for name, rows in variants.items()
+            if len(_of(rows, training))
+        }
         rate = rates[picked[training]]
         yield {
             "nsr": nsr,
+            "temperature": _option(chosen, training, "temperature"),
             "loss": training[0],
             "bounding": training[1],
             "rate": rate,
@@ -127,8 +141,8 @@ def _of(rows: pl.DataFrame, training: Training) -> pl.DataFrame:
     return rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
 
 
-def _rate(rows: pl.DataFrame, training: Training) -> float:
-    return float(json.loads(_of(rows, training)["options"][0])["learning_rate"])
+def _option(rows: pl.DataFrame, training: Training, name: str) -> float:
+    return float(json.loads(_of(rows, training)["options"][0])[name])
 
 
 def _mean(rows: pl.DataFrame, metric: str) -> float:

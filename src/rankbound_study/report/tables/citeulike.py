@@ -18,7 +18,7 @@ from rankbound_study.results.specs import StudyFiles
 SPECS = {
     "table_citeulike": TableSpec(
         "RBP, nDCG and AP losses on CiteULike-a: published scores beside ours, every loss and bounding at its own "
-        "learning rate, and their distance to the unbounded nRBP loss.",
+        "learning rate at each temperature of smooth ranks, and their distance to the unbounded nRBP loss.",
         title="losses on CiteULike-a",
         needs=("experiments", "experiment_epochs"),
         options=("study",),
@@ -29,18 +29,19 @@ TITLE = "Losses on CiteULike-a"
 CAPTION = (
     "Published: Li, Urbano and Hanjalic (SIGIR 2021), at the best rate and epoch on the test part, means over folds. "
     "Ours, test-picked: rate and epoch by the test part, too; then both by the validation part, with the picked rate "
-    "(an asterisk marks an end of the grid). Behind nRBP: the unbounded nRBP loss minus the row's, with its 95 % "
+    "(an asterisk marks an end of the grid). Behind nRBP: the unbounded nRBP loss minus the row's at "
+    "the same temperature, with its 95 % "
     "interval over users and trainings."
 )
 HEADER = (
-    *("NSR", "loss", "bounding", "rate", "trainings"),
+    *("NSR", "temperature", "loss", "bounding", "rate", "trainings"),
     *(
         f"{metric} {what}"
         for metric in METRICS
         for what in ("published", "test-picked", "by validation", "behind nRBP")
     ),
 )
-LABELS = 3
+LABELS = 4
 
 
 def make(name: str, files: StudyFiles, *, study: str = "thesis") -> TableFiles:
@@ -59,11 +60,11 @@ def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
 def block(table: pl.DataFrame) -> TableBlock:
     """Return the table for the report and its files."""
     rows = plain_rows(tuple(_cells(row)) for row in table.iter_rows(named=True))
-    return TableBlock(TITLE, CAPTION, HEADER, rows, LABELS, changes(table["nsr"].to_list()))
+    return TableBlock(TITLE, CAPTION, HEADER, rows, LABELS, changes(table.select("nsr", "temperature").rows()))
 
 
 def _cells(row: Mapping[str, Any]) -> Iterator[str]:
-    yield from (str(row["nsr"]), row["loss"], row["bounding"])
+    yield from (str(row["nsr"]), f"{row['temperature']:g}", row["loss"], row["bounding"])
     yield f"{row['rate']:g}{'*' if row['at_edge'] else ''}"
     yield str(row["n_trainings"])
     for metric in METRICS:
