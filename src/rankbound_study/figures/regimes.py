@@ -20,17 +20,17 @@ SPECS = {
         "deviation of log P. Rows: losses, trained with as many factors as the true rank or with fewer. Columns: the "
         "correlation of list size and kind of taste. Bars are 95 % intervals over users and seeds; hollow marks: each "
         "user has one of several ratios of negatives; crosses: some training did not train. The vertical axis is "
-        "linear within ±0.01 and logarithmic beyond.",
+        "linear within ±0.05 and logarithmic beyond.",
         title="Effect of bounding by regime",
         needs=("regimes",),
     )
 }
 NOTHING = "There is no map of regimes to draw: add table_regimes to the tables of the configuration."
 
-LINEAR_WITHIN = 0.01
+LINEAR_WITHIN = 0.05
 """Largest effect on the linear part of the axis."""
 
-_TICKS = (-0.1, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.1)
+_TICKS = (-0.5, -LINEAR_WITHIN, 0, LINEAR_WITHIN, 0.5)
 _SHIFT = 0.035
 """Distance between the marks of two boundings, which keeps their intervals apart."""
 
@@ -43,12 +43,14 @@ def draw(files: StudyFiles) -> Any:
     rows = list(_rows(table))
     correlations = table["correlation"].unique().sort().to_list()
     boundings = table["bounding"].unique(maintain_order=True).to_list()
-    figure, axes = style.panels(len(rows), len(correlations), height=0.6 + 1.25 * len(rows), sharex=True, sharey="row")
+    figure, axes = style.panels(len(rows), len(correlations), height=0.6 + 1.25 * len(rows), sharex=True, sharey=True)
+    axes[0, 0].set_yscale("symlog", linthresh=LINEAR_WITHIN)
+    axes[0, 0].set_yticks(_TICKS, [f"{tick:g}".replace("-", "−") for tick in _TICKS])
+    reach = max(1.2 * LINEAR_WITHIN, 1.2 * float(table.select(pl.max_horizontal(-pl.col("low"), "high").max()).item()))
+    axes[0, 0].set_ylim(-reach, reach)
+    axes[0, 0].set_xticks(table["spread"].unique().sort().to_list())
     for panels, (_, own) in zip(axes, rows, strict=True):
-        panels[0].set_yscale("symlog", linthresh=LINEAR_WITHIN)
-        panels[0].set_yticks(_TICKS, [f"{tick:g}".replace("-", "−") for tick in _TICKS])
         for panel, correlation in zip(panels, correlations, strict=True):
-            panel.axhline(0, color=style.MUTED, linewidth=0.7, label="_no effect")
             _panel(panel, own.filter(pl.col("correlation") == correlation), boundings)
     for panel, correlation in zip(axes[0], correlations, strict=True):
         panel.set_title(f"correlation {correlation:g}")
@@ -82,6 +84,7 @@ def _panel(panel: Any, rows: pl.DataFrame, boundings: list[str]) -> None:
     if rows.is_empty():
         style.empty_panel(panel)
         return
+    panel.axhline(0, color=style.MUTED, linewidth=0.7, label="_no effect")
     mixed = pl.Series([bool(SampledName.of(name).ratios) for name in rows["dataset"]], dtype=pl.Boolean)
     for place, bounding in enumerate(boundings):
         look = style.bounding_style(bounding, boundings)
