@@ -202,7 +202,8 @@ def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(memory, "_PATIENCE", 600.0)
     rows = question(name).measure(Run(quick=True, peers=False))
     assert rows[0].contender == OURS
-    assert all(row.value > 0 for row in rows)
+    # A step on a short list may need no more memory than its process has.
+    assert all(row.value > 0 or (name == "memory" and row.value == 0) for row in rows)
     assert set(question(name).SETTINGS) <= set(ALLOCATORS)
 
 

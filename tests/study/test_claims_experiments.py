@@ -1,6 +1,7 @@
 """Claims that experiments decide: what is planted is what is found."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,9 @@ def key(cell: tuple[str, int | None], variant: str, loss: str, bounding: str, fo
         "nsr_train": cell[1],
         "nsr_test": cell[1],
         "model": "model",
-        "options": json.dumps({"learning_rate": float(variant.partition("-r")[2])} if "-r" in variant else {}),
+        "options": json.dumps(
+            {"learning_rate": float(rate[1])} if (rate := re.search(r"-r([0-9.]+)$", variant)) else {}
+        ),
         "loss": loss,
         "bounding": bounding,
         "fold": fold,

@@ -63,6 +63,6 @@ def test_one_core_in_another_folder_gives_the_same_bytes(finished: Project, tmp_
     made = [str(path.relative_to(alone.folder)) for path in alone.path("data").rglob("*.parquet")]
     made += [f"results/{name}" for name in result_files(alone.path("results"))]
     # Data, distributions, two trainings with their sidecars, the table.
-    assert len(made) == 6 + 1 + 8 + 1
+    assert len(made) == 6 + 1 + 10 + 1
     differing = [name for name in made if not Checksum.of(alone.path(name)).fits(finished.path(name))]
     assert differing == []

@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 _TRAINING = ("loss", "bounding")
 
@@ -46,4 +45,6 @@ def _tau(one: np.ndarray, other: np.ndarray) -> float:
     rounded = [np.round(values, 12) for values in (one, other)]
     if all(np.ptp(values) == 0 for values in rounded):
         return 1.0
+    from scipy import stats
+
     return float(stats.kendalltau(*rounded).statistic)

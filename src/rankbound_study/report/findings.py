@@ -12,8 +12,8 @@ import polars as pl
 
 from rankbound.quantities import quantity
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.report.table_5_1_scores import UNTRAINED
 from rankbound_study.report.typeset_numbers import signed
+from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE
 
 ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"

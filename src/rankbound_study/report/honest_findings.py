@@ -8,9 +8,9 @@ import polars as pl
 from rankbound.quantities import quantity
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
-from rankbound_study.report.table_5_1_scores import UNTRAINED
 from rankbound_study.report.table_5_1_summary import cell_name
 from rankbound_study.report.typeset_numbers import signed
+from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
 
 

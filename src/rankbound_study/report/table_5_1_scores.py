@@ -19,7 +19,7 @@ import polars as pl
 from rankbound_study.claims.certainty import certainty, holm_adjusted
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
-from rankbound_study.results.trained import untrained_counts
+from rankbound_study.results.trained import UNTRAINED, untrained_counts
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, UNBOUNDED
 
 TOLERANCE = 0.015
@@ -41,9 +41,6 @@ COLUMNS = {
     **dict.fromkeys(("margin", "change", "change_margin", "p_holm"), pl.Float64),
     **dict.fromkeys(("n_lists", "n_skipped", "n_folds", "n_seeds", "n_trainings", "n_untrained"), pl.Int64),
 }
-
-UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)
-"""A cell with trainings that did not train."""
 
 _CELL = ["dataset", "nsr", "model", "loss", "bounding"]
 _READINGS = {"mq2008": ("mq2008-label1", "mq2008-label2")}

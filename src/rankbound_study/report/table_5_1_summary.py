@@ -5,7 +5,8 @@ from typing import Any
 import polars as pl
 
 from rankbound_study.config.data_sets import SYNTHETIC
-from rankbound_study.report.table_5_1_scores import TOLERANCE, UNTRAINED
+from rankbound_study.report.table_5_1_scores import TOLERANCE
+from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE
 
 _DIGITS = 6

@@ -42,6 +42,9 @@ ERRORS = 3.0
 VANISHING, UNCHANGED, AT_RANDOM = "vanishing gradient", "no change", "random order"
 CAUSES = (VANISHING, UNCHANGED, AT_RANDOM)
 
+UNTRAINED = (pl.col("n_untrained") > 0).fill_null(value=False)
+"""A cell of a table with trainings that did not train."""
+
 MARK = "†"
 """The mark of a score with trainings that did not train."""
 

@@ -14,14 +14,14 @@ from rankbound_study.config.data_sets import DataSet
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.report import render_latex, render_markdown, table_5_1_summary
 from rankbound_study.report.blocks import Cell, TableBlock, changes
-from rankbound_study.report.table_5_1_scores import METRICS, UNTRAINED, table_5_1
+from rankbound_study.report.table_5_1_scores import METRICS, table_5_1
 from rankbound_study.report.table_files import TableFiles, TableTexts
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.report.typeset_numbers import DASH
 from rankbound_study.results import scores
 from rankbound_study.results.scores import RunsChoice
 from rankbound_study.results.specs import StudyFiles
-from rankbound_study.results.trained import MARK
+from rankbound_study.results.trained import MARK, UNTRAINED
 from rankbound_study.vocabulary import HONEST
 
 _CAPTION = (
