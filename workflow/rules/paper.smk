@@ -7,6 +7,8 @@ rule document:
         tables=study.table_files(),
         figures=figure_files,
         provenance="<results>/provenance.json",
+        # Beside the runs: the settings of the experiments are shown, too.
+        experiments=study.experiment_tables()[:1],
         instances=study.own_negatives(),
     output:
         pdf=report(
