@@ -261,7 +261,7 @@ CASES = {
         REFUTED: [
             study(by_relevant(-0.01, of="nRBP")),
             study(by_relevant(0.01, -0.3, of="nRBP")),
-            study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", bounding="expectation", nsr=3)),
+            study(by_relevant(0.01, of="nRBP"), by_relevant(-0.05, of="nRBP", bounding="min-max", nsr=3)),
         ],
         INCONCLUSIVE: [BOUNDED, study(by_relevant(0.01, of="nRBP", nsr=2))],
     },
@@ -270,8 +270,9 @@ CASES = {
         REFUTED: [
             BOUNDED,
             study(of_bounded(0.05, of="nRBP"), of_bounded(-0.1, of="nRBP", bounding="min-max", nsr=None)),
+            study(of_bounded(0.02, of="nRBP", nsr=2), of=ONE_SEED),
         ],
-        INCONCLUSIVE: [replace(ONE_SEED, noise=0.05), study(of_bounded(0.02, of="nRBP", nsr=2), of=ONE_SEED)],
+        INCONCLUSIVE: [replace(ONE_SEED, noise=0.05)],
     },
     "T46": {
         CONFIRMED: [study(of_bounded(0.05), of_bounded(-0.1, bounding="distribution"))],
