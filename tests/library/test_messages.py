@@ -223,6 +223,11 @@ TABLES: dict[str, tuple[str, Callable[[str], bytes], str]] = {
         lambda text: f"{text}2,c,1,1,1,1\n".encode(),
         r"x.csv, line 4: found 6 fields, expected \d as in the first line: .*put names with commas in double quotes",
     ),
+    "an open quote": (
+        "x.csv",
+        lambda text: f'{text}2,"c,1,1\n2,d,1,1\n'.encode(),
+        "x.csv, line 4: found a double quote that nothing closes",
+    ),
     "nothing": ("x.csv", lambda text: b"", r"x.csv: not a readable CSV file \(empty CSV\)"),
 }
 

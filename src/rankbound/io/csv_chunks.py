@@ -32,12 +32,14 @@ def read_chunks(stream: BinaryIO, where: str, chunk_bytes: int = CHUNK_BYTES) ->
     line, is_first = lines_of_names, True
     while block := stream.read(chunk_bytes):
         held += block
-        end = _last_end(held)
+        end = end_of_rows(held)
         if end:
             yield Chunk(names + held[:end], line - lines_of_names)
             line += held.count(b"\n", 0, end)
             held, is_first = held[end:], False
         _require_short(held, where, line)
+    end = end_of_rows(held)
+    _require_short(held[end:], where, line + held.count(b"\n", 0, end))
     if held or is_first:
         yield Chunk(names + held, line - lines_of_names)
 
@@ -73,7 +75,7 @@ def _first_end(text: bytes) -> int:
     return 0
 
 
-def _last_end(text: bytes) -> int:
+def end_of_rows(text: bytes) -> int:
     """Return the place past the last row that ends; 0 if none does."""
     end = len(text)
     quotes = text.count(b'"')

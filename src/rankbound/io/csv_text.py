@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from rankbound.errors import DataError
+from rankbound.io.csv_chunks import end_of_rows
 from rankbound.io.judged import repeated
 from rankbound.io.unpacked import read_unpacked
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
@@ -59,6 +60,7 @@ def parse_rows(
     except pl.exceptions.PolarsError:
         _refuse_encoding(content, path, lines_before)
         _refuse_long_row(content, separator, path, lines_before)
+        _refuse_open_quote(content, path, lines_before)
         raise
 
 
@@ -127,6 +129,16 @@ def _refuse_long_row(content: bytes, separator: str, path: str | os.PathLike[str
                 )
     except csv.Error:
         return
+
+
+def _refuse_open_quote(content: bytes, path: str | os.PathLike[str], lines_before: int) -> None:
+    """Raise DataError for a double quote that nothing closes."""
+    if content.count(b'"') % 2:
+        line = lines_before + content.count(b"\n", 0, end_of_rows(content)) + 1
+        raise DataError(
+            f"{path}, line {line}: found a double quote that nothing closes; expected an even number in every row: "
+            "close it, or remove it"
+        )
 
 
 def spaced_columns(frame: pl.DataFrame) -> list[str]:
