@@ -33,7 +33,7 @@ OBJECTIVES: Mapping[str, Mapping[str, str]] = {
 SIZES = {"470 x 20": (470, 20, 46), "2,000 x 120": (2_000, 120, 136)}
 """Lists, rows of a list, and features."""
 _QUICK_SIZES = {"20 x 20": (20, 20, 46)}
-_TREES = {
+TREES = {
     "num_leaves": 15,
     "learning_rate": 1e-4,
     "feature_fraction": 0.5,
@@ -73,9 +73,9 @@ def _contenders(options: Mapping[str, str], data: Mapping[str, Any], peers: bool
 
     import rankbound as rb
 
-    ours = lgb.Booster({**_TREES, "objective": "none"}, lgb.Dataset(**data))
+    ours = lgb.Booster({**TREES, "objective": "none"}, lgb.Dataset(**data))
     contenders = [Contender(OURS, partial(ours.update, fobj=rb.boosting_objective(**options)))]
     if peers:
-        theirs = lgb.Booster({**_TREES, "objective": "lambdarank"}, lgb.Dataset(**data))
+        theirs = lgb.Booster({**TREES, "objective": "lambdarank"}, lgb.Dataset(**data))
         contenders.append(Contender(PEER, theirs.update))
     return contenders

@@ -19,22 +19,13 @@ import torch
 from tqdm import tqdm
 
 import rankbound as rb
+from benchmarks import boosting
 from benchmarks.mq2008 import Array, Part, difference, folds_of
 
 BASELINE = "lambdarank"
 CHOSEN_BY = "nDCG@10"
 METRICS = ("nDCG@10", "AP")
-TREES = {
-    "num_leaves": 15,
-    "learning_rate": 0.05,
-    "min_data_in_leaf": 20,
-    "feature_fraction": 0.5,
-    "metric": "none",
-    "num_threads": 1,
-    "verbosity": -1,
-    "deterministic": True,
-    "force_row_wise": True,
-}
+TREES = {**boosting.TREES, "learning_rate": 0.05, "min_data_in_leaf": 20}
 ROUNDS, PATIENCE = 300, 50
 CONSTANT = ", constant Hessian"
 METHODS: Mapping[str, Mapping[str, Any]] = {

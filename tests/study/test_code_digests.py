@@ -19,10 +19,9 @@ import pytest
 from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
 from rankbound.errors import ConfigError
-from rankbound_study import commands
+from rankbound_study import commands, vocabulary
 from rankbound_study.config.code_digests import LIBRARY, ONLY_WITH, SOURCES, STUDY, CodeDigests, defined_names
 from rankbound_study.config.sections.description import FACES, LISTS, RATINGS
-from rankbound_study.jobs import fit
 
 AP = '{"bounding": "distribution", "loss": "AP", "model": {"name": "mlp"}}'
 TREES = '{"loss": "LambdaRank", "model": {"name": "boosted-trees"}}'
@@ -185,8 +184,8 @@ def test_imports_for_certain_options_are_in_functions_and_know_all_their_names()
         assert details["line_contents"] in inspect.getsource(import_module(importer))
         source = ast.parse(inspect.getsource(import_module(importer)))
         assert details["line_number"] not in [node.lineno for node in source.body], (importer, imported)
-    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"] == fit.TREES
-    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"] == fit.PENALISED
+    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_trees"] == vocabulary.TREES
+    assert ONLY_WITH[f"{STUDY}.jobs.fit", f"{STUDY}.jobs.fit_penalised"] == vocabulary.PENALISED
     formats = {"judged_files": LISTS, "ratings": (RATINGS,), "faces": (FACES,)}
     for module, names in formats.items():
         assert ONLY_WITH[f"{STUDY}.commands.convert", f"{STUDY}.data.{module}"] == names

@@ -14,10 +14,10 @@ from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
-from rankbound_study.jobs.fit import PENALISED, TREES
 from rankbound_study.jobs.scorers import CONVOLUTIONAL
 from rankbound_study.provenance.records import read_record
 from rankbound_study.report.tables import table_specs
+from rankbound_study.vocabulary import PENALISED, TREES
 
 RUNS = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
 ALL_DATA = {"generate": 2, "split": 2, "sample": 2}

@@ -31,7 +31,6 @@ _WIDER: Mapping[frozenset[pl.DataType], pl.DataType] = {
 }
 """The types of columns whose values are of two types; those of other pairs are text."""
 
-
 _LOOSE = (b"+", b" ", b".e", b".E")
 """What occurs in numbers that polars parses, but takes for texts when it infers types: `+5`, ` 5`, `5.e3`."""
 
@@ -39,16 +38,39 @@ _LARGEST_WHOLE = 2**63
 """Whole numbers beyond are of another type."""
 
 
-class CsvTable:
+class _TypedColumns:
+    """The columns of a file, after `looked_at`: their types, and how their texts are written."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.where = str(path)
+        self._types: dict[str, pl.DataType | None] = {}
+        self._notations: dict[str, Notation] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return list(self._types)
+
+    def dtype(self, name: str) -> pl.DataType:
+        """Return the type of a column; one without values is text."""
+        return self._types[name] or pl.String()
+
+    def is_feature(self, name: str) -> bool:
+        """Return whether the values of a column are numbers."""
+        return is_feature(self.dtype(name), self._notations[name])
+
+    def _set(self, types: Mapping[str, pl.DataType | None]) -> None:
+        self._types, self._notations = dict(types), {name: Notation() for name in types}
+
+
+class CsvTable(_TypedColumns):
     """CSV text; `looked_at` gives the columns the types of all their values together."""
 
     row_name = "line"
 
     def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
-        self.where = str(path)
+        super().__init__(path)
         self._inferred = inferred((columns.topic, columns.items))
-        self._types: dict[str, pl.DataType | None] = {}
-        self._notations: dict[str, Notation] = {}
 
     def looked_at(self) -> Iterator[Table]:
         """Yield all rows, and note the types of the columns."""
@@ -57,27 +79,13 @@ class CsvTable:
             if not self._types:
                 require_rows(table.frame, self.where)
                 beginning, spaced = table.frame.head(1), spaced_columns(table.frame)
-                self._types = dict.fromkeys(table.frame.columns)
-                self._notations = {name: Notation() for name in self._types}
+                self._set(dict.fromkeys(table.frame.columns))
             spaced = sorted(set(spaced) & set(spaced_columns(table.frame)), key=spaced.index)
             for column in table.frame.get_columns():
                 self._types[column.name] = _wider(self._types[column.name], column)
                 self._notations[column.name].read(column)
             yield table
         refuse_spaces(spaced, beginning, self.where)
-
-    def is_feature(self, name: str) -> bool:
-        """Return whether the values of a column are numbers, after `looked_at`."""
-        return is_feature(self.dtype(name), self._notations[name])
-
-    def dtype(self, name: str) -> pl.DataType:
-        """Return the type of a column, after `looked_at`; one without values is text."""
-        return self._types[name] or pl.String()
-
-    @property
-    def names(self) -> list[str]:
-        """The columns."""
-        return list(self._types)
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns, after `looked_at`."""
@@ -112,19 +120,19 @@ class CsvTable:
                 first += len(frame)
 
 
-class ParquetTable:
+class ParquetTable(_TypedColumns):
     """A parquet file, whose schema has the types; `looked_at` reads the columns of texts."""
 
     row_name = "row"
 
     def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
-        self.where, self._topic = str(path), columns.topic
+        super().__init__(path)
+        self._topic = columns.topic
         with explained_damage(path, "parquet"), pq.ParquetFile(path) as file:
             require_distinct_names(file.schema_arrow)
             # Without rows, types that are unknown to polars would not fail until they are read.
             empty = cast("pl.DataFrame", pl.from_arrow(file.schema_arrow.empty_table()))
-        self._types = dict(empty.schema)
-        self._notations = {name: Notation() for name in self._types}
+        self._set(empty.schema)
 
     def looked_at(self) -> Iterator[Table]:
         """Yield the topics and the columns of texts, and note what those hold."""
@@ -133,19 +141,6 @@ class ParquetTable:
             for column in table.frame.get_columns():
                 self._notations[column.name].read(column)
             yield table
-
-    def is_feature(self, name: str) -> bool:
-        """Return whether the values of a column are numbers, after `looked_at`."""
-        return is_feature(self.dtype(name), self._notations[name])
-
-    def dtype(self, name: str) -> pl.DataType:
-        """Return the type of a column."""
-        return self._types[name]
-
-    @property
-    def names(self) -> list[str]:
-        """The columns."""
-        return list(self._types)
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns."""

@@ -6,7 +6,8 @@ neither kept nor returned is therefore computed by NumPy, and tensors are made o
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -16,12 +17,31 @@ from rankbound.fused import Array, Kernel, usable
 from rankbound.gradients import with_gradient
 from rankbound.lists import ArrayLike, Lists, as_tensor
 
+if TYPE_CHECKING:
+    from rankbound.losses.base import RankingLoss
+
 Reduction = Literal["none", "mean", "sum"]
 
 Reference = Callable[[Tensor, Tensor, Lists], Tensor]
 """The function of scores, relevance and lists that a kernel computes, differentiable twice."""
 
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
+
+
+def may_use_kernel(loss: "RankingLoss", scores: Tensor) -> bool:
+    """Return true for floating-point scores on a CPU and a loss whose kernel computes it."""
+    return scores.device.type == "cpu" and scores.is_floating_point() and _keeps_kernel(type(loss))
+
+
+@cache
+def _keeps_kernel(kind: "type[RankingLoss]") -> bool:
+    """Return true unless a class below the one that defines `_kernel` has methods, which may change the loss."""
+    for one in kind.__mro__:
+        if "_kernel" in vars(one):
+            return True
+        if any(callable(value) and not name.startswith("__") for name, value in vars(one).items()):
+            return False
+    return False
 
 
 def by_kernel(

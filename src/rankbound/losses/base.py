@@ -1,7 +1,6 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 
 from rankbound.fused import Array, Kernel
 from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
-from rankbound.losses._by_kernel import Reduction, by_kernel, with_curvature
+from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
 from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
@@ -338,19 +337,3 @@ class RankingLoss(nn.Module, ABC):
         __call__ = forward
     else:
         __call__ = _call
-
-
-def may_use_kernel(loss: RankingLoss, scores: Tensor) -> bool:
-    """Return true for floating-point scores on a CPU and a loss whose kernel computes it."""
-    return scores.device.type == "cpu" and scores.is_floating_point() and _keeps_kernel(type(loss))
-
-
-@cache
-def _keeps_kernel(kind: type[RankingLoss]) -> bool:
-    """Return true unless a class below the one that defines `_kernel` has methods, which may change the loss."""
-    for one in kind.__mro__:
-        if "_kernel" in vars(one):
-            return True
-        if any(callable(value) and not name.startswith("__") for name, value in vars(one).items()):
-            return False
-    return False

@@ -16,9 +16,9 @@ from rankbound.fused import Array, Kernel
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import STEPS
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, with_curvature
+from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
 from rankbound.losses._smooth_kernel import curved_kernel, smooth_kernel
-from rankbound.losses.base import RankingLoss, may_use_kernel
+from rankbound.losses.base import RankingLoss
 from rankbound.losses.curvature import SmoothRankCurvature, outer_derivatives
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.run_metric import RunMetric

@@ -29,7 +29,7 @@ from rankbound_study.claims.cells import (
 from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, most, together
+from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, most_rise, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
@@ -83,11 +83,10 @@ def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdic
     """Decide by whether more than half of 4 boundings times 10 cut-offs rise (partial conjunction)."""
     every = cells(evidence, ["AP"], BOUNDED, columns(evidence, MQ2008), CUT_OFFS)
     family = Family.of(contrasts(evidence, every))
-    estimates = [one.estimate for one in family.contrasts.values()]
     positive = sum(mean > 0 for mean in family.means)
     texts = [f"{family.contrasts[at]} ({at.bounding}, {at.metric})" for at in (family.least(), family.most())]
     return Verdict(
-        most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates]),
+        most_rise(family.contrasts),
         f"{positive} of {len(family)} differences are positive, {len(family.higher)} of them significantly, and "
         f"{len(family.lower)} are significantly negative; they lie between {' and '.join(texts)}.",
         "share of positive differences",

@@ -78,11 +78,8 @@ class Effect:
 
     def change(self, predictor: str) -> float:
         """Return the change of a predictor."""
-        if predictor == MISMATCH:
-            return self.weighted.of_mismatch - self.usual.of_mismatch
-        if predictor == INFLUENCE:
-            return self.weighted.of_influence - self.usual.of_influence
-        return self.weighted.of_weights - self.usual.of_weights
+        usual, weighted = (getattr(one, f"of_{predictor}") for one in (self.usual, self.weighted))
+        return float(weighted - usual)
 
 
 @dataclass(frozen=True)
@@ -181,7 +178,6 @@ class Law:
 
 def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
     """Return all cells of a study on the data sets whose instances are given."""
-
     from rankbound_study.results.list_weights import Influence, mean_weighting
 
     @cache

@@ -12,7 +12,7 @@ from rankbound_study.claims.cells import COLLAPSE, CUT_OFFS, MOVIELENS, Cell, Co
 from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, by_p, collapsed, most, together
+from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, by_p, collapsed, most, most_rise, together
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.results.number_texts import signed
 
@@ -117,9 +117,3 @@ def bounding_raises_most_means(evidence: Evidence) -> Verdict:
         n=len(family),
         shown_in=TABLE,
     )
-
-
-def most_rise(found: Mapping[Cell, Contrast]) -> str:
-    """Return the verdict that most differences are above zero."""
-    estimates = [one.estimate for one in found.values()]
-    return most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates])

@@ -145,6 +145,12 @@ def most(p_for: Sequence[float], p_against: Sequence[float]) -> str:
     return share_of(p_for, p_against, len(p_for) // 2 + 1)
 
 
+def most_rise(contrasts: Mapping[Key, Contrast]) -> str:
+    """Return the verdict that most differences are above zero."""
+    estimates = [one.estimate for one in contrasts.values()]
+    return most([one.p_above(0.0) for one in estimates], [one.p_below(0.0) for one in estimates])
+
+
 def share_of(p_for: Sequence[float], p_against: Sequence[float], count: int) -> str:
     """Return the verdict that something holds in at least `count` cases, by partial conjunction tests.
 

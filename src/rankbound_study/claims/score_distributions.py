@@ -110,7 +110,7 @@ DECLARED = {
         partial(Family.all_lower, at_least=NEGLIGIBLE),
         "The share of lists below the lowest tenth and quarter of the unbounded scores shrinks significantly in "
         "{lower} of {count} distinct cases and grows in {higher}; changes lie between "
-        " {least.points} and {most.points} percentage points ({at_most[0]}, {at_most[1]:.0%}).",
+        "{least.points} and {most.points} percentage points ({at_most[0]}, {at_most[1]:.0%}).",
         "share of low-scoring lists, bounded minus unbounded, largest",
         Family.most,
         shown_in="figure_5_4",

@@ -27,8 +27,8 @@ ITEMS, FEATURES = 20, 100
 PIXELS, OF_VGG16 = 3 * 100 * 100, 4_096
 """Values of a picture, and of the network's penultimate layer."""
 
-BYTES_OF_A_RATING = 25
-"""Of a line of text."""
+BYTES_OF_A_LINE = 25
+"""Of text with a rating."""
 
 LOOK = 1 << 20
 """Bytes of a file's beginning that are looked at."""
@@ -67,7 +67,7 @@ def _rows(described: DescriptionKeys) -> int:
     if described.format != "ratings" or not all(file.is_file() and file.suffix not in PACKED for file in files):
         return 0
     repeated = described.n_folds if described.given_folds else 1
-    return sum(file.stat().st_size for file in files) // BYTES_OF_A_RATING // repeated
+    return sum(file.stat().st_size for file in files) // BYTES_OF_A_LINE // repeated
 
 
 def topics_of(study: Study, source: str) -> int:

@@ -7,6 +7,7 @@ from rankbound_study.config.comparisons import Compared, method_options
 from rankbound_study.config.data_sizes import Sizes, sizes_of
 from rankbound_study.config.method_costs import BYTES_OF_A_VALUE, BYTES_OF_A_WEIGHT, cost_of_method, weights_of
 from rankbound_study.config.samplings import FULL, TEST, TRAIN, UNIFORM, SampledName
+from rankbound_study.config.score_distributions import needs_distributions
 from rankbound_study.config.study import Study, TrainingRun
 from rankbound_study.config.trainings import trainings_of
 
@@ -27,7 +28,7 @@ BYTES_OF_A_RATING, BYTES_OF_A_CONVERSION = 90, {"interactions": 0.15e9, "lists":
 TOGETHER = 5
 """Folds and seeds that are trained at once."""
 
-ITEMS = 10_000
+CATALOGUE = 10_000
 """Items of ratings, each of which has factors as users do."""
 
 _UNITS = (("years", 365 * 24 * 3600), ("days", 24 * 3600), ("hours", 3600), ("minutes", 60))
@@ -72,7 +73,7 @@ def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
         yield (
             f"{', '.join(whole)}: lists of the whole catalogue take longer than estimated, in proportion to their items"
         )
-    slow = [run for run in every if run.loss == "AP" and run.bounding.startswith("distribution")]
+    slow = [run for run in every if run.loss == "AP" and needs_distributions(run.bounding)]
     for name in dict.fromkeys(run.instances.name for run in slow if sampling_of[run.instances.name].train == FULL):
         yield (
             f"{name}: tables of AP's score distributions take up to a minute for each size of whole catalogues, of "
@@ -121,4 +122,4 @@ def _epochs(options: Mapping[str, Any]) -> int:
 
 def _weights(model: Mapping[str, Any], sizes: Sizes) -> int:
     """Return about the number of weights of a model."""
-    return int(model["factors"]) * (sizes.topics + ITEMS) if "factors" in model else weights_of(model, sizes.width)
+    return int(model["factors"]) * (sizes.topics + CATALOGUE) if "factors" in model else weights_of(model, sizes.width)

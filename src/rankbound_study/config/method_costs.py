@@ -11,6 +11,7 @@ from typing import Any
 
 from rankbound_study.config.data_sizes import Sizes
 from rankbound_study.config.trainings import trainings_of
+from rankbound_study.vocabulary import PENALISED, TREES
 
 SECONDS_OF_A_BATCH = 1.5e-3
 """Of an optimiser's step on a small model."""
@@ -41,7 +42,7 @@ BYTES_OF_A_VALUE = {"lists": 12}
 BYTES_OF_A_PIXEL = {"trees": 5, "penalised": 11, "network": 0}
 """Of one value of one picture, beside the byte that it is: a network takes its batches out of the bytes."""
 
-TREES, PENALISED, CONVOLUTIONAL = ("boosted-trees", "random-forest"), ("ridge", "lasso"), "cnn"
+CONVOLUTIONAL = "cnn"
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.scorers import MATRIX_FACTORIZATION, NETWORKS, build_model
 from rankbound_study.jobs.training import FoldTraining
+from rankbound_study.vocabulary import PENALISED, TREES
 
-TREES = ("boosted-trees", "random-forest")
-PENALISED = ("lasso", "ridge")
 MODELS = (MATRIX_FACTORIZATION, *NETWORKS, *TREES, *PENALISED)
 
 _TRAINER = ("learning_rate", "epochs", "batch_size", "optimiser")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, WithJsonSchema
 from rankbound_study.config.comparisons import OF_FEATURES, with_feature_counts
 from rankbound_study.config.data_sets import GRADED, KINDS, SYNTHETIC, Instances, defined_instances
 from rankbound_study.config.lines import KeyPath
-from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED
+from rankbound_study.config.score_distributions import EXACT, METHODS, SAMPLED, needs_distributions
 from rankbound_study.config.sections.base import (
     Allowed,
     Axis,
@@ -228,7 +228,7 @@ class Configuration(Keys):
         there = self._fold_count(name)
         if there is not None and max(self.folds) > there:
             yield ("folds",), f"has {max(self.folds)}, but {name} has {there}"
-        sized = [bounding for bounding in self.boundings if bounding.startswith("distribution")]
+        sized = [bounding for bounding in self.boundings if needs_distributions(bounding)]
         if sized and name in self.lists and GRADED in self.lists[name].thresholds:
             yield (
                 ("lists", name, "thresholds", self.lists[name].thresholds.index(GRADED)),

@@ -10,7 +10,7 @@ from rankbound_study.config.data_sets import Instances
 from rankbound_study.config.experiments import OF_TRAINER
 from rankbound_study.config.list_weights import EXPECTED, PATTERN, ListWeights
 from rankbound_study.config.samplings import SampledName
-from rankbound_study.config.score_distributions import METHODS
+from rankbound_study.config.score_distributions import METHODS, needs_distributions
 from rankbound_study.config.sections.base import (
     METRIC_LOSSES,
     Allowed,
@@ -115,7 +115,7 @@ class VariantKeys(TrainerSettings):
         elif HONEST not in training.learning_rate and self.learning_rate is None:
             yield (), f"has no learning_rate, nor has training.{instances.source} one for honest runs"
         yield from within(("model",), self._model_problems(name, usual, instances))
-        sized = [bounding for bounding in boundings if bounding.startswith("distribution")]
+        sized = [bounding for bounding in boundings if needs_distributions(bounding)]
         if self.distributions is not None and not sized:
             yield (
                 ("distributions",),

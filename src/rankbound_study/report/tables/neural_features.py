@@ -1,6 +1,6 @@
 """Scores by the number of features: a row per method, a column per number of features."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,9 +49,10 @@ def make(name: str, files: StudyFiles) -> TableFiles:
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:
     """Yield a table per data set."""
-    for block in result_blocks(FeatureResults.read(folder)):
-        header = (*block.header[:2], *(quantity(int(count.replace(",", "")), "feature") for count in block.header[2:]))
-        yield replace(block, name=TITLE, caption=f"{block.name}. {CAPTION}", header=header)
+    results = FeatureResults.read(folder)
+    for dataset in results.datasets:
+        block = _block(results, dataset, lambda count: quantity(count, "feature"))
+        yield replace(block, name=TITLE, caption=f"{block.name}. {CAPTION}")
 
 
 def result_blocks(results: FeatureResults) -> list[TableBlock]:
@@ -64,7 +65,8 @@ def texts(results: FeatureResults) -> TableTexts:
     return texts_of_methods(TITLE, CAPTION if results.datasets else NOT_RUN, result_blocks(results))
 
 
-def _block(results: FeatureResults, dataset: str) -> TableBlock:
+def _block(results: FeatureResults, dataset: str, title: Callable[[int], str] = "{:,}".format) -> TableBlock:
+    """Return the table of a data set; `title` is that of the column of a number of features."""
     scores = results.scores.filter(pl.col("dataset") == dataset)
     gaps = results.gaps.filter(pl.col("dataset") == dataset, pl.col("features").is_not_null())
     counts = scores["features"].unique().sort().to_list()
@@ -77,7 +79,7 @@ def _block(results: FeatureResults, dataset: str) -> TableBlock:
         by_count = {row["features"]: row for row in own.iter_rows(named=True)}
         cells = [_cell(by_count.get(count), "difference", "{:+.4f}", "{:+.3f}") for count in counts]
         rows.append((str(family), _GAP, cells))
-    return method_block(data_set_title(dataset), [f"{count:,}" for count in counts], rows, {_GAP})
+    return method_block(data_set_title(dataset), list(map(title, counts)), rows, {_GAP})
 
 
 def _cell(row: dict[str, float] | None, value: str, digits: str, limits: str) -> str:
