@@ -16,6 +16,7 @@ import polars as pl
 from scipy import stats
 
 from rankbound_study.claims.networks import trends
+from rankbound_study.claims.registry import verdict_on
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED
 from rankbound_study.results.neural_features import GAP_COLUMNS, SCORE_COLUMNS, FeatureResults
 from rankbound_study.vocabulary import BOUNDINGS, LOSSES
@@ -266,8 +267,6 @@ def _faces(shares: Mapping[str, float], number: int) -> Held:
 
 
 def _of_faces(lead: float, over_last: float) -> Callable[[int], Counter[str]]:
-    from rankbound_study.claims.registry import verdict_on
-
     shares = dict.fromkeys(RANKERS, 0.65) | {"RankCNN": 0.65 + lead}
     shares["LambdaMART"] = 0.65 + lead - over_last
     return lambda repetitions: Counter(
