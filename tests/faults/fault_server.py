@@ -64,6 +64,7 @@ def _preload() -> None:
         "sklearn.metrics",
         "PIL.JpegImagePlugin",
         "encodings.cp437",
+        "encodings.utf_16_be",
         "encodings.utf_32_be",
     ):
         importlib.import_module(name)

@@ -90,6 +90,16 @@ def test_the_first_finding_says_what_is_best_and_by_how_much(results: Path) -> N
     assert second.headline == "Bounding improves 1 of 1 case significantly and degrades 0."
 
 
+def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
+    board = PlantedSystems(tmp_path, dataset="synthetic-mq2008-label1")
+    files = board.add(("", "mlp", "nDCG", "none"), LEVEL, 0.6).files()
+    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    drawing = figures.draw("figure_leaderboard_scores", replace(files, leaderboard=csv_files(tmp_path)))
+    # Without room, matplotlib warns, which is an error here.
+    style.save(drawing, [tmp_path / "scores.svg"])
+    assert "mlp, nDCG, unbounded" in texts((tmp_path / "scores.svg").read_text("utf-8"))
+
+
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
     scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2)

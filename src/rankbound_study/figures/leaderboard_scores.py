@@ -28,6 +28,8 @@ LARGEST = 60
 
 _SYSTEM = ("variant", "model", "loss", "bounding")
 _ROW_HEIGHT = 0.145
+_LEAST_HEIGHT = 2.0
+"""Inches, of which title, labels and legend take one and a half."""
 _CONTROL = style.LineStyle(style.MUTED, "-", "D")
 _UNTRAINED = style.LineStyle(style.MUTED, "-", "x")
 
@@ -40,7 +42,7 @@ def draw(files: StudyFiles) -> Any:
     every = table.select(_SYSTEM).unique().height
     order = _order(table)
     sets = data_sets(table)
-    figure, axes = style.panels(1, len(sets), height=0.9 + _ROW_HEIGHT * len(order), sharey=True)
+    figure, axes = style.panels(1, len(sets), height=max(_LEAST_HEIGHT, 0.9 + _ROW_HEIGHT * len(order)), sharey=True)
     for panel, (data_set, own) in zip(axes[0], sets, strict=True):
         _panel(panel, own, order)
         panel.set_title(data_set.title)
