@@ -34,7 +34,8 @@ OTHER_DEFAULTS = {
 }
 """Keys that the default configuration does not show."""
 
-SEEDS = "seeds: {published: [0], honest: [0, 1, 2]}"
+SEEDS = "seeds: {published: [0], honest: [0, 1, 2, 3, 4]}"
+METHOD = "method: {published: sampled, honest: exact}"
 
 
 def problems(text: str, tmp_path: Path) -> str:
@@ -127,9 +128,9 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("f16: {model: {factors", "f16: {model: {hidden", "experiments.factors.variants.f16.model.hidden"),
         ("f16: {model: {factors: 16}}", "f16: {model: {activation: tanh}}", "is not an option of matrix-factorization"),
         ("datasets: [movielens-nsr2]", "datasets: [movielens-nsr4]", "did you mean movielens-nsr"),
-        ("method: exact", "method: exct", 'distributions.method is "exct": expected exact, sampled, or one for each'),
-        ("method: exact", "method: {published: sampled}", "has no method for the protocol honest: add it"),
-        ("method: exact", "method: {publshed: sampled}", 'has "publshed": expected the protocols published and'),
+        (METHOD, "method: exct", 'distributions.method is "exct": expected exact, sampled, or one for each'),
+        (METHOD, "method: {published: sampled}", "has no method for the protocol honest: add it"),
+        (METHOD, "method: {publshed: sampled}", 'has "publshed": expected the protocols published and'),
         ("  datasets: {}", "  datasets: {movielns: sampled}", "under interactions or lists: did you mean movielens?"),
         ("  datasets: {}", "  datasets: {mq2008: drawn}", "expected one of exact, sampled"),
         ("nsr: [1, 2, 3]", "nsr: [-1]", "movielens.nsr[0] is -1: expected a whole number of at most 100"),
@@ -153,7 +154,7 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("    boundings: [none]\n    folds: [1, 2]\n    variants:\n", "    variants:\n", "should be [none]"),
         ("experiment: [factors,", "experiment: [factor,", "did you mean factors?"),
         ("published: 0.001,", "published: 1e-3,", "YAML reads 1e-3 as text: write 0.001 without quotes"),
-        ("published: 0.001, honest: 0.01", "honest: 0.01", "learning_rate has no rate for the protocol published"),
+        ("published: 0.001, honest: [0.003, 0.01, 0.03, 0.1]}", "honest: 0.01}", "learning_rate has no rate for the protocol published"),
         ("temperature: 1.0", "temperature: 0", "temperature is 0: expected more than 0"),
         ("study: thesis", "study: My Study", "expected a name of small letters, digits and hyphens"),
         ("factors: 32", "hidden: [32]", "unknown key training.movielens.model.hidden"),

@@ -45,7 +45,7 @@ def changed(path: KeyPath, value: Any, file: str = "config.yaml") -> dict[str, A
         (("lists", "mq2008", "thresholds"), [10**9], "the smallest relevant label, 1 to 127, or graded"),
         (("distributions", "samples"), 10**12, "at most 1,000,000"),
         (("temperature",), 1e300, "at most 1,000,000"),
-        (("experiments", "rates", "seeds"), [2**15], "at most 32,767"),
+        (("experiments", "factors", "seeds"), [2**15], "at most 32,767"),
         (("comparisons", "web-queries", "seeds"), [2**15], "at most 32,767"),
     ],
 )

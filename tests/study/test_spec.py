@@ -46,8 +46,10 @@ def test_the_thesis_is_75_jobs_on_five_data_sets_by_either_protocol(config: dict
     assert len(study.runs) == 150
     assert len({file for file in study.run_files() if "/published/" in file}) == 75 + 5
     random_orders = [f"<results>/distributions/{loss}.parquet" for loss in config["losses"]]
-    tilted_orders = [path.replace(".parquet", "-tilt4.parquet") for path in random_orders]
-    assert study.distribution_files() == random_orders + tilted_orders
+    kinds = ("-sampled", "", "-tilt4")  # of the published protocol, the honest one, and an experiment
+    assert study.distribution_files() == [
+        path.replace(".parquet", f"{kind}.parquet") for kind in kinds for path in random_orders
+    ]
 
 
 def test_lists_have_a_reading_for_each_threshold_and_for_the_labels_themselves(config: dict[str, Any]) -> None:
@@ -121,7 +123,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[st
         model="matrix-factorization",
         loss="AP",
         bounding="none",
-        kind="",
+        kind="-sampled",
     )
 
     def options(changed: dict[str, Any]) -> dict[str, str]:
@@ -131,7 +133,7 @@ def test_a_key_that_a_step_does_not_use_leaves_its_options_alone(config: dict[st
 
     before = options(config)
     changes: dict[str, set[str]] = {
-        "seeds": {"train_options"},
+        "seeds": {"train_options", "control_options"},  # controls rank every drawing
         "temperature": {"train_options"},
         "controls": {"control_options"},
         "distributions": {"distribution_options"},
@@ -181,6 +183,7 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict
         "variant": "factors-f16",
         "model": {"name": "matrix-factorization", "factors": 16},
         "folds": [1, 2],
+        "seeds": [0, 1, 2],
     }
     assert study.experiment_files()[0] == f"{run.stem}.parquet"
     assert not set(study.experiment_files()) & set(study.run_files())
@@ -230,6 +233,7 @@ def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, An
 
 def test_tilted_distributions_have_files_of_their_own(config: dict[str, Any]) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": ["tilts"]}
+    config["distributions"]["method"] = "exact"
     study, steps = Study(config), Steps(Study(config), CODES)
     folder = "<results>/distributions"
     assert study.distribution_files() == [f"{folder}/AP.parquet", f"{folder}/AP-tilt4.parquet"]
@@ -266,6 +270,7 @@ def test_each_protocol_may_read_distributions_of_its_own_method(config: dict[str
 
 def test_a_data_set_may_have_a_method_of_its_own(config: dict[str, Any]) -> None:
     config |= {"compare": [], "losses": ["AP"], "experiment": []}
+    config["distributions"]["method"] = "exact"
     usual = Study(config).distributions
     config["distributions"]["datasets"] = {"mq2008": "sampled"}
     study = Study(config)
@@ -281,9 +286,9 @@ def test_a_data_set_may_have_a_method_of_its_own(config: dict[str, Any]) -> None
 
 
 def test_experiments_with_other_tests_are_no_unstated_choice(config: dict[str, Any]) -> None:
-    config["experiment"] = ["ratios", "one-relevant", "rates"]
+    config["experiment"] = ["ratios", "one-relevant", "starts"]
     options = json.loads(Steps(Study(config), CODES).result_options("study", "experiments"))
-    assert list(options["experiments"]) == ["rates"]
+    assert list(options["experiments"]) == ["starts"]
 
 
 def test_a_variant_has_its_own_kind_of_distributions(config: dict[str, Any]) -> None:

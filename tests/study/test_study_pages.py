@@ -24,7 +24,7 @@ def _configurations(page: str) -> list[str]:
         (
             "study.md",
             [
-                "valid: study 'seeds', 2 data sets, 30 training jobs, 750 trainings\n",
+                "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
                 "valid: study 'thesis', ",
                 *["valid: study 'thesis', "] * 2,
                 "experiment budgets: 30 training jobs, 180 trainings\n",
