@@ -20,6 +20,7 @@ from rankbound_study.claims.verdict import (
 )
 from rankbound_study.cli import main
 from rankbound_study.report import claims_table
+from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.render_latex import escaped
 
@@ -42,12 +43,22 @@ def test_the_step_leaves_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert set(record["outputs"]) == {f"tables/table_claims.{kind}" for kind in ("csv", "md", "tex")}
 
 
-def test_every_claim_has_one_row_in_the_order_of_the_seeds(folder: Path) -> None:
+def test_every_claim_has_one_row_in_the_order_of_their_weight(folder: Path) -> None:
     table = verdict_table.read(folder / "table_claims.csv")
     assert table["id"].to_list() == [claim.id for claim in CLAIMS]
     assert len(set(table["id"])) == len(table)
     assert table["claim"].to_list() == [claim.claim for claim in CLAIMS]
     assert table["reason"].str.len_chars().min() > 10
+
+
+def test_groups_begin_with_the_question_and_end_with_definitions() -> None:
+    """A group is one run of rows, so that tables can be cut where it changes."""
+    names = [claim.group for claim in CLAIMS]
+    of_group = list(dict.fromkeys(names))
+    assert names == sorted(names, key=of_group.index)
+    assert (of_group[0], of_group[-1]) == ("Bounding and mean scores", "Definitions and worked examples")
+    assert {claim.kind for claim in CLAIMS if claim.group == of_group[0]} == {"empirical"}
+    assert "empirical" not in {claim.kind for claim in CLAIMS if claim.group == of_group[-1]}
 
 
 def test_theorems_need_no_runs_and_experiments_do(folder: Path) -> None:
@@ -80,8 +91,9 @@ def test_the_section_counts_and_shows_all(folder: Path, tmp_path: Path) -> None:
     assert "Generated data decide no claim about the literature" in of_generated.detail
     assert "generated" not in finding.detail
     (section,) = claims.sections()
-    (table,) = section.blocks
-    assert [row[0].text for row in table.rows] == [claim.id for claim in CLAIMS]  # type: ignore[union-attr]
+    tables = [block for block in section.blocks if isinstance(block, TableBlock)]
+    assert [row[0].text for table in tables for row in table.rows] == [claim.id for claim in CLAIMS]
+    assert [table.name for table in tables] == list(dict.fromkeys(claim.group for claim in CLAIMS))
     nothing = Claims.read(tmp_path)
     assert [*nothing.sections(), *nothing.findings(synthetic=False), *nothing.of_source("N")] == []
     assert nothing.quoted("T26") == ""
@@ -115,7 +127,7 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 def test_texts_cannot_break_the_forms() -> None:
-    claim = registry.Claim("T01", "seed", "a | b & c_d 100%", "theorem", "none", "", "")
+    claim = registry.Claim("T01", "bounds", "seed", "a | b & c_d 100%", "theorem", "none", "", "")
     table = verdict_table.frame([(claim, Verdict(REFUTED, r"x < y \ z", value=0.1, low=0.05, high=0.15, n=3))])
     assert r"a \| b & c_d" in claims_table.texts(table).markdown
     assert r"a | b \& c\_d 100\%" in claims_table.texts(table).latex

@@ -43,7 +43,7 @@ from rankbound_study.claims.verdict import CONFIRMED, Verdict
 def new_claim(evidence):
     return Verdict(CONFIRMED, "One is less than two.", shown_in="figure_4_2")
 """
-ROW = "X01,another source,One is less than two.,theorem,none,Compare them.,\n"
+ROW = "X01,another group,another source,One is less than two.,theorem,none,Compare them.,\n"
 
 SCRIPT = """
 import json

@@ -19,9 +19,10 @@ _DECIDERS: dict[str, Decider] = {}
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a source: a row of `reference/claims.csv`."""
+    """A claim of a source: a row of `reference/claims.csv`, whose order and groups are those of every table."""
 
     id: str
+    group: str
     source: str
     claim: str
     kind: str
@@ -31,7 +32,7 @@ class Claim:
 
 
 def claims() -> list[Claim]:
-    """Return all claims, in the order of their sources."""
+    """Return all claims by weight: those that decide the main question first, definitions and examples last."""
     table = pl.read_csv(files("rankbound_study.reference").joinpath("claims.csv").read_bytes(), infer_schema=False)
     return [Claim(**row) for row in table.fill_null("").iter_rows(named=True)]
 

@@ -1,6 +1,6 @@
 """The table of claims with their verdicts, which everything else quotes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 NAME = "table_claims"
 
 COLUMNS: dict[str, pl.DataType] = {
-    **dict.fromkeys(("id", "source", "claim", "kind", "datasets", "verdict", "reason", "statistic"), pl.String()),
+    **dict.fromkeys(
+        ("id", "group", "source", "claim", "kind", "datasets", "verdict", "reason", "statistic"), pl.String()
+    ),
     **dict.fromkeys(("value", "low", "high", "p_value"), pl.Float64()),
     "n": pl.Int64(),
     "shown_in": pl.String(),
@@ -53,6 +55,12 @@ def read(path: Path) -> pl.DataFrame:
 def of_source(table: pl.DataFrame, letter: str) -> pl.DataFrame:
     """Return the claims of one source."""
     return table.filter(pl.col("id").str.starts_with(letter))
+
+
+def groups(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Yield the claims of every group, in their order."""
+    for (name,), of_group in table.group_by("group", maintain_order=True):
+        yield str(name), of_group
 
 
 def counts(table: pl.DataFrame) -> dict[str, int]:

@@ -21,8 +21,8 @@ _TEXT = (
     "is about all cases, by counting; it is inconclusive if these runs do not decide it."
 )
 _CAPTION = (
-    "Every claim with its verdict and the reason. In small type: the deciding statistic with its 95 % interval, its "
-    "p-value, the number of units, and where it is shown."
+    "Groups of claims stand in the order of their weight for the question whether bounding helps. In small type: the "
+    "deciding statistic with its 95 % interval, its p-value, the number of units, and where it is shown."
 )
 _SOURCE_CAPTION = (
     "The claims of this paper with their verdicts and reasons, as in the section Claims: first refuted, then "
@@ -73,9 +73,10 @@ class Claims:
         )
 
     def sections(self) -> Iterator[ReportSection]:
-        """Return the section with the table of all claims."""
+        """Return the section with all claims, a table for each group."""
         if self.table is not None:
-            yield ReportSection("claims", "Claims", _TEXT, (_block("Claims", _CAPTION, self.table),))
+            blocks = tuple(_block(name, _caption(own), own) for name, own in verdict_table.groups(self.table))
+            yield ReportSection("claims", "Claims", f"{_TEXT} {_CAPTION}", blocks)
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""
@@ -90,6 +91,10 @@ class Claims:
             return ""
         row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
         return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
+
+
+def _caption(table: pl.DataFrame) -> str:
+    return f"{verdict_table.summary(table)}."
 
 
 def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:

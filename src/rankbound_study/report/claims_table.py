@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from rankbound_study.claims.verdict_table import summary
+from rankbound_study.claims.verdict_table import groups, summary
 from rankbound_study.report import render_latex, render_markdown
-from rankbound_study.report.blocks import Cell, TableBlock, plain_rows
+from rankbound_study.report.blocks import Cell, TableBlock, changes, plain_rows
 from rankbound_study.report.table_files import TableTexts
 
 
@@ -29,29 +29,33 @@ def number(value: float) -> str:
 
 
 def texts(table: pl.DataFrame) -> TableTexts:
-    """Return the table's files; LaTeX omits the statistics, for lack of width."""
+    """Return the table's files; LaTeX has one table, without the statistics, for lack of width."""
     count = summary(table)
-    latex = TableBlock(
-        "Claims",
-        count,
+    heading = f"Claims of the sources and their verdicts. {count}."
+    blocks = [_with_statistics(_plain(name, own), own) for name, own in groups(table)]
+    return TableTexts(
+        render_markdown.tables(heading, blocks, titled=True), render_latex.tables(count, [_plain("Claims", table)])
+    )
+
+
+def _plain(name: str, table: pl.DataFrame) -> TableBlock:
+    return TableBlock(
+        name,
+        summary(table),
         ("Claim", "", "Verdict", "Why"),
         plain_rows(table.select("id", "claim", "verdict", "reason").iter_rows()),
         labels=4,
+        rules=changes(table["group"].to_list()),
         prose=frozenset({1, 3}),
     )
-    markdown = replace(
-        latex,
-        header=("claim", "", "verdict", "why", "statistic"),
-        rows=tuple(
-            (*label, replace(verdict, strong=True), reason, Cell(_statistic(row)))
-            for (*label, verdict, reason), row in zip(latex.rows, table.iter_rows(named=True), strict=True)
-        ),
-        labels=5,
+
+
+def _with_statistics(block: TableBlock, table: pl.DataFrame) -> TableBlock:
+    rows = tuple(
+        (*label, replace(verdict, strong=True), reason, Cell(_statistic(row)))
+        for (*label, verdict, reason), row in zip(block.rows, table.iter_rows(named=True), strict=True)
     )
-    return TableTexts(
-        render_markdown.tables(f"Claims of the sources and their verdicts. {count}.", [markdown]),
-        render_latex.tables(count, [latex]),
-    )
+    return replace(block, header=("claim", "", "verdict", "why", "statistic"), rows=rows, labels=5)
 
 
 def _statistic(row: dict[str, object]) -> str:
