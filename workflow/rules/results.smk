@@ -7,7 +7,7 @@ from rankbound_study.results.neural_names import table_of
 
 FIGURES = figure_specs()
 TABLES = table_specs()
-LEADERBOARD, LAW, REGIMES = "table_leaderboard", "table_law", "table_regimes"
+LEADERBOARD, LAW, EFFECTS, REGIMES = "table_leaderboard", "table_law", "table_effects", "table_regimes"
 
 
 def compared_jobs(by_features):
@@ -40,6 +40,7 @@ def comparison_files(needs, numbers, methods=(), by_features=False):
         "rates": "<results>/rates.parquet",
         "leaderboard": csv_files(LEADERBOARD),
         "law": csv_files(LAW),
+        "effects": csv_files(EFFECTS),
         "regimes": csv_files(REGIMES),
         "instances": [data_set.path for data_set in study.bounded_instances.values()],
         "images": images[0] if images else [],
@@ -67,6 +68,7 @@ FILES = (
     "rates",
     "leaderboard",
     "law",
+    "effects",
     "regimes",
     "instances",
     "images",

@@ -19,6 +19,7 @@ _ONE = {
 _SEVERAL = {
     "leaderboard": "the leaderboard's CSV files",
     "law": "the CSV files of table_law",
+    "effects": "the CSV files of table_effects",
     "instances": "the instances files of the study's data sets",
     "predictions": "the predictions of methods on faces",
     "weights": "the weights of methods on faces",

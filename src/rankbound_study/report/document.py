@@ -4,7 +4,7 @@ The content is independent of HTML and Typst. All results are computed: findings
 quoted from the table of claims.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rankbound_study.figures import figure_file, figure_specs
@@ -22,6 +22,10 @@ from rankbound_study.report.neural_sections import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
 from rankbound_study.report.tables.worked import HOLDS
 from rankbound_study.results.made_files import reading
+
+_EFFECTS = {"effects": "Effects of bounding"}
+_FURTHER = {"regimes": "Where bounding helps", "citeulike": "CiteULike-a"}
+"""Anchors and titles of sections with one figure; the second are studies that are not the thesis' own."""
 
 
 def build(results: Path, provenance: Path | None = None, instances: Sequence[Path] = ()) -> Document:
@@ -59,10 +63,11 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, synthetic=synthetic),
             *law_sections(results, synthetic=synthetic),
+            *_further_sections(results, _EFFECTS, synthetic=synthetic),
             _methods(provenance, manifest, instances),
             *claims.sections(),
             bounded.section(),
-            *_further_sections(results, synthetic=synthetic),
+            *_further_sections(results, _FURTHER, synthetic=synthetic),
             *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
             *_worked_sections(results / "tables", reproduced=bounded.reproduced),
             *neural_sections(results, claims),
@@ -105,9 +110,9 @@ def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Ite
         yield ReportSection(anchor, title, text, blocks)
 
 
-def _further_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
-    """Yield the sections of studies that are not the thesis' own, as far as their tables were made."""
-    for anchor, title in {"regimes": "Where bounding helps", "citeulike": "CiteULike-a"}.items():
+def _further_sections(results: Path, titles: Mapping[str, str], *, synthetic: bool) -> Iterator[ReportSection]:
+    """Yield sections by their anchors, each with its figure and tables, as far as these were made."""
+    for anchor, title in titles.items():
         name = f"figure_{anchor}"
         is_drawn = name in figure_specs() and figure_file(results, name, ".svg").exists()
         blocks: list[TableBlock | FigureBlock] = list(table_blocks(anchor, results / "tables"))

@@ -41,6 +41,7 @@ class StudyFiles:
     rates: Path | None = None
     leaderboard: tuple[Path, ...] = ()
     law: tuple[Path, ...] = ()
+    effects: tuple[Path, ...] = ()
     instances: tuple[Path, ...] = ()
     regimes: Path | None = None
     images: Path | None = None
