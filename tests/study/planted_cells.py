@@ -13,6 +13,8 @@ from rankbound_study.claims.cells import METRICS, MOVIELENS, MQ2008
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.vocabulary import BOUNDED, LOSSES, UNBOUNDED
 
+MEASURED = (*METRICS, "RR", "P@5", "P@10")
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -120,7 +122,7 @@ class Study:
         random = np.random.default_rng([len(loss), len(bounding), nsr or 0, self.topics])
         own = random.normal(0, self.noise, len(topic)) if not model else 0.0
         scores = {}
-        for metric in METRICS:
+        for metric in MEASURED:
             lists = Lists(loss, bounding, nsr, metric, topic, fold, seed, n, p, base, random)
             scores[metric] = base + own + (self.plant(lists) if not model else 0.0)
         key = {

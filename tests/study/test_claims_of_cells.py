@@ -1,5 +1,6 @@
 """Claims about the main runs, each decided on runs in which it is planted as true, as false, and as neither."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -361,6 +362,17 @@ def test_slopes_are_those_that_were_planted(evidence_of: Made) -> None:
     assert found.value == pytest.approx(0.03, abs=1e-3)
     assert "for 45 of 45" in found.reason
     assert "+0.0000, +0.0000, +0.0000, +0.0000 (oracle)" in found.reason
+
+
+def test_slopes_are_told_apart_by_the_number_of_relevant_items(evidence_of: Made) -> None:
+    """Lists with at least ten relevant items fall, all others rise, on both data sets."""
+
+    def by_size(lists: Lists) -> np.ndarray:
+        return place(lists) * np.where(lists.p >= 10, -0.01, 0.02)
+
+    reason = verdict_on("T32", evidence_of(study(by_size))).reason
+    slopes = [float(text) for text in re.findall(r"[+-]0\.\d+", reason.partition("in all others, by ")[2])[:4]]
+    assert slopes == pytest.approx([0.02, -0.01] * 2, abs=1e-3)
 
 
 def test_choosing_by_the_average_shows_no_regression_to_the_mean(evidence_of: Made) -> None:

@@ -73,8 +73,12 @@ def significance(change: float | None, p_value: float | None) -> int:
 
 def holm_adjusted(table: pl.DataFrame) -> pl.Series:
     """Return the p-values of changes, corrected over the cells that the thesis prints; null for all others."""
-    printed = table["as_printed"] & table["p_value"].is_not_null()
-    places = np.flatnonzero(printed.to_numpy())
+    return adjusted_p_values(table.with_columns(pl.when("as_printed").then("p_value")))
+
+
+def adjusted_p_values(table: pl.DataFrame) -> pl.Series:
+    """Return the p-values of a table, corrected over all of them; null where there is none."""
+    places = np.flatnonzero(table["p_value"].is_not_null().to_numpy())
     adjusted: list[float | None] = [None] * len(table)
     for place, p_value in zip(places.tolist(), holm(table["p_value"].gather(places).to_list()), strict=True):
         adjusted[place] = p_value

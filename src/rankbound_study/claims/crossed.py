@@ -8,16 +8,23 @@ import polars as pl
 from rankbound.compare import Pair
 from rankbound.compare.effects import LEVEL
 from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, judge
+from rankbound_study.claims.crossed_ratios import EXPERIMENT
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Key, adjusted, among, together
-from rankbound_study.claims.varied import Training, column_of, pair_in, trainings, usual_beside
+from rankbound_study.claims.varied import (
+    Training,
+    column_of,
+    on_the_same_lists,
+    pair_in,
+    trainings,
+    usual_beside,
+)
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import LOSSES, UNBOUNDED
 
-EXPERIMENT = "ratios"
 JUDGES = tuple(judge(loss) for loss in LOSSES)
 
 HIGHER, LOWER, ALIKE, OPEN = "higher", "lower", "alike", "open"
@@ -74,22 +81,13 @@ def _ratios(evidence: Evidence) -> _Ratios:
     rows = lazy.select("nsr_train", *KEY, *JUDGES).collect()
     trained_at = rows.select(pl.col("nsr_train").max()).item()
     rows = rows.filter(pl.col("nsr_train") == trained_at)
-    rows, usual = _on_the_same_lists(rows, usual_beside(evidence, column, rows))
+    rows, usual = on_the_same_lists(rows, usual_beside(evidence, column, rows))
     bounded = [one for one in trainings(rows) if one[1] != UNBOUNDED]
     pairs = {key: (_pair(usual, key), _pair(rows, key)) for key in bounded}
     if not pairs:
         raise MissingEvidence(f"the experiment {EXPERIMENT} has no bounded losses: see experiments in config.yaml")
     own, other = ({key: contrast(both[place]) for key, both in pairs.items()} for place in (0, 1))
     return _Ratios(column, trained_at, own, other, {key: _change(*both) for key, both in pairs.items()})
-
-
-def _on_the_same_lists(rows: pl.DataFrame, usual: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Keep test lists of equal length in both: none lost a negative because training had seen it."""
-    key = ["fold", "topic", "n"]
-    rows, usual = rows.join(usual, on=key, how="semi"), usual.join(rows, on=key, how="semi")
-    if rows["topic"].n_unique() < 2:
-        raise MissingEvidence("all test lists but one lost negatives that training at another ratio had seen")
-    return rows, usual
 
 
 def _pair(rows: pl.DataFrame, training: Training) -> Pair:

@@ -33,7 +33,7 @@ from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, most_rise, to
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
-from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES
+from rankbound_study.vocabulary import BOUNDED, BOUNDINGS, LOSSES, UNBOUNDED
 
 FIGURE = "figure_5_1"
 HIGHEST_RATIO = 3
@@ -139,7 +139,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ver
         REFUTED if against else CONFIRMED if down + up == len(slopes) else INCONCLUSIVE,
         f"Per rank k, nDCG@k changes by {signed(min(there))} to {signed(max(there))} on MovieLens (significantly down "
         f"for {down} of {len(movielens)} losses, boundings and ratios) and by {signed(min(here))} to "
-        f"{signed(max(here))} on MQ2008 (up for {up} of {len(mq2008)}){_of_controls(evidence)}.",
+        f"{signed(max(here))} on MQ2008 (up for {up} of {len(mq2008)}){_by_size(evidence)}{_of_controls(evidence)}.",
         "slope of nDCG@k on k, MQ2008 minus MovieLens, means",
         float(np.mean(here) - np.mean(there)),
         p_value=family.worst_p(),
@@ -156,9 +156,33 @@ def _slope_of(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> 
 
 def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:
     """Return the least-squares slope of nDCG@k on k for every list, without units that have none."""
+    found = _slopes_of_lists(of_cut_offs)
+    return found[np.isfinite(found).any((1, 2))]
+
+
+def _slopes_of_lists(of_cut_offs: Sequence[Floats]) -> Floats:
     places = np.arange(len(of_cut_offs)) - (len(of_cut_offs) - 1) / 2
     found: Floats = np.tensordot(places / (places**2).sum(), np.stack(of_cut_offs), 1)
-    return found[np.isfinite(found).any((1, 2))]
+    return found
+
+
+def _by_size(evidence: Evidence) -> str:
+    """Describe the mean slope, after training on unbounded losses, of lists with few and with many relevant items.
+
+    From a list's number of relevant items on, nDCG@k cannot fall: the ideal ranking gains nothing more.
+    """
+    texts = []
+    for dataset, name in ((MOVIELENS, "MovieLens"), (MQ2008, "MQ2008")):
+        few, many = [np.empty(0)], [np.empty(0)]
+        for loss, column in product(LOSSES, columns(evidence, dataset)):
+            if evidence.trained(loss, UNBOUNDED, column):
+                slopes = _slopes_of_lists([values(evidence, metric, loss, column) for metric in CUT_OFFS])
+                is_long = values(evidence, "p", loss, column) >= len(CUT_OFFS)
+                few.append(slopes[np.isfinite(slopes) & ~is_long])
+                many.append(slopes[np.isfinite(slopes) & is_long])
+        means = [np.concatenate(one) for one in (few, many)]
+        texts.append(f"{' and '.join(signed(float(one.mean())) if len(one) else 'no list' for one in means)} on {name}")
+    return f"; in lists with fewer than {len(CUT_OFFS)} relevant items and in all others, by {', '.join(texts)}"
 
 
 def _of_controls(evidence: Evidence) -> str:

@@ -99,6 +99,15 @@ def side_by_side(
     return scores_of_frame(pl.concat(parts), metric)
 
 
+def on_the_same_lists(rows: pl.DataFrame, usual: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Keep test lists of equal length in both: none lost a negative because training had seen it."""
+    key = ["fold", "topic", "n"]
+    rows, usual = rows.join(usual, on=key, how="semi"), usual.join(rows, on=key, how="semi")
+    if rows["topic"].n_unique() < 2:
+        raise MissingEvidence("all test lists but one lost negatives that training at another ratio had seen")
+    return rows, usual
+
+
 def pair_in(rows: pl.DataFrame, metric: str, by: str, systems: tuple[str, str], where: str) -> Pair:
     """Pair the scores of two systems, which a column of the rows names.
 

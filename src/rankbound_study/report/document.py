@@ -13,6 +13,7 @@ from rankbound_study.provenance.places import Places
 from rankbound_study.report.blocks import Document, FigureBlock, ReportSection, TableBlock
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.crossed_findings import crossed_findings
 from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.left_out_block import left_out_blocks
@@ -24,8 +25,12 @@ from rankbound_study.report.tables.worked import HOLDS
 from rankbound_study.results.made_files import reading
 
 _EFFECTS = {"effects": "Effects of bounding"}
-_FURTHER = {"regimes": "Where bounding helps", "citeulike": "CiteULike-a"}
-"""Anchors and titles of sections with one figure; the second are studies that are not the thesis' own."""
+_FURTHER = {
+    "crossed": "Judged otherwise than trained",
+    "regimes": "Where bounding helps",
+    "citeulike": "CiteULike-a",
+}
+"""Anchors and titles of sections with one figure; the second are tables across results, and other studies."""
 
 
 def build(results: Path, provenance: Path | None = None, instances: Sequence[Path] = ()) -> Document:
@@ -51,6 +56,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
         *board.findings(),
         *law_findings(results / "tables"),
         *bounded.first_findings(),
+        *crossed_findings(results / "tables"),
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
     )
@@ -96,7 +102,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequ
 
 def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
-        "results": ("Figures of the results", ("figure_5_", "figure_bounding_")),
+        "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_")),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
         "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
     }
