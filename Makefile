@@ -1,5 +1,6 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
 # make paper   the whole study: fetches three data sets, trains some 3,000 models, makes every table and figure
+# make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
 # make test    format, types, and all tests except the next two
 # make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips; whatever `make
 #              test` only takes a sample of
@@ -37,8 +38,13 @@ endif
 IF_LOCKED = || { status=$$?; [ -z "$$(ls -A .snakemake/locks 2> /dev/null)" ] || echo "make: another snakemake works in \
 	this folder, or was killed here. If none is running: $(BIN)/snakemake $(1) --unlock" >&2; exit $$status; }
 
+define REQUIRE_PYTHON
+@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; choose one: make PYTHON=python3.11" >&2; exit 1; }
+endef
+
 .DEFAULT_GOAL := help
-.PHONY: help demo paper test test-faults setup-faults test-cluster bench lint format kernels check clean setup lock sbom
+.PHONY: help demo paper doctor test test-faults setup-faults test-cluster bench lint format kernels check clean setup lock sbom
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +60,11 @@ paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
 	$(BIN)/snakemake --cores $(CORES) --quiet rules host $(call IF_LOCKED,)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
+
+# FILES="config.yaml mine.yaml" for another configuration.
+doctor:
+	$(if $(wildcard $(BIN)/python),,$(REQUIRE_PYTHON))
+	@PYTHONPATH=src $(or $(wildcard $(BIN)/python),$(PYTHON)) -m rankbound_study doctor $(FILES)
 
 # Side by side: most of lint is one process, and the tests wait for others now and then.
 test: $(READY)
@@ -110,8 +121,7 @@ clean:
 # envs/lock.txt; setuptools comes before the rest, which has packages without a wheel. It takes a dollar sign in its own
 # path for a variable.
 $(READY): pyproject.toml envs/lock.txt envs/torch.txt
-	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "make: $(PYTHON) is $$($(PYTHON) --version 2>&1): Python 3.11 or newer is needed; choose one: make PYTHON=python3.11" >&2; exit 1; }
+	$(REQUIRE_PYTHON)
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(if $(findstring $$,$(if $(filter /%,$(VENV)),$(VENV),$(CURDIR))),$(error a virtual environment cannot be installed in a folder whose path has a dollar sign: choose another place, as in make VENV=/tmp/rankbound-venv $(MAKECMDGOALS)))
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

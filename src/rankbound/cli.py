@@ -37,6 +37,7 @@ STEPS = (
     "controls",
     "convert",
     "distributions",
+    "doctor",
     "document",
     "download",
     "dvc-stages",

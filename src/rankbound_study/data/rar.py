@@ -29,6 +29,12 @@ class Member:
     encrypted: bool = False
 
 
+def readers() -> list[str]:
+    """Return the names of the readers that are installed."""
+    programs = all(shutil.which(name) for name in ("lsar", "unar"))
+    return [*(["libarchive"] if _import_libarchive() else []), *(["unar"] if programs else [])]
+
+
 def list_members(path: str | os.PathLike[str]) -> list[Member]:
     """Return all entries of a .rar; DataError, with what to do by hand, if neither reader can read it."""
     libarchive = _import_libarchive()
