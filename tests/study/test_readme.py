@@ -1,10 +1,14 @@
-"""The README's example runs, and gives what it says."""
+"""The README's example runs and gives what it says; its commands are valid ones."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rankbound import cli
+from rankbound_study.cli import step_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -33,3 +37,18 @@ def test_every_make_target_that_is_named_exists() -> None:
     for target in set(re.findall(r"^make (\w+)|`make (\w+)`", README, flags=re.MULTILINE)):
         name = next(filter(None, target))
         assert re.search(rf"^{name}:", makefile, flags=re.MULTILINE), f"make {name}"
+
+
+@pytest.mark.parametrize(
+    ("program", "modules"),
+    [
+        ("rankbound", {name: f"rankbound.commands.{name.replace('-', '_')}" for name in cli.SUBCOMMANDS}),
+        ("python -m rankbound_study", step_modules()),
+    ],
+)
+def test_every_command_that_is_named_has_these_arguments(program: str, modules: dict[str, str]) -> None:
+    parser = cli.build_parser(program, "", modules)
+    lines = re.findall(rf"^(?:\(`)?{program} ([a-z-]+ [^`#\n]+)", README, flags=re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        assert parser.parse_args(shlex.split(line)).run
