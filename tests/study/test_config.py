@@ -154,7 +154,11 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("    boundings: [none]\n    folds: [1, 2]\n    variants:\n", "    variants:\n", "should be [none]"),
         ("experiment: [factors,", "experiment: [factor,", "did you mean factors?"),
         ("published: 0.001,", "published: 1e-3,", "YAML reads 1e-3 as text: write 0.001 without quotes"),
-        ("published: 0.001, honest: [0.003, 0.01, 0.03, 0.1]}", "honest: 0.01}", "learning_rate has no rate for the protocol published"),
+        (
+            "published: 0.001, honest: [0.003, 0.01, 0.03, 0.1]}",
+            "honest: 0.01}",
+            "learning_rate has no rate for the protocol published",
+        ),
         ("temperature: 1.0", "temperature: 0", "temperature is 0: expected more than 0"),
         ("study: thesis", "study: My Study", "expected a name of small letters, digits and hyphens"),
         ("factors: 32", "hidden: [32]", "unknown key training.movielens.model.hidden"),
