@@ -14,6 +14,7 @@ from rankbound_study.report.blocks import Document, FigureBlock, ReportSection, 
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.crossed_findings import crossed_findings
+from rankbound_study.report.distribution_findings import distribution_findings
 from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.left_out_block import left_out_blocks
@@ -57,6 +58,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
         *law_findings(results / "tables"),
         *bounded.first_findings(),
         *crossed_findings(results / "tables"),
+        *distribution_findings(results / "tables"),
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
     )
@@ -102,7 +104,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequ
 
 def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
-        "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_")),
+        "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
         "linear": ("Linear NDCG and pair-wise error", ("figure_linear_",)),
     }

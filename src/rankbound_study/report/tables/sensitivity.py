@@ -15,6 +15,7 @@ import polars as pl
 
 from rankbound_study.claims.agreement import least_tau, least_tau_of_seeds
 from rankbound_study.claims.cells import Contrast
+from rankbound_study.claims.distribution_variants import distribution_variants
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.rules import Family
 from rankbound_study.claims.varied import Training, paired, trainings, usual_beside, variants
@@ -37,6 +38,7 @@ SPECS = {
         needs=("runs", "experiments"),
         uses=("epochs", "experiment_epochs"),
         options=("study", "experiments"),
+        beside=(".md", ".tex", "_distribution.csv"),
     )
 }
 TITLE = "Sensitivity to unstated choices"
@@ -93,7 +95,8 @@ def make(
     evidence = Evidence(study, *of_study, *of_experiments)
     columns = {name: [DataSet(*column) for column in listed] for name, listed in (experiments or {}).items()}
     table = table_sensitivity(evidence, columns)
-    return TableFiles(table, plain_texts(block(table)))
+    beside = {"_distribution.csv": distribution_variants(evidence)}
+    return TableFiles(table, plain_texts(block(table)), beside)
 
 
 def blocks(name: str, folder: Path) -> Iterator[TableBlock]:

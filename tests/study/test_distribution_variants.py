@@ -1,0 +1,119 @@
+"""Variants of the distribution bound: the finding names those that help, and the figure shows why others do not."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from test_claims_experiments import MOVIELENS, SEEDS, Level, epoch, evidence, rows
+
+import rankbound as rb
+from rankbound_study.claims.distribution_variants import COLUMNS, distribution_variants
+from rankbound_study.figures import draw
+from rankbound_study.figures.gradients import BOUNDS, SIZES, gradient_norms, slopes_at_the_start
+from rankbound_study.report.distribution_findings import FILE, distribution_findings
+from rankbound_study.report.findings import Finding
+from rankbound_study.results.specs import StudyFiles
+
+SD = "distribution(gain=sd)"
+LOSSES = ("nDCG", "AP")
+
+
+def level(changes: dict[str, float]) -> Level:
+    """Scores by bounding; losses do not differ."""
+    return lambda loss, bounding: 0.7 + changes.get(bounding, 0.0)
+
+
+def found(folder: Path, changes: dict[str, float]) -> tuple[pl.DataFrame, list[Finding]]:
+    own = list(rows(MOVIELENS, level(changes), losses=LOSSES))
+    varied = list(rows(MOVIELENS, level(changes), "gains-other", losses=LOSSES, bounds=(SD,)))
+    epochs = [
+        epoch(MOVIELENS, "", loss, bounding, level(changes)(loss, bounding), 1.0, seed)
+        for loss in LOSSES
+        for bounding in ("none", "min-max", "distribution")
+        for seed in SEEDS
+    ]
+    table = distribution_variants(evidence(folder, own, varied, epochs))
+    table.write_csv(folder / FILE)
+    return table, list(distribution_findings(folder))
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline", "helping"),
+    [
+        ({"distribution": -0.05, SD: 0.05}, f"should be used for nDCG with {SD}, AP with {SD}: ", f"nDCG with {SD}"),
+        ({"distribution": -0.05, SD: 0.05, "min-max": 0.1}, "No variant of", f"nDCG with {SD}, AP with {SD}."),
+        ({"distribution": -0.05, SD: -0.05}, "No variant of", "nowhere worse: none."),
+        ({}, "No variant of", "nowhere worse: none."),
+    ],
+)
+def test_a_variant_that_should_be_used_is_better_than_no_bound_and_than_the_affine_one(
+    tmp_path: Path, changes: dict[str, float], headline: str, helping: str
+) -> None:
+    table, (finding,) = found(tmp_path, changes)
+    assert headline in finding.headline
+    assert helping in finding.detail
+    assert table.schema == COLUMNS
+    for row in table.iter_rows(named=True):
+        change = changes.get(row["bounding"], 0.0)
+        assert row["difference"] == pytest.approx(change, abs=0.004)
+        assert (row["p_holm"] <= 0.05) == bool(change)
+        assert row["affine"] == "min-max"
+        assert row["affine_difference"] == pytest.approx(change - changes.get("min-max", 0.0), abs=0.004)
+
+
+def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
+    table = distribution_variants(evidence(tmp_path, list(rows(MOVIELENS, level({}), losses=LOSSES)), []))
+    assert table.is_empty()
+    table.write_csv(tmp_path / FILE)
+    assert list(distribution_findings(tmp_path)) == []
+
+
+def test_the_slope_at_the_start_is_that_of_the_smooth_distribution() -> None:
+    """The thesis' gain flattens nDCG on long lists; at ties the slope is algorithm 2's."""
+    for loss, bound, gain in (("nDCG", "distribution", "distinct"), ("nDCG", SD, "sd"), ("AP", SD, "sd")):
+        slopes = dict(zip(SIZES, slopes_at_the_start(loss, bound), strict=True))
+        n, p = 36, 12
+        distribution = rb.score_distribution(loss, n=n, p=p, method="exact")
+        relevance = torch.tensor([1] * p + [0] * (n - p))
+        value = -float(rb.SmoothLoss(loss)(torch.zeros(n, dtype=torch.float64), relevance, [0, n]))
+        step = 1e-5
+        below, above = distribution.smooth_cdf(np.array([value - step, value + step]), gain=gain)
+        by_hand = (above - below) / (2 * step) * (distribution.maximum - distribution.minimum)
+        assert slopes[n] == pytest.approx(by_hand, rel=1e-3)
+    thesis, other = slopes_at_the_start("nDCG", "distribution"), slopes_at_the_start("nDCG", SD)
+    assert thesis[-1] < 1e-3 < 0.5 < other[-1]
+    assert min(slopes_at_the_start("AP", "distribution")) > 1
+
+
+def epochs_file(folder: Path) -> Path:
+    norms = {"none": (1.0, 4.0), "distribution": (0.01, 10.0)}
+    measured = [
+        epoch(MOVIELENS, "", "nDCG", bounding, 0.5, norm, seed) | {"epoch": number, "part": part}
+        for bounding, of_epochs in norms.items()
+        for number, norm in enumerate(of_epochs, start=1)
+        for seed in SEEDS
+        for part in ("validation", "test")
+    ]
+    path = evidence(folder, [], [], measured).epochs
+    assert path is not None
+    return path
+
+
+def test_norms_are_shares_of_the_largest_one(tmp_path: Path) -> None:
+    norms = gradient_norms(StudyFiles(epochs=epochs_file(tmp_path)))
+    shares = norms.sort("bounding", "epoch").select("bounding", "epoch", "share").rows()
+    assert shares == [("distribution", 1, 0.001), ("distribution", 2, 1.0), ("none", 1, 0.25), ("none", 2, 1.0)]
+
+
+def test_the_figure_is_drawn_with_and_without_epochs(tmp_path: Path) -> None:
+    for files, rows_of_panels in ((StudyFiles(), 1), (StudyFiles(epochs=epochs_file(tmp_path)), 2)):
+        figure = draw("figure_gradients", files)
+        assert len(figure.axes) == 3 * rows_of_panels
+        (legend,) = figure.legends
+        assert (
+            {SD, "distribution"}
+            <= {text.get_text() for text in legend.get_texts()}
+            <= {"unbounded", *BOUNDS} | {"min-max, at the start"}
+        )
