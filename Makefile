@@ -6,6 +6,7 @@
 #              test` only takes a sample of
 # make test-cluster   a real SLURM with two nodes on this machine (Debian; installs its packages if run as root)
 # make lock    versions with checksums, envs/lock.txt, from pyproject.toml and the versions in envs/cpu.txt
+# make docs    the documentation site, site/index.html: docs/ and the docstrings, in an environment of its own (.venv-docs)
 # make sbom    a software bill of materials, sbom.json (CycloneDX), and the licences of all that is installed
 # make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench);
 #              BENCH="--quick" and the like are passed on: docs/benchmarks.md
@@ -26,7 +27,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 PEERS := .venv-bench
 TOOLS := .venv-tools
-CODE := src tests benchmarks
+DOCS := .venv-docs
+CODE := src tests benchmarks website
 RULES := Snakefile workflow
 
 # Snakemake, DVC, matplotlib and pip keep caches and settings at home. Where that cannot be written, they get one here.
@@ -44,7 +46,8 @@ define REQUIRE_PYTHON
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo paper doctor test test-faults setup-faults test-cluster bench lint format kernels check clean setup lock sbom
+.PHONY: help demo paper doctor test test-faults setup-faults test-cluster bench docs lint format kernels check clean setup \
+  lock sbom
 .DELETE_ON_ERROR:
 
 help:
@@ -77,7 +80,7 @@ test-faults: $(VENV)/ready-faults
 
 setup-faults: $(VENV)/ready-faults
 
-$(VENV)/ready-faults: $(READY)
+$(VENV)/ready-faults: $(READY) $(DOCS)/ready
 	$(BIN)/python -m pip install --quiet --no-build-isolation -c envs/cpu.txt -e ".[faults]"
 	@touch $@
 
@@ -89,6 +92,12 @@ test-cluster: $(READY)
 
 bench: $(PEERS)/ready
 	$(PEERS)/bin/python -m benchmarks $(BENCH)
+
+# Pages from code need the study, the rest only what the site is built with.
+docs: $(READY) $(DOCS)/ready
+	$(BIN)/python -m website
+	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	@echo "docs: site/index.html"
 
 lint: $(READY)
 	$(BIN)/ruff check $(CODE)
@@ -115,7 +124,7 @@ setup: $(READY)
 
 # Results and raw archives stay: remove by hand what took long to make or fetch.
 clean:
-	rm -rf $(VENV) $(PEERS) $(TOOLS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(TOOLS) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # Torch first and alone, so that no later package requests another build. Every other package has to have a checksum of
 # envs/lock.txt; setuptools comes before the rest, which has packages without a wheel. It takes a dollar sign in its own
@@ -135,6 +144,11 @@ $(READY): pyproject.toml envs/lock.txt envs/torch.txt
 $(TOOLS)/ready: pyproject.toml envs/tools.txt
 	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/python -m pip install --quiet -r envs/tools.txt
+	@touch $@
+
+$(DOCS)/ready: envs/docs.txt
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet -r envs/docs.txt
 	@touch $@
 
 lock: $(TOOLS)/ready

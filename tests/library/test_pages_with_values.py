@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("add_a_metric.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
+PAGES = ("add_a_metric.md", "index.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

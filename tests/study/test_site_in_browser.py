@@ -1,0 +1,165 @@
+"""The documentation site: built as `make docs` builds it, and every page opened in a real browser without a network."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urldefrag, urlparse
+
+import pytest
+from test_page_in_browser import BROWSER
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILDER = ROOT / ".venv-docs" / "bin" / "python"
+PROBE = Path(__file__).with_name("site_probe.html")
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests"),
+    pytest.mark.skipif(not BUILDER.exists(), reason="no MkDocs here: `make docs` installs it"),
+]
+
+QUESTIONS = {
+    "padded tensors": "reference/lists.html",
+    "loss for clicks": "unbiased_learning.html",
+    "own ratings": "your_own_data.html",
+    "significant difference": "statistics.html",
+    "LightGBM objective": "boosting.html",
+    "add a metric": "add_a_metric.html",
+    "crash": "run.html",
+    "SLURM": "cluster.html",
+    "mixed precision": "training_loops.html",
+    "lists larger than memory": "your_own_data.html",
+}
+"""What a new user would search for, and the page that has to be among the first three."""
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serve the site, and keep what the page posts."""
+
+    posted: Queue[Any]
+
+    def do_POST(self) -> None:
+        self.posted.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built in a copy of the pages, by the commands of `make docs`."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("src", "website", "CHANGELOG.md", "config.yaml", "mkdocs.yml"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "docs", folder / "docs")
+    write = [sys.executable, "-m", "website", folder / "docs", folder / "results"]
+    subprocess.run(write, cwd=ROOT, check=True)
+    environment = {**os.environ, "PYTHONPATH": "src"}
+    build = [BUILDER, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    built = subprocess.run(build, cwd=folder, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def seen(site: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the browser sees on every page, and what the search finds first."""
+    pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html") if page.name != "404.html")
+    (site / "asked.json").write_text(json.dumps({"pages": pages, "questions": list(QUESTIONS)}), "utf-8")
+    shutil.copy(PROBE, site / "probe.html")
+    found: dict[str, Any] = next(_opened(site, tmp_path_factory.mktemp("profile")))
+    assert "error" not in found, found["error"]
+    return found
+
+
+def _opened(site: Path, profile: Path) -> Iterator[Any]:
+    """Yield what the probe posts from a browser that reaches this machine alone."""
+    posted: Queue[Any] = Queue()
+    handler = type("PostedHere", (Handler,), {"posted": posted})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+        flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
+        # Without it, a browser without a window stays open as well, but has no address to debug.
+        flags += ["--remote-debugging-port=0"]
+        address = f"http://127.0.0.1:{server.server_port}/probe.html"
+        assert BROWSER is not None
+        browser = subprocess.Popen([BROWSER, *flags, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield posted.get(timeout=600)
+        finally:
+            browser.terminate()
+            browser.wait()
+            server.shutdown()
+
+
+def wrong(seen: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return what is not empty under a name, by page."""
+    return {page: found[name] for page, found in seen["pages"].items() if found[name]}
+
+
+def test_every_page_has_one_heading_a_title_and_a_language(seen: dict[str, Any]) -> None:
+    assert {page: found["headings"] for page, found in seen["pages"].items() if found["headings"] != 1} == {}
+    assert {found["language"] for found in seen["pages"].values()} == {"en"}
+    assert all(found["title"] for found in seen["pages"].values())
+
+
+def test_pictures_load_and_have_a_text(seen: dict[str, Any]) -> None:
+    assert wrong(seen, "missing") == {}
+    assert wrong(seen, "unnamed") == {}
+
+
+def test_formulas_are_drawn(seen: dict[str, Any]) -> None:
+    assert wrong(seen, "undrawn") == {}
+    assert wrong(seen, "latex") == {}
+    assert seen["pages"]["losses.html"]["formulas"] > 50
+    assert seen["pages"]["reference/metrics.html"]["formulas"] > 50
+
+
+def test_links_lead_to_a_page_and_a_place_on_it(seen: dict[str, Any]) -> None:
+    broken = [(page, link) for page, found in seen["pages"].items() for link in found["links"] if _broken(link, seen)]
+    assert broken == []
+
+
+def _broken(link: str, seen: dict[str, Any]) -> bool:
+    address, place = urldefrag(link)
+    if urlparse(address).hostname != "127.0.0.1":
+        return not address.startswith("https://")
+    path = urlparse(address).path.lstrip("/") or "index.html"
+    if not path.endswith(".html"):
+        return True
+    return path not in seen["pages"] or (bool(place) and unquote(place) not in seen["pages"][path]["ids"])
+
+
+def test_nothing_is_asked_of_another_host(seen: dict[str, Any]) -> None:
+    requests = {name for found in seen["pages"].values() for name in found["requests"]}
+    assert {name for name in requests if urlparse(name).hostname != "127.0.0.1"} == set()
+    assert requests
+
+
+def test_a_phone_needs_no_sideways_scrolling(seen: dict[str, Any]) -> None:
+    assert {page: found["overflow"] for page, found in seen["pages"].items() if found["overflow"] > 0} == {}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_search_finds_what_a_new_user_asks(question: str, seen: dict[str, Any]) -> None:
+    found = [urlparse(link).path.lstrip("/") for link in seen["first"][question]]
+    assert QUESTIONS[question] in found
+
+
+def test_a_formula_with_an_unknown_command_is_refused() -> None:
+    code = "from website.formulas import formula; formula(r'\\nosuch x', 'inline')"
+    refused = subprocess.run([BUILDER, "-c", code], cwd=ROOT, env={"PYTHONPATH": "src"}, capture_output=True, text=True)
+    assert refused.returncode == 1
+    assert "\\nosuch is no command" in refused.stderr

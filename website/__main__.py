@@ -1,0 +1,26 @@
+"""Check the names on the pages, and write the pages that come from code: `python -m website [DOCS [RESULTS]]`."""
+
+import sys
+from pathlib import Path
+
+import yaml
+
+from website import gallery, name_check, pages
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(docs: Path = ROOT / "docs", results: Path = ROOT / "results") -> int:
+    """Write the pages; the exit status is 1 if a page names what does not exist."""
+    wrong = [*name_check.unknown_names(docs), *name_check.missing_entries(docs)]
+    if wrong:
+        print(*wrong, sep="\n", file=sys.stderr)
+        return 1
+    pages.write(ROOT, docs)
+    configured = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["figures"]
+    gallery.write(docs, results, configured)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))

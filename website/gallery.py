@@ -1,0 +1,104 @@
+"""The gallery: every figure of the report with its caption, and the command that makes it.
+
+Captions are those of the figures' specifications. Figures of formulas are drawn; of the others, those that a finished
+study has left in this clone are shown, but for pictures of a data set, whose terms forbid it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from rankbound_study import figures
+from rankbound_study.figures import style
+from rankbound_study.figures.spec import FigureSpec
+
+SOURCES = Path(figures.__file__).parents[2]
+
+INTRODUCTION = """\
+# Gallery
+
+Every figure of the report, with the command that makes it. Figures of formulas are always shown. A figure of results is
+shown if this site was built in a clone that has made it; the report itself is `results/paper/index.html`.
+"""
+
+
+def write(docs: Path, results: Path, configured: list[str]) -> None:
+    """Write `gallery.md` and the drawings that it shows.
+
+    Args:
+        docs: the folder of the pages.
+        results: the results of a study, of which there may be none.
+        configured: the figures that `make paper` makes.
+    """
+    drawings = docs / "gallery"
+    drawings.mkdir(exist_ok=True)
+    specs = figures.figure_specs()
+    groups = {
+        "Formulas": [name for name in specs if _of_formulas(specs[name])],
+        "Results of the study": [name for name in configured if not _of_formulas(specs[name])],
+        "Other studies": [name for name in specs if name not in configured],
+    }
+    text = [INTRODUCTION]
+    for heading, names in groups.items():
+        text.append(f"## {heading}\n")
+        text += ["\n".join(_entry(name, specs[name], drawings, results, name in configured)) for name in names]
+    (docs / "gallery.md").write_text("\n".join(text), "utf-8")
+
+
+def _entry(name: str, spec: FigureSpec, drawings: Path, results: Path, configured: bool) -> Iterator[str]:
+    title = figures.title(name)
+    yield f"### {title} {{ #{name} }}\n"
+    if _drawn(name, spec, drawings, results):
+        # The theme shows the first in its light colours and the second in its dark ones.
+        yield f"![{title}]({drawings.name}/{name}.svg#only-light)"
+        yield f"![{title}]({drawings.name}/{name}.dark.svg#only-dark)\n"
+    yield _plain(spec.caption) + "\n"
+    if spec.shows_pictures:
+        yield "It contains pictures of a data set, whose terms forbid to show them here.\n"
+    yield f"```sh\n{command(name, spec, configured)}\n```\n"
+
+
+def command(name: str, spec: FigureSpec, configured: bool) -> str:
+    """Return the command that makes a figure, with all that it is made from."""
+    if _of_formulas(spec):
+        return f"python -m rankbound_study figure {name} --out {name}.svg"
+    target = figures.figure_file(Path("results"), name, ".svg")
+    if configured:
+        return f"snakemake --cores 2 {target}"
+    return f"snakemake --cores 2 --configfile mine.yaml {target}    # with {name} under `figures:` in mine.yaml"
+
+
+def _of_formulas(spec: FigureSpec) -> bool:
+    return not (spec.needs or spec.needs_runs)
+
+
+def _drawn(name: str, spec: FigureSpec, drawings: Path, results: Path) -> bool:
+    """Return whether there is a drawing; if so, it lies among the drawings, for light and dark pages."""
+    light = drawings / f"{name}.svg"
+    finished = figures.figure_file(results, name, ".svg")
+    if _of_formulas(spec):
+        if not light.is_file() or light.stat().st_mtime < _last_edit():
+            style.save(figures.draw(name), [light])
+    elif finished.is_file() and not spec.shows_pictures:
+        light.write_text(finished.read_text("utf-8"), "utf-8")
+    else:
+        return False
+    light.with_suffix(".dark.svg").write_text(recoloured(light.read_text("utf-8"), style.DARK), "utf-8")
+    return True
+
+
+@cache
+def _last_edit() -> float:
+    """Return when code was last changed, after which drawings of formulas are drawn again."""
+    return max(file.stat().st_mtime for file in SOURCES.rglob("*.py"))
+
+
+def recoloured(drawing: str, colours: Mapping[str, str]) -> str:
+    """Return a drawing with other colours, all replaced at once."""
+    return re.sub("|".join(colours), lambda colour: colours[colour[0]], drawing)
+
+
+def _plain(caption: str) -> str:
+    """Return a caption as Markdown that shows its characters as they are."""
+    return re.sub(r"([*_<`$\\])", r"\\\1", caption)
