@@ -16,6 +16,10 @@ from rankbound_study.figures.spec import FigureSpec
 SOURCES = Path(figures.__file__).parents[2]
 
 INTRODUCTION = """\
+---
+hide: [navigation]
+---
+
 # Gallery
 
 Every figure of the report, with the command that makes it. Figures of formulas are always shown. A figure of results is
