@@ -121,9 +121,18 @@ def test_both_lists_of_the_second_studys_claims_are_one(report: Document) -> Non
     assert own == {name: row for name, row in every.items() if name.startswith("N")}
 
 
+def test_the_report_begins_with_the_abstract_and_the_claims(report: Document, results: Path) -> None:
+    assert [section.anchor for section in report.sections[:3]] == ["abstract", "claims", "findings"]
+    verdicts = dict(verdict_table.read(results / "tables" / "table_claims.csv").select("id", "verdict").rows())
+    (headline,) = (one.headline for one in report.sections[0].findings if "most mean scores" in one.headline)
+    assert f"mean scores is {verdicts['T46']};" in headline
+    assert headline.endswith(f"is {verdicts['T23']}.")
+
+
 def test_counts_by_source_add_up(report: Document, results: Path) -> None:
     table = verdict_table.read(results / "tables" / "table_claims.csv")
-    (finding,) = (one for one in report.sections[0].findings if one.headline.startswith("Of "))
+    (section,) = (section for section in report.sections if section.anchor == "findings")
+    (finding,) = (one for one in section.findings if one.headline.startswith("Of "))
     assert finding.header == ("source", *verdict_table.counts(table))
     for letter, row in zip(verdict_table.SOURCES, finding.rows, strict=True):
         own = verdict_table.counts(verdict_table.of_source(table, letter))

@@ -85,6 +85,13 @@ class Claims:
             own = verdict_table.of_source(self.table, letter).sort(order, maintain_order=True)
             yield _block("Claims of the paper", _SOURCE_CAPTION, own)
 
+    def verdict(self, claim: str) -> str:
+        """Return a claim's verdict; empty if there are no claims."""
+        if self.table is None:
+            return ""
+        found: str = self.table.row(by_predicate=pl.col("id") == claim, named=True)["verdict"]
+        return found
+
     def quoted(self, claim: str) -> str:
         """Return a claim's verdict and reason as a sentence; empty if there are no claims."""
         if self.table is None:

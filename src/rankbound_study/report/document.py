@@ -10,6 +10,7 @@ from pathlib import Path
 from rankbound_study.figures import figure_file, figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.provenance.places import Places
+from rankbound_study.report.abstract import abstract
 from rankbound_study.report.blocks import Document, FigureBlock, ReportSection, TableBlock
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
@@ -68,12 +69,13 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
         subtitle=subtitle,
         synthetic=synthetic,
         sections=(
+            *abstract(results / "tables", bounded, claims),
+            *claims.sections(),
             ReportSection("findings", "Findings", "", findings=first),
             *board.sections(results, synthetic=synthetic),
             *law_sections(results, synthetic=synthetic),
             *_further_sections(results, _EFFECTS, synthetic=synthetic),
             _methods(provenance, manifest, instances),
-            *claims.sections(),
             bounded.section(),
             *_further_sections(results, _FURTHER, synthetic=synthetic),
             *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),

@@ -1,0 +1,109 @@
+"""The abstract quotes the tables, and says nothing of those that were not made."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rankbound_study.claims import effects_table, law_table, verdict_table
+from rankbound_study.claims.registry import claims
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED, Verdict
+from rankbound_study.report.abstract import abstract
+from rankbound_study.report.blocks import ReportSection
+from rankbound_study.report.bounded_section import Bounded
+from rankbound_study.report.claims_section import Claims
+from rankbound_study.report.table_5_1_scores import COLUMNS
+
+VERDICTS = {"T46": REFUTED, "T23": CONFIRMED, "T27": INCONCLUSIVE}
+
+
+def write_law(tables: Path) -> None:
+    """Two bounds and three weightings of AP; the weights of min-max hardly vary."""
+    cells = [
+        ("min-max", "bounds", "", 0.02, 0.0002),
+        ("expectation", "bounds", "", 0.8, -0.003),
+        ("expectation-max", "bounds", "expectation", 0.8, -0.4),
+        ("pairs^0.5", "experiment", "", 1.1, 0.005),
+        ("pairs^-1", "experiment", "", 0.05, -0.0004),
+        ("permuted(pairs^-1)", "experiment", "", 1.1, 0.3),
+    ]
+    rows = [
+        {"dataset": "movielens", "nsr": 2, "loss": "AP", "metric": "AP", "weights": weights, "origin": origin}
+        | {"same_as": same, "change_weights": change, "effect": effect}
+        for weights, origin, same, change, effect in cells
+    ]
+    pl.DataFrame(rows, schema=law_table.COLUMNS).write_csv(tables / f"{law_table.NAME}.csv")
+    line = {"predictor": "mismatch", "cells": "all cells", "n": 5, "slope": -0.004, "slope_low": -0.006}
+    others = {"slope_high": -0.002, "r_squared": 0.5}
+    pl.DataFrame([line | others], schema=law_table.LINE_COLUMNS).write_csv(tables / f"{law_table.LINES}.csv")
+    verdicts = [("direction", CONFIRMED, "a"), ("fit", REFUTED, "b")]
+    predictions = pl.DataFrame(verdicts, schema=law_table.PREDICTION_COLUMNS, orient="row")
+    predictions.write_csv(tables / f"{law_table.PREDICTIONS}.csv")
+
+
+def write_means(tables: Path) -> None:
+    rows = [
+        ("affine", "all", 9, 0.002, 0.001, 0.003),
+        ("affine", "AP", 9, -0.0014, -0.002, 0.001),
+        ("distribution", "nDCG", 3, -0.05, -0.06, -0.04),
+    ]
+    schema = dict(list(effects_table.MEAN_COLUMNS.items())[:6])
+    table = pl.DataFrame(rows, schema=schema, orient="row")
+    table = table.with_columns(between=pl.lit(0.0), new_low=pl.lit(0.0), new_high=pl.lit(0.0))
+    table.write_csv(tables / f"{effects_table.MEANS}.csv")
+
+
+def claims_with(verdicts: dict[str, str]) -> Claims:
+    decided = ((claim, Verdict(verdicts.get(claim.id, NOT_RUN), "Because.")) for claim in claims())
+    return Claims(verdict_table.frame(decided))
+
+
+def section_of(tables: Path, of: Claims, *, synthetic: bool = False) -> ReportSection | None:
+    nothing = pl.DataFrame(schema=COLUMNS)
+    bounded = Bounded(tables, nothing, {"synthetic": synthetic, "protocol": "published"}, nothing, None)
+    return next(abstract(tables, bounded, of), None)
+
+
+def test_every_sentence_has_the_numbers_of_its_table(tmp_path: Path) -> None:
+    write_law(tmp_path)
+    write_means(tmp_path)
+    section = section_of(tmp_path, claims_with(VERDICTS))
+    assert section is not None
+    assert "changes by −0.0040 (−0.0060 to −0.0020) for each unit" in section.text
+    assert "and mismatch alone does not predict it." in section.text
+    flat, affine, powers, distribution, verdicts = section.findings
+    assert flat.headline == "Weights that vary by less than 10 % change the mean score by 0.0003 on average."
+    assert flat.detail.startswith("Mean absolute effect of 2 cells")
+    assert affine.headline == "Affine bounds change mean scores by −0.0014 [−0.0020, +0.0010] (AP)."
+    assert "0.41 (AP)" in affine.detail, "a cell that repeats another one does not count"
+    assert "in 1 of 1 cases" in powers.headline
+    assert "The largest lead is +0.0048" in powers.detail, "permuted weights are not those of a list"
+    assert "by −0.0500 [−0.0600, −0.0400] (nDCG)" in distribution.headline
+    assert distribution.detail.endswith("explains its collapse is inconclusive.")
+    assert verdicts.headline.startswith("That bounding raises most mean scores is refuted;")
+    assert verdicts.headline.endswith("is confirmed.")
+
+
+@pytest.mark.parametrize("written", [(), (write_law,), (write_means,)])
+def test_tables_that_were_not_made_are_not_quoted(written: tuple, tmp_path: Path) -> None:  # type: ignore[type-arg]
+    for write in written:
+        write(tmp_path)
+    section = section_of(tmp_path, Claims(None))
+    if not written:
+        assert section is None
+        return
+    assert section is not None
+    assert len(section.findings) == 2
+    assert ("for each unit" in section.text) == (written == (write_law,))
+    assert not any("is inconclusive" in finding.detail for finding in section.findings)
+
+
+def test_claims_that_were_not_run_are_not_quoted(tmp_path: Path) -> None:
+    assert section_of(tmp_path, claims_with({"T46": REFUTED})) is None
+
+
+def test_an_abstract_of_generated_data_says_so(tmp_path: Path) -> None:
+    write_means(tmp_path)
+    section = section_of(tmp_path, Claims(None), synthetic=True)
+    assert section is not None
+    assert section.text.startswith("Generated data decide no claim about the literature")
