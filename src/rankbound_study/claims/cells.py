@@ -16,11 +16,11 @@ import polars as pl
 
 from rankbound.compare import Pair, PairedScores
 from rankbound.compare.effects import LEVEL, TIE
-from rankbound.compare.estimates import Estimate, over_trainings, over_units
+from rankbound.compare.estimates import Estimate, over_trainings, over_units, seed_deviation
 from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.margins import MARGIN, noise_margin
-from rankbound.compare.scores import Floats, Mask, per_unit
+from rankbound.compare.scores import Floats, Mask, any_over, per_unit
 from rankbound.quantities import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
@@ -56,11 +56,15 @@ class Contrast:
         estimate: the mean and its error over topics and trainings, or over topics alone if there is one seed.
         margin: the noise margin, by which two trainings of one system may differ; NaN for one seed.
         n: the number of topics.
+        training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
+        seeds: the number of seeds.
     """
 
     estimate: Estimate
     margin: float
     n: int
+    training_variance: float = 0.0
+    seeds: int = 1
 
     @property
     def mean(self) -> float:
@@ -225,7 +229,15 @@ def enough(count: int, what: str) -> None:
 
 def contrast(of: Pair) -> Contrast:
     """Return the difference of the two."""
-    return Contrast(estimate(of.a - of.b), noise_margin(of), len(of.units))
+    return replace(contrast_of(of.a - of.b), margin=noise_margin(of))
+
+
+def contrast_of(differences: Floats) -> Contrast:
+    """Return the mean of differences `(n_units, n_folds, n_seeds)`, without a noise margin."""
+    seeds = int(any_over(np.isfinite(differences), (0, 1)).sum())
+    variance = seed_deviation(differences) ** 2 / max(seeds, 1)
+    known = variance if np.isfinite(variance) else 0.0
+    return Contrast(estimate(differences), float("nan"), len(differences), known, seeds)
 
 
 def estimate(differences: Floats) -> Estimate:

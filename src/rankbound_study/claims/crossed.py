@@ -7,7 +7,7 @@ import polars as pl
 
 from rankbound.compare import Pair
 from rankbound.compare.effects import LEVEL
-from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrasts, estimate, judge
+from rankbound_study.claims.cells import Cell, Contrast, cells, contrast, contrast_of, contrasts, judge
 from rankbound_study.claims.crossed_ratios import EXPERIMENT
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.ratios import on_same_users
@@ -99,7 +99,7 @@ def _pair(rows: pl.DataFrame, training: Training) -> Pair:
 def _change(own: Pair, other: Pair) -> Contrast:
     """Return the change of a difference, over the same users, folds and seeds."""
     before, after = on_same_users([own, other])
-    return Contrast(estimate(after - before), float("nan"), len(before))
+    return contrast_of(after - before)
 
 
 def _read_twice(ratios: _Ratios) -> tuple[dict[Training, Readings], list[Training]]:

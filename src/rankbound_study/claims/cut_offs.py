@@ -17,11 +17,11 @@ from rankbound_study.claims.cells import (
     cells,
     columns,
     contrast,
+    contrast_of,
     contrasts,
     control_scores,
     distinct,
     enough,
-    estimate,
     pair,
     some_trained,
     values,
@@ -30,6 +30,7 @@ from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import HALF, NEGLIGIBLE, Family, most_rise, together
+from rankbound_study.claims.sample_sizes import sample_of_most
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
@@ -93,6 +94,7 @@ def bounded_ap_often_raises_first_places_of_mq2008(evidence: Evidence) -> Verdic
         positive / len(family),
         n=len(family),
         shown_in=FIGURE,
+        sample=sample_of_most(family.contrasts, NEGLIGIBLE),
     )
 
 
@@ -114,6 +116,7 @@ DECLARED = {
         "mean nDCG@k, bounded minus unbounded, smallest difference",
         Family.least,
         shown_in=FIGURE,
+        matters=NEGLIGIBLE,
     ),
 }
 
@@ -151,7 +154,7 @@ def first_places_fall_on_movielens_and_rise_on_mq2008(evidence: Evidence) -> Ver
 def _slope_of(evidence: Evidence, loss: str, bounding: str, column: DataSet) -> Contrast:
     slopes = _slopes([values(evidence, metric, loss, column, bounding) for metric in CUT_OFFS])
     enough(len(slopes), f"of {column} with a score")
-    return Contrast(estimate(slopes), float("nan"), len(slopes))
+    return contrast_of(slopes)
 
 
 def _slopes(of_cut_offs: Sequence[Floats]) -> Floats:

@@ -1,12 +1,15 @@
 """Claims that are declared: the differences that decide them, the rule, and a sentence for the reason."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
+from rankbound.compare.margins import MARGIN
 from rankbound_study.claims.cells import Cell, Contrast, cells, columns, contrasts, distinct
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import Family, Key, no_noise
+from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.verdict import INCONCLUSIVE, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDED, LOSSES
@@ -27,6 +30,7 @@ class Differences(Generic[Key]):
         takes_noise: without a noise margin, nothing is decided.
         facts: further facts that the sentence names.
         shown_in: names of the tables and figures that show it.
+        matters: the smallest difference that matters; NaN: the noise margin, or 0.01 if it is unknown.
     """
 
     of: Callable[[Evidence], Mapping[Key, Contrast]]
@@ -39,6 +43,7 @@ class Differences(Generic[Key]):
     takes_noise: bool = False
     facts: Callable[[Evidence, Family[Key]], Mapping[str, object]] = lambda evidence, family: {}
     shown_in: str = ""
+    matters: float = math.nan
 
     def __call__(self, evidence: Evidence) -> Verdict:
         """Decide the claim."""
@@ -56,7 +61,13 @@ class Differences(Generic[Key]):
             self.p_value(family, key),
             decisive.n if self.of_topics else len(family),
             self.shown_in,
+            Sample.of(decisive, self._matters(decisive)),
         )
+
+    def _matters(self, decisive: Contrast) -> float:
+        if not math.isnan(self.matters):
+            return self.matters
+        return decisive.margin if decisive.margin > 0 else MARGIN
 
 
 def of_cells(

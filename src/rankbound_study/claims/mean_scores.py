@@ -13,6 +13,7 @@ from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, by_p, collapsed, most, most_rise, together
+from rankbound_study.claims.sample_sizes import Sample, sample_of_most
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
 from rankbound_study.results.number_texts import signed
 
@@ -31,13 +32,14 @@ def bounded_losses_do_as_well(evidence: Evidence) -> Verdict:
     lowest = min(found, key=lambda cell: found[cell].mean)
     return Verdict(
         most(*map(list, zip(*tests, strict=True))),
-        f"{no_worse} of {len(found)} distinct bounded losses are significantly no worse than the unbounded one by a "
-        f"margin of {MARGIN}, and {worse} are significantly worse by more; the mean change is {_mean_of(found)}"
-        f"{without}; the lowest is {lowest} ({found[lowest]}).",
+        f"Within a margin of {MARGIN}, {no_worse} of {len(found)} distinct bounded losses are shown to be no worse "
+        f"than the unbounded one, and {worse} are significantly worse by more; the mean change is {_mean_of(found)}"
+        f"{without}, and the lowest is {found[lowest]} ({lowest}).",
         "share of distinct cells that are no worse",
         no_worse / len(found),
         n=len(found),
         shown_in=TABLE,
+        sample=sample_of_most(found, MARGIN),
     )
 
 
@@ -67,6 +69,7 @@ def distribution_bounding_hurts_ndcg_on_movielens(evidence: Evidence) -> Verdict
         *worst.measured,
         n=worst.n,
         shown_in=TABLE,
+        sample=Sample.of(worst, COLLAPSE),
     )
 
 
@@ -97,6 +100,7 @@ DECLARED = {
         "mean nRBP(p=0.95), bounded minus unbounded, smallest difference",
         Family.least,
         shown_in=TABLE,
+        matters=NEGLIGIBLE,
     ),
 }
 
@@ -116,4 +120,5 @@ def bounding_raises_most_means(evidence: Evidence) -> Verdict:
         rising / len(family),
         n=len(family),
         shown_in=TABLE,
+        sample=sample_of_most(family.contrasts, NEGLIGIBLE),
     )

@@ -17,6 +17,7 @@ from rankbound.compare.frames import names_pairs, scores_of_runs
 from rankbound.compare.margins import MARGIN
 from rankbound.compare.randomisation import holm
 from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
@@ -234,6 +235,7 @@ class GapFamily:
             least.p_adjusted,
             least.n_units,
             shown_in,
+            Sample.of_interval(least.low, least.high, least.n_units, MARGIN),
         )
 
 

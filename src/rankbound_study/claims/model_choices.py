@@ -15,6 +15,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.orders import OrderKept, order_kept
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted, by_p, share_of, together
+from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.varied import (
     USUAL,
     Training,
@@ -56,6 +57,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
         *gain.measured,
         rises,
         gain.n,
+        sample=Sample.of(gain, NEGLIGIBLE),
     )
 
 
@@ -87,6 +89,7 @@ def the_width_hardly_matters(evidence: Evidence) -> Verdict:
         *compared[farthest].measured,
         max(alike),
         compared[farthest].n,
+        sample=Sample.of(compared[farthest], MARGIN),
     )
 
 

@@ -14,6 +14,7 @@ from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.methods import PIXELS, QUERIES, Methods, difference_text, listed, read_methods
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import together
+from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import SYNTHETIC
 from rankbound_study.results.neural_features import FeatureResults, feature_results
@@ -45,6 +46,7 @@ def direct_ranker_and_ranknet_perform_alike(evidence: Evidence) -> Verdict:
         widest.margin.p_alike if widest.margin else float("nan"),
         sum(one.n_units for _, one in found),
         "table_neural_1 table_neural_2",
+        Sample.of_interval(widest.low, widest.high, widest.n_units, MARGIN),
     )
 
 

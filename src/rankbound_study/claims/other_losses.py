@@ -12,6 +12,7 @@ from rankbound_study.claims.cells import MOVIELENS, MQ2008, Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.rules import Family, adjusted, by_p, together
+from rankbound_study.claims.sample_sizes import Sample
 from rankbound_study.claims.varied import column_of, columns_of, pair_in, picked_by_validation, picked_rows
 from rankbound_study.claims.verdict import MissingEvidence, Verdict, holds
 from rankbound_study.config.data_sets import DataSet
@@ -52,6 +53,7 @@ def weights_on_k_places_serve_precision_at_k(evidence: Evidence) -> Verdict:
         *least.measured,
         family.worst_p(),
         least.n,
+        sample=Sample.of(least, least.margin if least.margin > 0 else MARGIN),
     )
 
 
@@ -90,6 +92,7 @@ def softmax_ranks_one_relevant_item_no_worse(evidence: Evidence) -> Verdict:
         *found[lowest].measured,
         max(not_worse),
         found[lowest].n,
+        sample=Sample.of(found[lowest], MARGIN),
     )
 
 

@@ -17,9 +17,9 @@ from rankbound_study.claims.cells import (
     Cell,
     Contrast,
     columns,
+    contrast_of,
     control_scores,
     enough,
-    estimate,
     judge,
     pair,
     place,
@@ -31,7 +31,7 @@ from rankbound_study.claims.declared import Differences
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
 from rankbound_study.claims.resampled import RESAMPLES
-from rankbound_study.claims.rules import Family, adjusted
+from rankbound_study.claims.rules import NEGLIGIBLE, Family, adjusted
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.number_texts import signed
@@ -124,7 +124,7 @@ def on_same_users(differences: Sequence[Pair]) -> Floats:
 def slope_over_ratios(differences: Sequence[Pair], ratios: Sequence[DataSet]) -> Contrast:
     """Return the slope of a mean difference on the ratio, over the users with a score at every ratio."""
     slopes: Floats = np.tensordot(_slope_weights(ratios), on_same_users(differences), 1)
-    return Contrast(estimate(slopes), float("nan"), len(slopes))
+    return contrast_of(slopes)
 
 
 def _slope_weights(ratios: Sequence[DataSet]) -> Floats:
@@ -205,6 +205,9 @@ def _none_lower(family: Family[tuple[str, str]]) -> str:
     return REFUTED if family.lower else CONFIRMED if len(family.higher) == len(family) else INCONCLUSIVE
 
 
+A_TENTH_MORE = math.log(1.1)
+"""Smallest growth of a variance that matters, as a slope of its logarithm."""
+
 DECLARED = {
     "T39": Differences(
         lambda evidence: _slopes(evidence, ("AP", "nRBP")),
@@ -216,6 +219,7 @@ DECLARED = {
         of_topics=True,
         facts=_by_loss,
         shown_in="table_5_1",
+        matters=NEGLIGIBLE,
     ),
     "T42": Differences(
         _growths,
@@ -226,5 +230,6 @@ DECLARED = {
         Family.least,
         facts=_factors,
         shown_in="figure_5_5 figure_5_6 figure_5_7",
+        matters=A_TENTH_MORE,
     ),
 }

@@ -102,6 +102,7 @@ DECLARED = {
         Family.least,
         facts=_by_column,
         shown_in="figure_5_2",
+        matters=NEGLIGIBLE,
     ),
     "T38": Differences(
         lambda evidence: _shares(
@@ -114,6 +115,7 @@ DECLARED = {
         "share of low-scoring lists, bounded minus unbounded, largest",
         Family.most,
         shown_in="figure_5_4",
+        matters=NEGLIGIBLE,
     ),
     "T41": Differences(
         _of_lowest_lists,

@@ -2,6 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rankbound_study.claims.sample_sizes import Sample
 
 CONFIRMED, REFUTED, INCONCLUSIVE = "confirmed", "refuted", "inconclusive"
 NOT_TESTABLE = "not testable here"
@@ -33,6 +37,7 @@ class Verdict:
         p_value: the corrected p-value of the deciding test; NaN if a count or an interval decides.
         n: the number of units (topics, pairs, cases).
         shown_in: names of the tables and figures that show it, separated by spaces.
+        sample: the sample behind the difference that would decide an inconclusive claim, if there is one.
     """
 
     verdict: str
@@ -44,6 +49,7 @@ class Verdict:
     p_value: float = math.nan
     n: int = 0
     shown_in: str = ""
+    sample: "Sample | None" = None
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:

@@ -1,14 +1,13 @@
 """The table of claims with their verdicts, which everything else quotes."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from rankbound.quantities import quantity
-from rankbound_study.claims.verdict import VERDICTS, Verdict
+from rankbound_study.claims.verdict import INCONCLUSIVE, VERDICTS, Verdict
 from rankbound_study.results.made_files import reading
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ COLUMNS: dict[str, pl.DataType] = {
     "n": pl.Int64(),
     "shown_in": pl.String(),
     "printed_evidence": pl.String(),
+    "margin": pl.Float64(),
+    **dict.fromkeys(("topics", "topics_needed", "seeds", "seeds_needed"), pl.Int64()),
 }
 
 SOURCES = {
@@ -37,10 +38,20 @@ SOURCES = {
 
 
 def frame(decided: "Iterable[tuple[Claim, Verdict]]") -> pl.DataFrame:
-    """Return a table with a row per claim, in their order; undefined numbers are null."""
-    rows = [{**asdict(claim), **asdict(verdict)} for claim, verdict in decided]
+    """Return a table with a row per claim, in their order; undefined numbers are null.
+
+    Inconclusive claims have the margin of their deciding difference, and the sample that would decide for it.
+    """
+    rows = [vars(claim) | vars(verdict) | _sample(verdict) for claim, verdict in decided]
     numbers = pl.col("value", "low", "high", "p_value")
-    return pl.DataFrame(rows, schema_overrides=COLUMNS).select(*COLUMNS).with_columns(numbers.fill_nan(None))
+    table = pl.DataFrame([{name: row[name] for name in COLUMNS} for row in rows], schema=COLUMNS)
+    return table.with_columns(numbers.fill_nan(None))
+
+
+def _sample(verdict: Verdict) -> dict[str, object]:
+    names = ("margin", "topics", "topics_needed", "seeds", "seeds_needed")
+    one = verdict.sample if verdict.verdict == INCONCLUSIVE else None
+    return {name: None if one is None else getattr(one, name) for name in names}
 
 
 def read(path: Path) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -76,7 +77,8 @@ class Claims:
         """Return the section with all claims, a table for each group."""
         if self.table is not None:
             blocks = tuple(_block(name, _caption(own), own) for name, own in verdict_table.groups(self.table))
-            yield ReportSection("claims", "Claims", f"{_TEXT} {_CAPTION}", blocks)
+            text = " ".join(filter(None, (_TEXT, _CAPTION, _undecided(self.table))))
+            yield ReportSection("claims", "Claims", text, blocks)
 
     def of_source(self, letter: str) -> Iterator[TableBlock]:
         """Return the claims of one source, refuted ones first."""
@@ -100,6 +102,19 @@ class Claims:
         return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"
 
 
+def _undecided(table: pl.DataFrame) -> str:
+    """Return how many claims are inconclusive, and for how many a larger sample is known; empty if there are none."""
+    rows = table.filter(pl.col("verdict") == INCONCLUSIVE)
+    if rows.is_empty():
+        return ""
+    known = rows.filter(pl.col("margin").is_not_null())
+    return (
+        f"Inconclusive claims number {len(rows)}. For {len(known)} of these, the small type has the number of topics, "
+        "or of seeds, that would decide the difference behind it for the margin that it names, with a power of 80 %; "
+        "the others rest on orders or counts, which no single difference decides."
+    )
+
+
 def _caption(table: pl.DataFrame) -> str:
     return f"{verdict_table.summary(table)}."
 
@@ -118,8 +133,8 @@ def _block(name: str, caption: str, table: pl.DataFrame) -> TableBlock:
     return TableBlock(name, caption, header, rows, labels=4, sortable=True, prose=frozenset({1, 3}))
 
 
-def _behind(row: dict[str, object]) -> str:
-    """Return the statistic, its p-value, the number of units, and where it is shown."""
+def _behind(row: dict[str, Any]) -> str:
+    """Return the statistic, its p-value, the number of units, where it is shown, and what would decide the claim."""
     parts = [f"{row['statistic']} {claims_table.estimate(row)}".strip()] if claims_table.estimate(row) else []
     if isinstance(row["p_value"], float):
         parts.append(f"p {probability(row['p_value'])}")
@@ -127,7 +142,22 @@ def _behind(row: dict[str, object]) -> str:
         parts.append(f"n {row['n']}")
     if isinstance(row["shown_in"], str) and row["shown_in"]:
         parts.append(f"see {', '.join(map(_title_of, row['shown_in'].split()))}")
+    if row["margin"] is not None:
+        parts.append(_to_decide(row))
     return "; ".join(parts)
+
+
+def _to_decide(row: dict[str, Any]) -> str:
+    """Return the sample that would decide an inconclusive claim: `to decide for ±0.01: 1,200 topics instead of 412`."""
+    needed = [
+        f"{row[f'{name}_needed']:,} {name} instead of {row[name]:,}"
+        for name in ("topics", "seeds")
+        if row[f"{name}_needed"] is not None
+    ]
+    margin = f"±{claims_table.number(row['margin'])}"
+    if row["topics_needed"] is not None and row["topics_needed"] <= row["topics"]:
+        return f"the sample decides for {margin}, so that the true difference is smaller"
+    return f"to decide for {margin}: {' or '.join(needed) or 'more topics and more seeds'}"
 
 
 def _title_of(name: str) -> str:
