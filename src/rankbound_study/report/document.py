@@ -23,6 +23,7 @@ from rankbound_study.report.made_blocks import figure_block, table_blocks
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
+from rankbound_study.report.related_section import related_sections
 from rankbound_study.report.tables.worked import HOLDS
 from rankbound_study.results.made_files import reading
 
@@ -78,6 +79,7 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
             _methods(provenance, manifest, instances),
             bounded.section(),
             *_further_sections(results, _FURTHER, synthetic=synthetic),
+            *related_sections(results / "tables", bounded.honest),
             *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
             *_worked_sections(results / "tables", reproduced=bounded.reproduced),
             *neural_sections(results, claims),

@@ -1,0 +1,160 @@
+"""Order the systems of a study by bounded metrics: do bounds of the metric that evaluates invert systems?
+
+A system is a loss under a bounding. The bounded metric of a test list is an affine function of the metric, but its
+coefficients differ between lists, so that means over lists may order systems differently. Lists whose items are all
+relevant, or all irrelevant, have no bounded value and are left out of both.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+
+import rankbound as rb
+from rankbound.compare import PairedScores
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.estimates import Estimate
+from rankbound.compare.frames import scores_of_runs
+from rankbound.compare.scores import Floats
+from rankbound_study.claims.cells import estimate, is_distinct
+from rankbound_study.claims.evidence import KEY, Evidence
+from rankbound_study.claims.rules import adjusted
+from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.config.data_sets import GRADED, DataSet
+from rankbound_study.vocabulary import AFFINE, LOSSES
+
+METRICS = ("nDCG", "AP")
+"""Metrics whose smallest and mean values differ between lists."""
+
+_FEWEST = 3
+"""Systems whose order says something."""
+
+_DECIMALS = 12
+"""Means that agree to so many decimals are tied."""
+
+
+@dataclass(frozen=True)
+class BoundedOrder:
+    """The systems of a data set by a metric and by its bounded form, on the same lists.
+
+    Attributes:
+        systems, pairs: the numbers of systems and of pairs of them.
+        tau: Kendall's tau between both orders of means.
+        inverted: pairs whose means are in the other order.
+        exchanged: pairs that are shown to be in the other order: significantly so by both forms (Holm).
+        significant, significant_bounded: pairs that differ significantly by each form (without correction).
+        gained, lost: pairs that differ significantly by the bounded form alone, and by the metric alone.
+    """
+
+    column: DataSet
+    metric: str
+    bound: str
+    systems: int
+    pairs: int
+    tau: float
+    inverted: int
+    exchanged: int
+    significant: int
+    significant_bounded: int
+    gained: int
+    lost: int
+
+
+def bounded_orders(evidence: Evidence) -> Iterator[BoundedOrder]:
+    """Yield a row per data set with binary labels, metric and affine bound."""
+    for column in evidence.data_sets:
+        if column.dataset.endswith(GRADED):
+            continue
+        try:
+            rows = evidence.cell(column.dataset, column.nsr).filter(pl.col("loss").is_in(LOSSES))
+        except MissingEvidence:
+            continue
+        known = rows.filter(pl.col("p") > 0, pl.col("p") < pl.col("n")).select(*KEY, *METRICS).collect()
+        kept = known.filter([is_distinct(*row) for row in known.select("loss", "bounding").rows()])
+        if kept.select("loss", "bounding").n_unique() >= _FEWEST:
+            for metric in METRICS:
+                yield from _orders(kept, metric, column)
+
+
+def _orders(rows: pl.DataFrame, metric: str, column: DataSet) -> Iterator[BoundedOrder]:
+    named = rows.join(_bounded(rows, metric), on=["n", "p"], maintain_order="left")
+    plain = _System.of(named, metric)
+    for bound in AFFINE:
+        shifted = (pl.col(metric) - pl.col(f"{bound} origin")) / pl.col(f"{bound} unit")
+        yield _compared(plain, _System.of(named.with_columns(shifted.alias(metric)), metric), column, metric, bound)
+
+
+def _bounded(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Return origin and unit of every bound, for every list size that occurs."""
+    sizes = rows.select("n", "p").unique().sort("n", "p")
+    n, p = (sizes[name].cast(pl.Int64).to_numpy() for name in ("n", "p"))
+    least, most, mean = (np.asarray(of(metric, n, p)) for of in (rb.minimum, rb.maximum, rb.expectation))
+    of_bounds = {
+        "min-max": (least, most - least),
+        "expectation": (np.zeros_like(mean), mean),
+        "expectation-max": (mean, most - mean),
+    }
+    return sizes.with_columns(
+        pl.Series(f"{bound} {part}", values)
+        for bound, both in of_bounds.items()
+        for part, values in zip(("origin", "unit"), both, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _System:
+    """The mean of every system, and the difference of every two."""
+
+    means: Floats
+    differences: Mapping[tuple[int, int], Estimate]
+
+    @classmethod
+    def of(cls, rows: pl.DataFrame, metric: str) -> "_System":
+        scores = scores_of_runs(rows, metric, by=("loss", "bounding"))
+        places = range(len(scores.systems))
+        means: Floats = np.round(np.nanmean(scores.matrix, axis=0), _DECIMALS)
+        return cls(
+            means,
+            {(one, other): _difference(scores, one, other) for one, other in combinations(places, 2)},
+        )
+
+
+def _difference(scores: PairedScores, one: int, other: int) -> Estimate:
+    pair = scores.pair(scores.systems[one], scores.systems[other])
+    return estimate(pair.a - pair.b)
+
+
+def _compared(plain: _System, bounded: _System, column: DataSet, metric: str, bound: str) -> BoundedOrder:
+    from scipy import stats
+
+    pairs = list(plain.differences)
+    both = [(plain.differences[pair], bounded.differences[pair]) for pair in pairs]
+    differ = np.array([[one.p_value() <= LEVEL for one in each] for each in both])
+    exchanged = adjusted({pair: _p_exchanged(*each) for pair, each in zip(pairs, both, strict=True)})
+    return BoundedOrder(
+        column,
+        metric,
+        bound,
+        len(plain.means),
+        len(pairs),
+        float(stats.kendalltau(plain.means, bounded.means).statistic),
+        _inverted(pairs, plain.means, bounded.means),
+        sum(p_value <= LEVEL for p_value in exchanged.values()),
+        int(differ[:, 0].sum()),
+        int(differ[:, 1].sum()),
+        int((differ[:, 1] & ~differ[:, 0]).sum()),
+        int((differ[:, 0] & ~differ[:, 1]).sum()),
+    )
+
+
+def _p_exchanged(plain: Estimate, bounded: Estimate) -> float:
+    """Return the p-value that is small if one difference is above zero and the other below."""
+    falls = max(plain.p_above(0.0), bounded.p_below(0.0))
+    rises = max(plain.p_below(0.0), bounded.p_above(0.0))
+    return min(1.0, 2 * min(falls, rises))
+
+
+def _inverted(pairs: Sequence[tuple[int, int]], plain: Floats, bounded: Floats) -> int:
+    return sum((plain[one] - plain[other]) * (bounded[one] - bounded[other]) < 0 for one, other in pairs)
