@@ -125,13 +125,13 @@ def best_bounding_depends_on_the_data(evidence: Evidence) -> Verdict:
         for loss, by_column in best.items()
     }
     texts = [
-        f"For {loss} they are {_of_columns(by_column)}; on all data sets, "
-        f"{_names(shared[loss]) if shared[loss] else 'none is among them'}."
+        f"For {loss}, the best bounding by validation and those that are not significantly worse are "
+        f"{_of_columns(by_column)}; on all data sets these include {_names(shared[loss]) if shared[loss] else 'none'}."
         for loss, by_column in best.items()
     ]
     return Verdict(
         together(*(_depends(list(best[loss].values()), shared[loss]) for loss in best)),
-        f"Some boundings are not significantly worse than the best one by validation. {' '.join(texts)}",
+        " ".join(texts),
         "boundings among the best on all data sets, fewest of nDCG and AP",
         min(len(names) for names in shared.values()),
         n=sum(len(by_column) for by_column in best.values()),

@@ -25,7 +25,7 @@ from rankbound_study.results.made_files import reading
 
 _SYNTHETIC = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
-    "They say nothing about MovieLens, MQ2008 or the thesis."
+    "They are no evidence about MovieLens, MQ2008 or the thesis."
 )
 _SCRIPTS = ("sorting.js", "tooltips.js")
 """Scripts of their own: a browser too old for the second one still sorts."""

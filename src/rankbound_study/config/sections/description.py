@@ -181,7 +181,7 @@ class DescriptionKeys(Keys):
         if self.by_time is not None and self.format != RATINGS:
             yield ("by_time",), "is for ratings: name the files of the folds to split judged lists by time"
         elif self.format in LISTS and len(splits) != 1:
-            found = f"has {' and '.join(splits)}" if splits else "says nothing of folds"
+            found = f"has {' and '.join(splits)}" if splits else "names no folds"
             yield (), f"{found}: give one of parts, folds, fold_pattern and random_parts"
         elif self.format not in LISTS and (alien := [key for key in splits if key in ("parts", "random_parts")]):
             yield (alien[0],), f"is for judged lists: {', '.join(LISTS)}"
