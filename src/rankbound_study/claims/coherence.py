@@ -18,6 +18,9 @@ SIZES = ((8, 3), (12, 4), (20, 5))
 LISTS = 50
 """Lists of each size."""
 
+SPREAD = 4.0
+"""Standard deviation of the scores, in temperatures: close scores alone have coherent gradients."""
+
 
 @dataclass(frozen=True)
 class Coherence:
@@ -35,7 +38,7 @@ def coherence(loss: str, bound: str) -> Coherence:
     counts = [size for size in SIZES for _ in range(LISTS)]
     relevance = np.concatenate([np.arange(n) < p for n, p in counts])
     offsets = np.concatenate([[0], np.cumsum([n for n, _ in counts])])
-    scores = torch.tensor(random.normal(size=len(relevance)), dtype=torch.float64, requires_grad=True)
+    scores = torch.tensor(random.normal(0, SPREAD, len(relevance)), dtype=torch.float64, requires_grad=True)
     rb.SmoothLoss(loss, bound)(scores, relevance.astype(np.int64), offsets).sum().backward()  # type: ignore[no-untyped-call]
     assert scores.grad is not None
     push = -scores.grad.numpy()

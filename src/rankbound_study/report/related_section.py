@@ -144,7 +144,7 @@ def _incoherent(gradients: pl.DataFrame) -> Iterator[Paragraph]:
     differing = sum(row["incoherent"] != plain[row["loss"]]["incoherent"] for row in gradients.iter_rows(named=True))
     yield Paragraph(
         "Marcuzzi, Lucchese and Orlando 2023",
-        f"{_INCOHERENT}Here, on random lists, the irrelevant item of a pair gets the larger push in "
+        f"{_INCOHERENT}Here, on random lists of spread scores, the irrelevant item of a pair gets the larger push in "
         f"{', '.join(texts)} of the pairs; {quantity(differing, 'combination')} of a loss and a bound "
         f"{'has' if differing == 1 else 'have'} another share than the unbounded loss.",
     )
