@@ -114,7 +114,7 @@ class _System:
     def of(cls, rows: pl.DataFrame, metric: str) -> "_System":
         scores = scores_of_runs(rows, metric, by=("loss", "bounding"))
         places = range(len(scores.systems))
-        means: Floats = np.round(np.nanmean(scores.matrix, axis=0), _DECIMALS)
+        means: Floats = np.asarray(np.nanmean(scores.matrix, axis=0)).round(_DECIMALS)
         return cls(
             means,
             {(one, other): _difference(scores, one, other) for one, other in combinations(places, 2)},

@@ -103,11 +103,11 @@ class Claims:
 
 
 def _undecided(table: pl.DataFrame) -> str:
-    """Return how many claims are inconclusive, and for how many a larger sample is known; empty if there are none."""
+    """Return how many claims are inconclusive, and for how many a larger sample is known; empty without samples."""
     rows = table.filter(pl.col("verdict") == INCONCLUSIVE)
-    if rows.is_empty():
-        return ""
     known = rows.filter(pl.col("margin").is_not_null())
+    if known.is_empty():
+        return ""
     return (
         f"Inconclusive claims number {len(rows)}. For {len(known)} of these, the small type has the number of topics, "
         "or of seeds, that would decide the difference behind it for the margin that it names, with a power of 80 %; "
