@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rankbound as rb
+
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("add_a_metric.md", "index.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
+PAGES = ("add_a_metric.md", "coming_from.md", "index.md", "unbiased_learning.md", "ways_to_use_a_metric.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_page_is_true(page: str) -> None:
-    if page == "ways_to_use_a_metric.md":
+    if page in ("coming_from.md", "ways_to_use_a_metric.md"):
         pytest.importorskip("torchmetrics", reason="the extra torchmetrics is not installed")
     names: dict[str, Any] = {}
     compared = 0
@@ -34,6 +36,14 @@ def test_the_page_is_true(page: str) -> None:
             else:
                 exec(compile(ast.Module([statement], []), page, "exec"), names)
     assert compared
+
+
+def test_the_texts_that_replace_those_of_other_libraries_are_read() -> None:
+    page = (DOCS / "coming_from.md").read_text("utf-8")
+    texts = re.findall(r'(?:rb\.(loss|metric|SmoothLoss|boosting_objective)\(|(ListwiseLoss)\(model, )"([^"]+)"', page)
+    assert len(texts) > 60
+    for kind, reranker, text in texts:
+        assert (rb.metric(text) if kind == "metric" else rb.loss(text)) is not None, (kind, reranker)
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -38,6 +38,7 @@ QUESTIONS = {
     "SLURM": "cluster.html",
     "mixed precision": "training_loops.html",
     "lists larger than memory": "your_own_data.html",
+    "TF-Ranking": "coming_from.html",
 }
 """What a new user would search for, and the page that has to be among the first three."""
 
