@@ -18,6 +18,8 @@ SOURCES = Path(figures.__file__).parents[2]
 INTRODUCTION = """\
 ---
 hide: [navigation]
+search:
+  boost: 0.5
 ---
 
 # Gallery
