@@ -19,7 +19,7 @@ DIFFERENCE = re.compile(rf"([\w-]+) (?:minus|−) ([\w-]+)(?: is)? ({_NUMBER})(?
 
 _MEAN = re.compile(r"(?<!minus )(?<!− )\b([\w-]+)(?: scores)? (0\.\d{4})(?!\d)")
 
-CLAIM = re.compile(r"\b([TNMWL]\d\d)\b")
+CLAIM = re.compile(r"\b([TNMWLP]\d\d)\b")
 JUDGING = re.compile(r"\b(does not hold|not confirmed|contradict\w*|ruins?|surely|for certain)\b", re.IGNORECASE)
 """Words of a verdict that is no quotation of a claim's."""
 

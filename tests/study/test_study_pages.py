@@ -69,6 +69,8 @@ def test_the_profile_of_mslr_trains_little_besides_it(
     [
         ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1,080 trainings\n"),
         ("mixed-ratios", "valid: study 'mixed-ratios', 1 data set, 12 training jobs, 120 trainings\n"),
+        ("evaluation", "valid: study 'evaluation', 4 data sets, 60 training jobs, 240 trainings\n"),
+        ("stronger", "experiment trees: 15 training jobs, 60 trainings\n"),
         ("ratios", "experiment ratios: 135 training jobs, 810 trainings\n"),
         ("citeulike", "experiment rates: 72 training jobs, 648 trainings\n"),
     ],

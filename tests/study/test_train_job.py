@@ -14,7 +14,9 @@ from study_files import write_instances, write_lists
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
+from rankbound.training import factorization
 from rankbound_study import cli
+from rankbound_study.config.sections import experiment
 from rankbound_study.data.contracts import read_table, write_table
 from rankbound_study.data.reader import read_features
 from rankbound_study.jobs import train_job
@@ -163,6 +165,15 @@ def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tu
     weights = load_file(tmp_path / "runs.weights.safetensors")
     assert weights["fold-1/seed-0/layers.0.weight"].shape == (5, 3)
     assert runs["nsr_train"].null_count() == len(runs)
+
+
+def test_a_factorisation_learns_item_biases_if_it_has_them(tmp_path: Path, instances: Path) -> None:
+    assert experiment.BIASES == factorization.BIASES
+    for bias, own in (("none", False), ("item", True)):
+        out = train(tmp_path, instances, bias, model={"name": "matrix-factorization", "factors": 2, "bias": bias})
+        biases = [value for name, value in load_file(beside(out, "weights.safetensors")).items() if "bias" in name]
+        assert bool(biases) == own
+        assert all(np.abs(values).max() > 0 for values in biases)
 
 
 def test_a_model_that_reads_features_says_that_it_has_none(instances: Path, tmp_path: Path, capsys: Any) -> None:

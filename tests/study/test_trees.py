@@ -1,5 +1,6 @@
 """Trees: what they say while they grow is what they say at the end, and the same every time."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def grown(kind: str = "boosted-trees", loss: str = "squared", **changes: Any) ->
         "seed": 3,
         **changes,
     }
-    trees = TreeEnsemble(kind, rb.loss(loss), GROWTH, **arguments)
+    trees = TreeEnsemble(kind, rb.loss(loss), arguments.pop("growth", GROWTH), **arguments)
     for _ in range(GROWTH.rounds):
         trees.grow()
     return trees
@@ -102,3 +103,16 @@ def test_pooled_rows_stand_for_all_occurrences() -> None:
     torch.testing.assert_close(scores.grad, expected)
     assert rows.items[rows.spread(part)].tolist() == items.tolist()
     assert pooled_rows(part, least=None).labels.tolist() == pytest.approx([2, 2 / 3, 0])
+
+
+def test_normalisation_by_query_is_lambdaranks_own_and_the_default() -> None:
+    """Without it trees are others; it changes no objective but LightGBM's own lambdarank."""
+    scores = {}
+    for loss in ("LambdaRank", "RankNet"):
+        for normalised in (None, True, False):
+            growth = GROWTH if normalised is None else replace(GROWTH, lambdarank_norm=normalised)
+            trees = grown(loss=loss, sizes=[20] * 4, growth=growth)
+            scores[loss, normalised] = trees.training_scores()
+    for loss, differs in (("LambdaRank", True), ("RankNet", False)):
+        assert torch.equal(scores[loss, None], scores[loss, True])
+        assert torch.equal(scores[loss, True], scores[loss, False]) != differs

@@ -33,6 +33,7 @@ SOURCES = {
     "M": "a textbook's chapter on ranking",
     "W": "a wiki page on ranking",
     "L": "linear NDCG and pair-wise error",
+    "P": "a question of this report",
 }
 """The source of a claim, by the first letter of its id."""
 

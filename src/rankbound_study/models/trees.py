@@ -46,6 +46,8 @@ class Growth:
         bins: number of values that a feature is rounded to.
         learning_rate: of boosting.
         row_share: share of the rows for each tree of a forest.
+        lambdarank_norm: divide the gradients of LightGBM's own lambdarank by a factor of their query, so that each
+            has about the same influence; LightGBM's default.
     """
 
     rounds: int
@@ -55,6 +57,7 @@ class Growth:
     bins: int = 255
     learning_rate: float = 0.1
     row_share: float = 0.632
+    lambdarank_norm: bool = True
 
     def parameters(self, kind: str, seed: int) -> dict[str, Any]:
         """Return LightGBM's parameters; `kind` is `boosted-trees` or `random-forest`."""
@@ -75,6 +78,8 @@ class Growth:
         if kind == FOREST:
             # LightGBM's forest draws rows without replacement: 63.2% is the share of distinct rows of a bootstrap.
             return {**chosen, "boosting": "rf", "bagging_freq": 1, "bagging_fraction": self.row_share}
+        if not self.lambdarank_norm:
+            chosen["lambdarank_norm"] = False
         return {**chosen, "learning_rate": self.learning_rate}
 
 

@@ -95,8 +95,8 @@ class Claims:
         return found
 
     def quoted(self, claim: str) -> str:
-        """Return a claim's verdict and reason as a sentence; empty if there are no claims."""
-        if self.table is None:
+        """Return a claim's verdict and reason as a sentence; empty if the table does not have it."""
+        if self.table is None or claim not in self.table["id"]:
             return ""
         row = self.table.row(by_predicate=pl.col("id") == claim, named=True)
         return f"Claim {claim}, {row['verdict']}: {with_minus_signs(row['reason'])}"

@@ -30,6 +30,7 @@ from rankbound_study.results.made_files import reading
 _EFFECTS = {"effects": "Effects of bounding"}
 _FURTHER = {
     "crossed": "Judged otherwise than trained",
+    "evaluation": "Samplings of negatives, and popularity",
     "regimes": "Where bounding helps",
     "citeulike": "CiteULike-a",
 }

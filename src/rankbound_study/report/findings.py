@@ -16,8 +16,9 @@ from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.trained import UNTRAINED
 from rankbound_study.vocabulary import AFFINE
 
-ON_COLLAPSE, ON_EQUAL_LOSSES = "T26", "T14"
-"""The claims on the collapse of nDCG under distribution bounding, and on three boundings that should perform alike."""
+ON_COLLAPSE, ON_EQUAL_LOSSES, ON_POPULARITY = "T26", "T14", "P01"
+"""The claims on the collapse of nDCG under distribution bounding, on three boundings that should perform alike, and on
+popularity."""
 
 _DIGITS = 4
 
@@ -52,7 +53,7 @@ def findings(
     """
     trained = _trained(table)
     return [
-        *_popularity(honest or summary),
+        *_popularity(honest or summary, quoted(ON_POPULARITY)),
         *_reproduced(trained, summary),
         *not_reproduced,
         *_reading(summary),
@@ -90,7 +91,7 @@ def _trained(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(pl.col("loss") != "none", pl.col("as_printed"), pl.col("ours").is_not_null())
 
 
-def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
+def _popularity(summary: dict[str, Any], verdict: str) -> Iterator[Finding]:
     compared = {
         name: {metric: values for metric, values in metrics.items() if _both(values, "popularity")}
         for name, metrics in summary["controls"].items()
@@ -106,8 +107,8 @@ def _popularity(summary: dict[str, Any]) -> Iterator[Finding]:
     metrics = list(dict.fromkeys(metric for of_set in compared.values() for metric in of_set))
     yield Finding(
         headline,
-        "Popularity counts how often an item is relevant in training. Its score and the highest mean over boundings, "
-        f"{summary['protocol']} protocol:",
+        f"Popularity counts how often an item is relevant in training. {verdict} Its score and the highest mean over "
+        f"boundings, {summary['protocol']} protocol:".replace("  ", " "),
         ("data set", *metrics),
         tuple(
             (

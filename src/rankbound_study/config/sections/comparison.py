@@ -45,6 +45,9 @@ class ConvolutionKeys(Keys):
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
 
 
+LAMBDARANK_NORM = "Normalise the gradients of the LambdaRank loss by query, as LightGBM does by default"
+
+
 class TreeOptions(Keys):
     """The options that every ensemble of trees has a value for by default."""
 
@@ -66,6 +69,7 @@ class BoostedTreeKeys(TreeKeys):
 
     name: Literal["boosted-trees"] = Field(description="Name of the model")
     learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
 
 
 class RandomForestKeys(TreeKeys):

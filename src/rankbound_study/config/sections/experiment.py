@@ -32,7 +32,7 @@ from rankbound_study.config.sections.base import (
     Widths,
     within,
 )
-from rankbound_study.config.sections.comparison import TreeOptions
+from rankbound_study.config.sections.comparison import LAMBDARANK_NORM, TreeOptions
 from rankbound_study.config.sections.training import TrainerSettings
 from rankbound_study.config.words import listed, nearest
 from rankbound_study.vocabulary import BOOSTED_TREES, HONEST, JUDGED_BY
@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from rankbound_study.config.sections.configuration import Configuration
 
 MATRIX_FACTORIZATION = "matrix-factorization"
+BIASES = ("none", "item")
+"""Those of the library's factorisation, which a configuration is checked without."""
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
-    MATRIX_FACTORIZATION: ("factors", "spread"),
+    MATRIX_FACTORIZATION: ("factors", "spread", "bias"),
     "mlp": ("hidden", "activation"),
     "linear": (),
-    BOOSTED_TREES: ("rounds", "every", "learning_rate", *TreeOptions.model_fields),
+    BOOSTED_TREES: ("rounds", "every", "learning_rate", "lambdarank_norm", *TreeOptions.model_fields),
 }
 """The options of each model that a variant may change, or give to another model."""
 
@@ -63,7 +65,11 @@ class ModelOptions(TreeOptions):
     rounds: Epochs | None = Field(None, description="Trees to grow, of which the validation part selects the number")
     every: Positive | None = Field(None, description="Trees between measurements")
     learning_rate: Rates | None = Field(None, description="Learning rate of boosting, or a grid of rates")
+    lambdarank_norm: bool | None = Field(None, description=LAMBDARANK_NORM)
     factors: Width | None = Field(None, description="Length of a topic's or item's vector")
+    bias: Annotated[str, Allowed(*BIASES)] | None = Field(
+        None, description="A bias of each item, by which it ranks higher or lower for all topics (absent: none)"
+    )
     spread: Rate | None = Field(None, description="Largest absolute initial value of the factors, which start uniform")
     hidden: Widths | None = Field(None, description="Width of each hidden layer")
     activation: Annotated[str, Allowed("relu", "sigmoid", "tanh")] | None = Field(
