@@ -13,7 +13,11 @@ from safetensors.numpy import load_file
 from study_files import write_instances, write_lists
 from test_train_job import files_of, frame, options, train
 
+from rankbound_study import cli
 from rankbound_study.config.data_sets import DataSet
+from rankbound_study.config.lines import merged
+from rankbound_study.config.study import Study
+from rankbound_study.config.trainings import trainings_of
 from rankbound_study.figures.rates import draw
 from rankbound_study.jobs import train_job
 from rankbound_study.jobs.collect import collect
@@ -24,6 +28,7 @@ from rankbound_study.report.tables import rates as rates_table
 from rankbound_study.report.tables.rates import table_rates
 from rankbound_study.results.specs import StudyFiles
 
+ROOT = Path(__file__).resolve().parents[2]
 GRID = [0.0001, 0.05, 0.4]
 HONEST: dict[str, Any] = {"protocol": "honest", "seeds": [3, 5]}
 
@@ -161,7 +166,8 @@ def test_every_training_is_planned_once_and_groups_have_one_rate(
     folds: list[int], seeds: list[int], repeats: int, size: int
 ) -> None:
     """A rate is selected for each fold and drawing, and kept for the other seeds of that drawing."""
-    plan = Plan(job(folds=folds, seeds=seeds, learning_rate=GRID), repeats)
+    shape = {"folds": folds, "seeds": seeds, "learning_rate": GRID}
+    plan = Plan(job(**shape), repeats)
     first = plan.first()
     tuned = {(trial.fold, trial.seed) for trial in first}
     assert len(first) == len(tuned) * len(GRID) == len(folds) * len({seed % repeats for seed in seeds}) * len(GRID)
@@ -171,11 +177,32 @@ def test_every_training_is_planned_once_and_groups_have_one_rate(
     for trial in kept:
         (source,) = {seed for fold, seed in tuned if fold == trial.fold and (seed - trial.seed) % repeats == 0}
         assert trial.rate == rates_of[trial.fold, source]
-    assert len({*first, *kept}) == len(plan)
+    assert len({*first, *kept}) == len(plan) == trainings_of(options(**shape), repeats)
     for trials in (first, kept):
         groups = list(in_groups(trials, size))
         assert sorted(trial.name for group in groups for trial in group) == sorted(trial.name for trial in trials)
         assert all(len({trial.rate for trial in group}) == 1 and len(group) <= size for group in groups)
+
+
+@pytest.mark.parametrize(("repeats", "seeds"), [(1, [0, 1, 2]), (2, [0, 1, 2]), (3, [4, 7])])
+def test_a_study_says_how_many_trainings_its_jobs_plan(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], repeats: int, seeds: list[int]
+) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text(
+        f"interactions: {{movielens: {{repeats: {repeats}}}}}\nseeds: {{published: [0], honest: {seeds}}}\n"
+        "training: {movielens: {learning_rate: {honest: [0.01, 0.03]}}}\n",
+        encoding="utf-8",
+    )
+    files = [ROOT / "config.yaml", own]
+    study, planned = Study(merged(files)), 0
+    for run in study.runs:
+        plan = Plan(TrainingJob.from_json(json.dumps(study.options(run))), study.repeats_of(run.instances.source))
+        tried = plan.first()
+        again = [trial for trial in plan.kept({}) if trial.place not in {one.place for one in tried}]
+        planned += len(tried) + len(again)
+    assert cli.main(["check-config", *map(str, files)]) == 0
+    assert f" {planned:,} trainings\n" in capsys.readouterr().out.splitlines(keepends=True)[0]
 
 
 @given(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 5))

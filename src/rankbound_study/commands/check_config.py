@@ -62,8 +62,11 @@ def run(arguments: argparse.Namespace) -> None:
         print(f"experiment {name}: {_jobs(len(runs), _trainings(study, runs))}")
     for name, section in study.comparisons.items():
         compared = [job for job in study.compared if job.comparison == name]
-        options = [method_options(section, job.instances, job.method) for job in compared]
-        print(f"comparison {name}: {_jobs(len(compared), sum(map(trainings_of, options)))}")
+        trainings = sum(
+            trainings_of(method_options(section, job.instances, job.method), study.repeats_of(job.instances.source))
+            for job in compared
+        )
+        print(f"comparison {name}: {_jobs(len(compared), trainings)}")
     runs = [*study.runs, *study.experiments]
     if study.instances:
         print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
@@ -83,4 +86,4 @@ def _jobs(jobs: int, trainings: int) -> str:
 def _trainings(study: "Study", runs: Sequence["TrainingRun"]) -> int:
     from rankbound_study.config.trainings import trainings_of
 
-    return sum(trainings_of(study.options(run)) for run in runs)
+    return sum(trainings_of(study.options(run), study.repeats_of(run.instances.source)) for run in runs)

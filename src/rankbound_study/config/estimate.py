@@ -84,7 +84,7 @@ def uncounted(runs: Iterable[TrainingRun]) -> Iterator[str]:
 def _of_run(study: Study, run: TrainingRun) -> _Work:
     """Estimate a job of a loss with a bounding."""
     options, sizes = study.options(run), sizes_of(study, run.instances.source)
-    trainings = trainings_of(options)
+    trainings = trainings_of(options, study.repeats_of(run.instances.source))
     seconds = trainings * _epochs(options) * sizes.topics * SECONDS_OF_A_LIST
     weights = min(trainings, TOGETHER) * _weights(options["model"], sizes) * BYTES_OF_A_WEIGHT
     held = BYTES_OF_A_VALUE.get(run.instances.kind, 0) * sizes.rows * sizes.width
@@ -96,7 +96,7 @@ def _of_method(study: Study, job: Compared) -> _Work:
     instances = job.instances
     sizes = sizes_of(study, instances.source, instances.features)
     options = method_options(study.comparisons[job.comparison], instances, job.method)
-    cost = cost_of_method(options, sizes, instances.kind)
+    cost = cost_of_method(options, sizes, instances.kind, study.repeats_of(instances.source))
     return _Work(f"{job.method} of {instances.name}", SECONDS_OF_A_JOB + cost.seconds, BYTES_OF_A_JOB + cost.bytes)
 
 

@@ -53,12 +53,15 @@ class Cost:
     bytes: float
 
 
-def cost_of_method(options: Mapping[str, Any], sizes: Sizes, kind: str) -> Cost:
-    """Return the cost of a job with these options; `kind` is the section that defines its data set."""
+def cost_of_method(options: Mapping[str, Any], sizes: Sizes, kind: str, repeats: int) -> Cost:
+    """Return the cost of a job with these options.
+
+    `kind` is the section that defines its data set, and `repeats` the number of times that the folds are drawn.
+    """
     model, settings = options["model"], options["settings"]
     items = 2 * sizes.topics if kind == "images" else sizes.rows  # a list is a pair of pictures
     width = min(settings.get("features", sizes.width), sizes.width)
-    trainings = trainings_of(options)
+    trainings = trainings_of(options, repeats)
     family = "trees" if model["name"] in TREES else "penalised" if model["name"] in PENALISED else "network"
     held: float = BYTES_OF_A_VALUE.get(kind, 0) * sizes.rows * sizes.width
     if kind == "images":

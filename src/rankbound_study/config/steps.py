@@ -81,7 +81,7 @@ class Steps:
             "images": ("folds", "validation_share", "test_share", "seed"),
         }
         section, kind = self.study.sources[wildcards.source], self.study.kind_of(wildcards.source)
-        several = ("repeats",) if section.get("repeats", 1) > 1 else ()
+        several = ("repeats",) if self.study.repeats_of(wildcards.source) > 1 else ()
         chosen = _chosen(section, *keys.get(kind, ()), *several)
         if wildcards.source.startswith(SYNTHETIC) or kind == "images":
             return as_json(chosen)
@@ -180,7 +180,7 @@ class Steps:
     def control_options(self, wildcards: Any) -> str:
         """Return the controls, their folds and, if these are drawn several times, the trainings' seeds."""
         key = self._key(wildcards)
-        repeats = self.study.sources[self.study.instances[wildcards.instances].source].get("repeats", 1)
+        repeats = self.study.repeats_of(self.study.instances[wildcards.instances].source)
         seeds = {"seeds": self.config["seeds"][wildcards.protocol]} if repeats > 1 else {}
         return as_json({**key, **_chosen(self.config, "controls", "folds"), **seeds})
 

@@ -105,6 +105,10 @@ class StudyData:
         """Return the section of the configuration that defines a data set."""
         return next(kind for kind in KINDS if source in (self.config.get(kind) or {}))
 
+    def repeats_of(self, source: str) -> int:
+        """Return the number of times that the folds of a data set are drawn."""
+        return self.sources[source].get("repeats") or 1
+
     def described(self, source: str) -> DescriptionKeys:
         """Return what a data set is that is not generated."""
         return description_of(source, self.sources[source])

@@ -14,6 +14,7 @@ from functools import cached_property
 import polars as pl
 import pyarrow as pa
 
+from rankbound_study.config.trainings import count_trainings, first_seeds
 from rankbound_study.jobs.files import RATES
 from rankbound_study.jobs.fitted import Fitted
 from rankbound_study.jobs.job import TrainingJob
@@ -65,15 +66,12 @@ class Plan:
 
     def __len__(self) -> int:
         """Return the number of trainings."""
-        job = self.job
-        again = len(job.seeds) - len(set(self._first_seeds.values())) if job.rates else 0
-        return len(self.first()) + again * len(job.folds)
+        return count_trainings(len(self.job.folds), self.job.seeds, max(1, len(self.job.rates)), self.repeats)
 
     @cached_property
     def _first_seeds(self) -> dict[int, int]:
         """The first seed with the same drawing, of each seed."""
-        first: dict[int, int] = {}
-        return {seed: first.setdefault(seed % self.repeats, seed) for seed in self.job.seeds}
+        return first_seeds(self.job.seeds, self.repeats)
 
 
 def in_groups(trials: Sequence[Trial], size: int) -> Iterator[list[Trial]]:
