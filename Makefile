@@ -8,6 +8,8 @@
 # make lock    versions with checksums, envs/lock.txt, from pyproject.toml and the versions in envs/cpu.txt
 # make docs    the documentation site, site/index.html: docs/ and the docstrings, in an environment of its own (.venv-docs)
 # make sbom    a software bill of materials, sbom.json (CycloneDX), and the licences of all that is installed
+# make release builds wheel and sdist into dist/, checks them, installs them into fresh environments (oldest and newest
+#              versions) and tries them there; uploads nothing. PYTHONS="/path/python3.12 ..." names interpreters
 # make bench   time and memory compared with public libraries, in a separate virtual environment (.venv-bench);
 #              BENCH="--quick" and the like are passed on: docs/benchmarks.md
 # Each target sets up its virtual environment first (.venv by default). Needs make and Python 3.11 or newer; `make
@@ -47,7 +49,7 @@ endef
 
 .DEFAULT_GOAL := help
 .PHONY: help demo paper doctor test test-faults setup-faults test-cluster bench docs lint format kernels check clean setup \
-  lock sbom
+  lock sbom release
 .DELETE_ON_ERROR:
 
 help:
@@ -158,6 +160,9 @@ lock: $(TOOLS)/ready
 sbom: $(READY) $(TOOLS)/ready
 	$(TOOLS)/bin/cyclonedx-py environment --pyproject pyproject.toml --of JSON -o sbom.json $(BIN)/python
 	$(TOOLS)/bin/pip-licenses --python $(BIN)/python --order license --from mixed
+
+release: $(TOOLS)/ready
+	$(TOOLS)/bin/python -m tests.release $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX)) $(if $(PYTHONS),--pythons $(PYTHONS))
 
 # pytorchltr's file reader is C code that no longer compiles, but its losses are plain Python: unpack it, do not build.
 PYTORCHLTR := pytorchltr-0.2.1

@@ -1,0 +1,1 @@
+"""Everything of a release but the upload: `make release`."""

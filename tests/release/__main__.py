@@ -1,0 +1,118 @@
+"""Build, check, install and try a release: `make release` runs `python -m tests.release`. Nothing is uploaded."""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.release.agreement import COMMAND_LINE, disagreements, version_of
+
+ROOT = Path(__file__).resolve().parents[2]
+DIST, WORK = ROOT / "dist", ROOT / "build" / "release"
+CLAIMED = ("3.11", "3.12", "3.13")
+"""The versions of Python in the package's metadata (`tests/study/test_release.py`)."""
+
+NEWEST, OLDEST = ("envs/torch.txt", "envs/cpu.txt"), ("envs/oldest.txt",)
+"""Constraints of the newest versions that the tests ran with, and of the lowest that the metadata allow."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run everything; the exit status is 1 if anything failed, or could not be tried."""
+    parser = argparse.ArgumentParser(prog="python -m tests.release", description=__doc__)
+    parser.add_argument("--torch-index", default="", metavar="URL", help="package index for torch alone")
+    parser.add_argument(
+        "--pythons",
+        nargs="+",
+        default=[f"python{number}" for number in CLAIMED],
+        metavar="PYTHON",
+        help="interpreters to try (default: one of each version that is claimed)",
+    )
+    arguments = parser.parse_args(argv)
+    version = version_of(ROOT)
+    problems = list(disagreements(ROOT))
+    build(version)
+    tried: list[str] = []
+    pythons = {number_of(python): python for python in arguments.pythons}
+    absent = [number for number in CLAIMED if number not in pythons]
+    problems += [f"Python {number} was not tried: name one with --pythons" for number in absent]
+    pythons.pop("", None)
+    for number, python in pythons.items():
+        tried.append(installed(version, python, f"newest-{number}", NEWEST, arguments.torch_index))
+    if CLAIMED[0] in pythons:
+        tried.append(installed(version, pythons[CLAIMED[0]], "oldest", OLDEST, arguments.torch_index))
+    print(f"\nrankbound {version}: {', '.join(sorted(path.name for path in DIST.iterdir()))}")
+    print(*(f"  tried: {text}" for text in tried), sep="\n")
+    print(*(f"  to do: {text}" for text in problems), sep="\n")
+    if not problems:
+        print(f"ready: git tag v{version}, then upload dist/ with twine")
+    return 1 if problems else 0
+
+
+def build(version: str) -> None:
+    """Build the sdist, and the wheel from it; check names, contents and metadata."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    shutil.rmtree(WORK, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
+    files = sorted(path.name for path in DIST.iterdir())
+    assert files == [f"rankbound-{version}-py3-none-any.whl", f"rankbound-{version}.tar.gz"], files
+    run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir())
+    # The wheel was built from the sdist: with the files of the clone in the one, the other has them, too.
+    run(Path(sys.executable).with_name("check-wheel-contents"), "--package", ROOT / "src/rankbound", wheel())
+
+
+def installed(version: str, python: str, name: str, constraints: Sequence[str], torch_index: str) -> str:
+    """Install the wheel and then the sdist into a fresh environment, try both, and return what was installed."""
+    folder = WORK / name
+    run(python, "-m", "venv", folder / "venv")
+    own = folder / "venv" / "bin" / "python"
+    pip = (own, "-m", "pip", "install", "--quiet", "--no-compile")
+    limits = [part for file in constraints for part in ("-c", ROOT / file)]
+    run(*pip, "torch", *limits, *(("--index-url", torch_index) if torch_index else ()))
+    run(*pip, wheel(), *limits)
+    smoke(own, folder, version)
+    run(*pip, f"{wheel()}[{COMMAND_LINE}]", *limits)
+    smoke(own, folder, version, "all")
+    run(*pip, "--no-deps", "--force-reinstall", DIST / f"rankbound-{version}.tar.gz")
+    smoke(own, folder, version)
+    listed = run(own, "-m", "pip", "list", "--format", "freeze")
+    versions = re.findall(r"^((?:torch|numpy|polars|pyarrow|scipy)==\S+)", listed, re.MULTILINE)
+    shutil.rmtree(folder)
+    return (
+        f"Python {run(python, '-c', 'import platform; print(platform.python_version())').strip()}, {' '.join(versions)}"
+    )
+
+
+def smoke(python: Path, folder: Path, version: str, *parts: str) -> None:
+    """Run the smoke test in an empty folder; a warning is an error."""
+    empty = folder / f"smoke-{len(list(folder.iterdir()))}"
+    empty.mkdir()
+    run(python, "-I", Path(__file__).with_name("smoke.py"), version, ROOT, *parts, cwd=empty)
+
+
+def wheel() -> Path:
+    """Return the wheel."""
+    return next(DIST.glob("*.whl"))
+
+
+def number_of(python: str) -> str:
+    """Return the version of an interpreter, such as 3.11; an empty text if it does not run."""
+    try:
+        return run(python, "-c", "import sys; print(*sys.version_info[:2], sep='.')").strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def run(*command: object, cwd: Path = ROOT) -> str:
+    """Run a command, and return what it printed; what it printed is shown if it fails."""
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        print(*command, done.stdout, done.stderr, sep="\n", file=sys.stderr)
+        done.check_returncode()
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main())
