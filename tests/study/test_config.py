@@ -15,7 +15,7 @@ from rankbound_study.cli import main
 from rankbound_study.config.check import check_config
 from rankbound_study.config.lines import merged
 from rankbound_study.config.sections.base import Keys
-from rankbound_study.config.sections.comparison import ConvolutionKeys, RandomForestKeys
+from rankbound_study.config.sections.comparison import BoostedTreeKeys, ConvolutionKeys, RandomForestKeys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.sections.data import ImageKeys, InteractionKeys, ListKeys
 from rankbound_study.config.sections.experiment import ExperimentKeys, ModelOptions, VariantKeys
@@ -28,6 +28,7 @@ DEFAULT = ROOT / "config.yaml"
 SYNTHETIC_ONLY = {ListKeys: {"size", "seed"}, InteractionKeys: {"size", "planted"}, ImageKeys: {"size"}}
 OTHERS_ONLY = {"source", "leaderboard"}
 OTHER_DEFAULTS = {
+    BoostedTreeKeys: {"lambdarank_norm"},
     ConvolutionKeys: {"side", "channels", "kernel", "hidden"},
     RandomForestKeys: {"row_share"},
     TrainingKeys: {"scale"},
@@ -229,7 +230,7 @@ def test_check_config_says_how_much_would_run(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["check-config"]) == 0
-    assert "150 training jobs, 1,500 trainings" in capsys.readouterr().out
+    assert "150 training jobs, 6,225 trainings" in capsys.readouterr().out
 
 
 def test_check_config_fails_with_the_message(

@@ -211,7 +211,7 @@ def test_what_an_experiment_alone_reads_is_made(config: dict[str, Any]) -> None:
     study = Study(config)
     assert "<data>/instances/movielens-nsr3.parquet" in study.data_files()
     assert "<data>/instances/movielens-nsr3.parquet" in study.tabulated(DistributionFile("nDCG", ""))
-    assert study.distribution_files() == ["<results>/distributions/nDCG.parquet"]
+    assert study.distribution_files() == [f"<results>/distributions/{loss}.parquet" for loss in ("nDCG", "AP", "nRBP")]
 
 
 def test_a_variant_tested_at_another_ratio_reads_both_files(config: dict[str, Any]) -> None:
