@@ -177,8 +177,8 @@ def test_the_limitations_say_which_printed_scores_are_reproduced() -> None:
     assert (missed["difference"] > 0).all()
 
 
-def test_the_limitations_say_how_many_seeds_the_honest_protocol_has() -> None:
-    assert "picks by a validation part and has three seeds" in LIMITATIONS
+def test_the_limitations_say_how_many_seeds_the_committed_tables_have() -> None:
+    assert "one learning rate for all losses, three seeds, one drawing" in LIMITATIONS
     table = pl.read_csv(ROOT / "results" / "tables" / "table_5_1_honest.csv")
     assert set(table.filter(pl.col("loss") != "none")["n_seeds"]) == {3}
 
