@@ -9,15 +9,11 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from rankbound.compare import PairedScores
-from rankbound.compare.effects import LEVEL
 from rankbound.compare.frames import scores_of_runs
-from rankbound_study.claims.cells import Contrast, contrast, enough, judge
+from rankbound_study.claims.cells import judge
 from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared
 from rankbound_study.claims.evidence import KEY, Evidence
-from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import Family, among
-from rankbound_study.claims.verdict import MissingEvidence, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.results.validation import best_of, validation_scores
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, LOSSES, POPULARITY
@@ -31,58 +27,29 @@ COLUMNS: dict[str, pl.DataType] = {
 }
 """Columns of the table: differences from popularity; `picked` is the best bounding of its loss by validation."""
 
-_COUNT = f"{POPULARITY} / none / none"
-
-
-@decides("P01")
-def popularity_ranks_better_than_trained_models(evidence: Evidence) -> Verdict:
-    """Decide by popularity minus the best bounding of every loss by validation, on every data set of ratings."""
-    found: dict[tuple[DataSet, str], Contrast] = {}
-    for column in _columns(evidence):
-        for loss, (scores, system) in _picked(evidence, column).items():
-            pair = scores.pair(_COUNT, system)
-            enough(len(pair.units), f"of {column} with a score of popularity")
-            found[column, loss] = contrast(pair)
-    if not found:
-        raise MissingEvidence("no honest runs of popularity beside trained models: add it to controls in config.yaml")
-    family = Family.of(found)
-    texts = [
-        f"{column}: {', '.join(f'{found[column, loss]} ({judge(loss)})' for loss in LOSSES if (column, loss) in found)}"
-        for column in dict.fromkeys(column for column, _ in found)
-    ]
-    lower = [f"{judge(loss)} on {column}" for column, loss in family.lower]
-    decisive = family.least()
-    return Verdict(
-        family.all_higher(),
-        "Popularity minus the best bounding of each loss by validation, in the metric that judges the loss, "
-        f"is {'; '.join(texts)}: significantly above zero (Holm, {LEVEL:.0%}) in {len(family.higher)} of {len(family)} "
-        f"comparisons and below in {len(lower)}{among(lower)}.",
-        "popularity minus the best trained model, smallest difference",
-        *found[decisive].measured,
-        family.own_p(decisive),
-        found[decisive].n,
-        "table_5_1_honest",
-    )
+COUNT = f"{POPULARITY} / none / none"
+"""The system of popularity among the scores."""
 
 
 def against_popularity(evidence: Evidence) -> pl.DataFrame:
     """Return a row per data set, metric and model: popularity, the other controls, every loss and bounding."""
-    rows = [row for column in _columns(evidence) for row in _of_data_set(evidence, column)]
+    rows = [row for column in rated_data_sets(evidence) for row in _of_data_set(evidence, column)]
     table = pl.DataFrame(rows, schema=COLUMNS)
     return table.with_columns(adjusted_p_values(table))
 
 
-def _columns(evidence: Evidence) -> list[DataSet]:
+def rated_data_sets(evidence: Evidence) -> list[DataSet]:
+    """Return the data sets whose negatives are sampled from ratings."""
     return [column for column in evidence.data_sets if column.sampled]
 
 
 def _of_data_set(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    picked = {loss: system for loss, (_, system) in _picked(evidence, column).items()}
+    picked = {loss: system for loss, (_, system) in picked_systems(evidence, column).items()}
     for loss, scores in _scores(evidence, column).items():
         for system in sorted(scores.systems, key=_place):
             names = dict(zip(("model", "loss", "bounding"), system.split(" / "), strict=True))
             where = {"dataset": column.dataset, "nsr": column.nsr, "metric": judge(loss), **names}
-            yield {**where, "picked": picked.get(loss) == system, **compared(scores, system, _COUNT)}
+            yield {**where, "picked": picked.get(loss) == system, **compared(scores, system, COUNT)}
 
 
 def _scores(evidence: Evidence, column: DataSet) -> dict[str, PairedScores]:
@@ -97,7 +64,7 @@ def _scores(evidence: Evidence, column: DataSet) -> dict[str, PairedScores]:
     }
 
 
-def _picked(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str]]:
+def picked_systems(evidence: Evidence, column: DataSet) -> Mapping[str, tuple[PairedScores, str]]:
     """Return, by loss, the scores and the system whose bounding scores highest on the validation part."""
     found = {}
     for loss, scores in _scores(evidence, column).items():
@@ -113,4 +80,4 @@ def _place(system: str) -> tuple[bool, bool, int, str]:
     """Sort popularity first, then the other controls, then boundings in their order."""
     _, loss, bounding = system.split(" / ")
     place = BOUNDINGS.index(bounding) if bounding in BOUNDINGS else len(BOUNDINGS)
-    return loss != "none", system != _COUNT, place, system
+    return loss != "none", system != COUNT, place, system

@@ -4,7 +4,6 @@ from dataclasses import asdict
 
 import polars as pl
 
-from rankbound_study.claims.coherence import coherence
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rank_loss import rank_loss_minus_metric_loss
 from rankbound_study.claims.system_orders import bounded_orders
@@ -40,6 +39,8 @@ def orders_table(evidence: Evidence) -> pl.DataFrame:
 
 def gradients_table() -> pl.DataFrame:
     """Return a row per loss and bound."""
+    from rankbound_study.claims.coherence import coherence  # imports torch, which reading the table does not need
+
     rows = [asdict(coherence(loss, bound)) for loss in LOSSES for bound in BOUNDINGS]
     return pl.DataFrame(rows, schema=GRADIENT_COLUMNS)
 

@@ -19,6 +19,11 @@ def lines(findings: Sequence[Finding]) -> Iterator[str]:
             mark = MARKS.get(finding.level, "  ")
             first, rest = f"{title:<{INDENT - len(mark)}}{mark}", " " * INDENT
             yield from wrap(
-                printable(finding.text), WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+                printable(finding.text),
+                WIDTH,
+                initial_indent=first,
+                subsequent_indent=rest,
+                break_on_hyphens=False,
+                break_long_words=False,  # a path can be copied in one piece
             )
             title = ""
