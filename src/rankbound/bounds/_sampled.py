@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from rankbound.bounds._atoms import merge_equal
 from rankbound.bounds._scores import Floats, Score
+from rankbound.fused import usable
 
 _CHUNK_ITEMS = 2_000_000
 """Number of items of all orders in memory at once (16 MB of scores)."""
 UNREPEATED_ORDERS = 10**12
 """With this many orders or more, fewer than one repetition is expected among 300,000 draws of nDCG or AP."""
 REPEAT_SAMPLES = 50_000
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+"""The step of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators")."""
 
 
 def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tuple[Floats, Floats]:
@@ -22,14 +25,66 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
     An order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
     (n, p, samples, seed) gives the same orders for every metric.
     """
-    generator = np.random.default_rng((seed, n, p))
-    chunk = max(1, _CHUNK_ITEMS // n)
-    parts = [
-        scores_of_sets(score, n, p, random_sets(generator, min(chunk, samples - start), n, p))
-        for start in range(0, samples, chunk)
-    ]
-    scores, counts = merge_equal(np.concatenate(parts))
+    sums = sums_of_orders(*_linear(score, n), p, samples, seed)
+    scores, counts = merge_equal(sums / score.scale(p))
     return scores, counts / samples
+
+
+def sums_of_orders(fixed: Floats, counted: Floats, p: int, samples: int, seed: int) -> Floats:
+    """Return the sum over p relevant items of `fixed[r] + counted[r] * c` for each of some random orders, `(samples,)`.
+
+    Here r is the rank of an item, from 0, and c the number of relevant items up to it. The ranks are drawn by Floyd's
+    algorithm (Bentley and Floyd 1987, "A sample of brilliance"), with the numbers of SplitMix64.
+    """
+    n, state = len(fixed), _state(seed, len(fixed), p)
+    if usable():
+        from rankbound.fused.random_orders import scores_of_orders
+
+        sums = np.empty(samples)
+        scores_of_orders(state, n, p, fixed, counted, sums)
+        return sums
+    rows = max(1, _CHUNK_ITEMS // n)
+    return np.concatenate(
+        [
+            _sums_of_sets(fixed, counted, _sets(state, start, min(rows, samples - start), n, p))
+            for start in range(0, samples, rows)
+        ]
+    )
+
+
+def _linear(score: Score, n: int) -> tuple[Floats, Floats]:
+    """Return the parts of a score's increments that are fixed at each rank, and that count relevant items so far."""
+    rank, one = np.arange(1.0, n + 1.0), np.ones(n)
+    first = np.broadcast_to(score.increment(rank, one), n)
+    slope = np.broadcast_to(score.increment(rank, 2 * one), n) - first if score.counted else np.zeros(n)
+    return np.ascontiguousarray(first - slope), np.ascontiguousarray(slope)
+
+
+def _state(*numbers: int) -> np.uint64:
+    """Return a state of the generator that these numbers decide."""
+    return np.uint64(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> NDArray[np.bool_]:
+    """Return rows of n flags, p of them set: the relevant items of random orders from `start` on."""
+    flags, row = np.zeros((rows, n), dtype=np.bool_), np.arange(rows)
+    drawn = np.arange(start, start + rows, dtype=np.uint64) * np.uint64(p)
+    for place, last in enumerate(range(n - p, n)):
+        number = _mixed(state + (drawn + np.uint64(place + 1)) * _GAMMA) >> np.uint64(32)
+        rank = (number * np.uint64(last + 1) >> np.uint64(32)).astype(np.int64)
+        flags[row, np.where(flags[row, rank], last, rank)] = True
+    return flags
+
+
+def _sums_of_sets(fixed: Floats, counted: Floats, relevant: NDArray[np.bool_]) -> Floats:
+    so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", relevant, fixed + counted * so_far))
+
+
+def _mixed(states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    states = (states ^ (states >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    states = (states ^ (states >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return states ^ (states >> np.uint64(31))
 
 
 @cache
