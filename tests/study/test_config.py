@@ -156,7 +156,7 @@ def test_a_nested_unknown_key_is_named_by_its_whole_path(tmp_path: Path) -> None
         ("experiment: [factors,", "experiment: [factor,", "did you mean factors?"),
         ("published: 0.001,", "published: 1e-3,", "YAML reads 1e-3 as text: write 0.001 without quotes"),
         (
-            "published: 0.001, honest: [0.003, 0.01, 0.03, 0.1]}",
+            "published: 0.001, honest: [0.001, 0.003, 0.01, 0.03, 0.1]}",
             "honest: 0.01}",
             "learning_rate has no rate for the protocol published",
         ),
@@ -230,7 +230,7 @@ def test_check_config_says_how_much_would_run(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["check-config"]) == 0
-    assert "150 training jobs, 6,225 trainings" in capsys.readouterr().out
+    assert "150 training jobs, 7,350 trainings" in capsys.readouterr().out
 
 
 def test_check_config_fails_with_the_message(

@@ -27,14 +27,14 @@ def _configurations(page: str) -> list[str]:
                 "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
                 "valid: study 'thesis', ",
                 *["valid: study 'thesis', "] * 2,
-                "experiment budgets: 30 training jobs, 750 trainings\n",
+                "experiment budgets: 30 training jobs, 900 trainings\n",
             ],
         ),
         (
             "data.md",
             [
-                "valid: study 'thesis', 5 data sets, 96 training jobs, 3,720 trainings\ncomparison",
-                "valid: study 'thesis', 11 data sets, 120 training jobs, 5,640 trainings\ncomparison",
+                "valid: study 'thesis', 5 data sets, 96 training jobs, 4,320 trainings\ncomparison",
+                "valid: study 'thesis', 11 data sets, 120 training jobs, 6,840 trainings\ncomparison",
                 "valid: study 'thesis', 3 data sets, 30 training jobs, 450 trainings\ncomparison",
                 *["valid: study 'thesis', 6 data sets, 150 training jobs"] * 3,
             ],
