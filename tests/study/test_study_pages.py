@@ -41,6 +41,7 @@ def _configurations(page: str) -> list[str]:
         ),
         ("report.md", ["valid: study 'thesis', 3 data sets, 9 training jobs, 18 trainings\n"]),
         ("reproducibility.md", ["valid: study 'thesis', "]),
+        ("artifacts.md", ["valid: study 'small', 1 data set, 15 training jobs, 375 trainings\n"]),
     ],
 )
 def test_what_the_pages_configure_is_valid_and_no_more_than_they_say(
