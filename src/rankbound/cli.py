@@ -36,6 +36,7 @@ STEPS = (
     "collect",
     "controls",
     "convert",
+    "crate",
     "distributions",
     "doctor",
     "document",
