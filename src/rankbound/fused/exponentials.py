@@ -16,8 +16,10 @@ LN2_LOW = 1.9082149292705877e-10
 LOWEST = -708.0
 COEFFICIENTS = tuple(1 / math.factorial(degree) for degree in range(14))
 # The exponent of 1, and the place of the exponent in the bits of a float.
-BIAS = np.int64(1023)
+BIAS = 1023
 MANTISSA_BITS = np.int64(52)
+# A sum with a small integer ends in that integer's bits. Instructions that convert whole vectors are rare: AVX-512.
+AS_BITS = np.float64(1.5 * 2**52 + BIAS)
 C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = COEFFICIENTS[2:]
 
 
@@ -31,5 +33,5 @@ def exponentials(values, n, powers):
         high = C8 + r * (C9 + r * (C10 + r * (C11 + r * (C12 + r * C13))))
         low = C2 + r * (C3 + r * (C4 + r * (C5 + r * (C6 + r * (C7 + r * high)))))
         # Bits of single numbers: those of an array, read back from memory, cost short lists more than the arithmetic.
-        two_to_k = np.int64((np.int64(k) + BIAS) << MANTISSA_BITS).view(np.float64)
+        two_to_k = np.int64(np.float64(k + AS_BITS).view(np.int64) << MANTISSA_BITS).view(np.float64)
         powers[i] = (1.0 + r + r * r * low) * two_to_k

@@ -14,14 +14,14 @@ LINEAR, EXP2, ONE, SOFTMAX = map(TARGETS.index, ("linear", "exp2", "one", "softm
 
 
 @part
-def _targets(relevance, first, n, kind, rel, target):
+def _targets(grades, kind, rel, shifted, target):
     """Write the targets of a list; return their sum before scaling to 1: 0 if uninformative, below 0 if refused."""
-    total = 0.0
-    top = highest(relevance, first, n)
+    total, n = 0.0, len(grades)
+    top = highest(grades, 0, n)
     if top <= 0.0:
         return 0.0
     for i in range(n):
-        y = relevance[first + i]
+        y = grades[i]
         if kind == LINEAR:
             target[i] = y
         elif kind == EXP2:
@@ -29,9 +29,9 @@ def _targets(relevance, first, n, kind, rel, target):
         elif kind == ONE:
             target[i] = 1.0 if y >= rel else 0.0
         else:
-            target[i] = y - top
+            shifted[i] = y - top
     if kind == SOFTMAX:
-        exponentials(target, n, target)
+        exponentials(shifted, n, target)
     for i in range(n):
         total += target[i]
     if kind == ONE and total > 1.0:
@@ -48,19 +48,21 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
     size = longest(offsets)
     target, x, power = np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
-        first, n = offsets[t], offsets[t + 1] - offsets[t]
+        first, stop = offsets[t], offsets[t + 1]
+        n = stop - first
+        # Loops over a part of an array become vector instructions; those over places that may be negative don't.
+        score, slope = scores[first:stop], slopes[first:stop]
         losses[t] = 0.0
-        total = _targets(relevance, first, n, kind, rel, target)
+        total = _targets(relevance[first:stop], kind, rel, x, target)
         if total < 0.0:
             return -1
         if total == 0.0:
-            for i in range(n):
-                slopes[first + i] = 0.0
+            slope[:] = 0.0
             continue
         informative += 1
-        top = highest(scores, first, n)
+        top = highest(score, 0, n)
         for i in range(n):
-            x[i] = scores[first + i] - top
+            x[i] = score[i] - top
         exponentials(x, n, power)
         powers = 0.0
         for i in range(n):
@@ -71,5 +73,5 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
             loss += target[i] * (log_total - x[i])
         losses[t] = loss * share
         for i in range(n):
-            slopes[first + i] = power[i] * chance - target[i] * share
+            slope[i] = power[i] * chance - target[i] * share
     return informative

@@ -7,7 +7,7 @@ neither kept nor returned is therefore computed by NumPy, and tensors are made o
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 def may_use_kernel(loss: "RankingLoss", scores: Tensor) -> bool:
     """Return true for floating-point scores on a CPU and a loss whose kernel computes it."""
-    return scores.device.type == "cpu" and scores.is_floating_point() and _keeps_kernel(type(loss))
+    return scores.is_cpu and scores.is_floating_point() and _keeps_kernel(type(loss))
 
 
 @cache
@@ -59,11 +59,12 @@ def by_kernel(
     count, of_lists, slopes, y, limits = computed
     share = None if reduction == "none" else 1.0 / max(count, 1) if reduction == "mean" else 1.0
     values = of_lists if share is None else np.add.reduce(of_lists) * share
-    losses = torch.from_numpy(np.asarray(values, _NUMPY.get(scores.dtype, np.float32)))
+    values = np.asarray(values, _NUMPY.get(scores.dtype, np.float32))
     if scores.requires_grad and torch.is_grad_enabled():
         known = _Known(slopes, share, y, limits, reference)
-        losses = _ByKernel.apply(scores, losses, known)  # type: ignore[no-untyped-call]
-    return losses
+        losses: Tensor = _ByKernel.apply(scores, values, known)  # type: ignore[no-untyped-call]
+        return losses
+    return torch.from_numpy(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,7 @@ def _computed(
     return None if count < 0 else (count, of_lists, slopes, y, limits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     """The slopes of losses, and what their second derivatives are computed from.
 
     `share` is that of each list in the sum of the losses, or None for the losses themselves.
@@ -117,20 +117,24 @@ class _ByKernel(torch.autograd.Function):
     """Losses whose slopes are known."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, losses: Tensor, known: _Known) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, values: Array, known: _Known) -> Tensor:
         ctx.save_for_backward(scores)
         ctx.known = known
-        return losses
+        # Made here: a tensor that came in would leave as a view of itself.
+        return torch.from_numpy(values)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         (scores,), known = ctx.saved_tensors, ctx.known
         if torch.is_grad_enabled():
             return _differentiable(scores, upstream, known), None, None
-        slopes = _scaled(upstream, known) if known.share is None else known.slopes * (float(upstream) * known.share)
-        if scores.dtype in _NUMPY:
-            return torch.from_numpy(slopes.astype(_NUMPY[scores.dtype], copy=False)), None, None
-        return torch.from_numpy(slopes).to(scores.dtype), None, None
+        gradient = np.empty(len(known.slopes), _NUMPY.get(scores.dtype, np.float64))
+        if known.share is None:
+            gradient[:] = _scaled(upstream, known)
+        else:
+            # Rounded once, while it is written.
+            np.multiply(known.slopes, float(upstream) * known.share, out=gradient, casting="same_kind")
+        return torch.from_numpy(gradient).to(scores.dtype), None, None
 
 
 def _scaled(upstream: Tensor, known: _Known) -> Array:

@@ -1,6 +1,7 @@
 """Softmax losses: the cross-entropy of the scores' softmax against a target from the relevance."""
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -125,10 +126,12 @@ class MultinomialLoss(CrossEntropyLoss):
 
 def cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
     """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
-    if not usable():
-        return None
+    return _with_parameters(target, float(rel)) if usable() else None
+
+
+@lru_cache(maxsize=256)
+def _with_parameters(target: str, rel: float) -> Kernel:
     from rankbound.fused.softmax import cross_entropy
 
-    numbers = TARGETS.index(target), float(rel), float(largest_grade(torch.float64) if target == "exp2" else math.inf)
-
-    return with_numbers(cross_entropy, *numbers)
+    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
+    return with_numbers(cross_entropy, TARGETS.index(target), rel, largest)
