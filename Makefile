@@ -107,6 +107,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/snakefmt --check --line-length 120 $(RULES)
+	$(BIN)/snakemake --lint
 
 # Before the tests, whose processes would compile the same kernels at the same time.
 kernels: $(READY)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rankbound import cli
 from rankbound_study.cli import step_modules
@@ -13,6 +14,7 @@ from website import WRITTEN
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ("README.md", "CONTRIBUTING.md", "config/README.md")
 
 
 def test_the_library_example_is_true() -> None:
@@ -26,7 +28,9 @@ def test_the_library_example_is_true() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda page: str(page.relative_to(ROOT))
+    "page",
+    [*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
@@ -55,3 +59,10 @@ def test_every_command_that_is_named_has_these_arguments(program: str, modules: 
     assert len(lines) >= 3
     for line in lines:
         assert parser.parse_args(shlex.split(line)).run
+
+
+def test_the_page_of_the_configuration_names_every_section() -> None:
+    page = (ROOT / "config" / "README.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (`.+?) \|", page, flags=re.MULTILINE)
+    named = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(named) == sorted(yaml.safe_load((ROOT / "config.yaml").read_text("utf-8")))

@@ -1,15 +1,5 @@
 # One table with every claim of the sources and its verdict, from all trainings.
 
-LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
-
-
-def claim_files(wildcards):
-    """Return the files that decide claims: all runs, any experiments, and the methods' predictions on faces."""
-    files = {"runs": "<results>/runs.parquet", "epochs": "<results>/epochs.parquet"}
-    files |= dict(zip(("experiments", "experiment_epochs"), study.experiment_tables()))
-    files |= comparison_files(["predictions", "images"], [2, 3])
-    return files | comparison_files(["weights"], [2], methods=LINEAR_ON_FACES)
-
 
 rule claims:
     input:

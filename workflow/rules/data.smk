@@ -1,34 +1,6 @@
 # Raw archives to the instances that training reads. Pictures come first: the longest trainings wait for them.
 
 
-def growing(amount):
-    """Return a resource that grows with every attempt: twice, three times the amount.
-
-    `amount` is a number, or a function of the wildcards. Steps of minutes request memory and time in this way: on a
-    cluster, a step that was ended for exceeding either succeeds in a later attempt.
-    """
-
-    def amount_of_attempt(wildcards, attempt):
-        return attempt * (amount(wildcards) if callable(amount) else amount)
-
-    return amount_of_attempt
-
-
-def convert_code(wildcards):
-    """Return the digest of the code that converts the raw files of one source."""
-    return codes.of_step("convert", study.described(wildcards.source).format)
-
-
-def description_of_source(wildcards):
-    """Return the flag for the description of a data set that the project does not know."""
-    return steps.description_flag(wildcards.source)
-
-
-def description_of_archive(wildcards):
-    """Return the same for the data set of an archive."""
-    return steps.description_flag(study.archives[wildcards.archive])
-
-
 rule download:
     output:
         "<data>/raw/{archive}",

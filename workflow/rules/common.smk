@@ -1,0 +1,141 @@
+# Functions of several rules: resources, flags, files and captions.
+from shlex import quote
+
+from rankbound_study.figures import title
+from rankbound_study.results.neural_names import table_of
+
+FIGURES = figure_specs()
+TABLES = table_specs()
+LEADERBOARD, LAW, EFFECTS, REGIMES = "table_leaderboard", "table_law", "table_effects", "table_regimes"
+
+
+FILES = (
+    "runs",
+    "epochs",
+    "experiments",
+    "experiment_epochs",
+    "rates",
+    "leaderboard",
+    "law",
+    "effects",
+    "regimes",
+    "instances",
+    "images",
+    "predictions",
+    "weights",
+)
+LINEAR_ON_FACES = ("Rank-LR", "Class-LR")
+
+
+def growing(amount):
+    """Return a resource that grows with every attempt: twice, three times the amount.
+
+    `amount` is a number, or a function of the wildcards. Steps of minutes request memory and time in this way: on a
+    cluster, a step that was ended for exceeding either succeeds in a later attempt.
+    """
+
+    def amount_of_attempt(wildcards, attempt):
+        return attempt * (amount(wildcards) if callable(amount) else amount)
+
+    return amount_of_attempt
+
+
+def convert_code(wildcards):
+    """Return the digest of the code that converts the raw files of one source."""
+    return codes.of_step("convert", study.described(wildcards.source).format)
+
+
+def description_of_source(wildcards):
+    """Return the flag for the description of a data set that the project does not know."""
+    return steps.description_flag(wildcards.source)
+
+
+def description_of_archive(wildcards):
+    """Return the same for the data set of an archive."""
+    return steps.description_flag(study.archives[wildcards.archive])
+
+
+def compared_jobs(by_features):
+    """Return the unshifted methods with all features; or those of feature counts, with their plain versions."""
+    plain = [job for job in study.compared if job.shift is None]
+    if not by_features:
+        return [job for job in plain if job.features is None]
+    some = {(job.instances.name, job.base) for job in plain if job.features is not None}
+    return [job for job in plain if (job.instances.name, job.base) in some]
+
+
+def csv_files(table):
+    """Return the CSV files of a table, if it is made."""
+    if table not in config["tables"]:
+        return []
+    suffixes = [suffix for suffix in TABLES[table].beside if suffix.endswith(".csv")]
+    return [f"<results>/tables/{table}{suffix}" for suffix in (".csv", *suffixes)]
+
+
+def comparison_files(needs, numbers, methods=(), by_features=False):
+    """Return the files of the comparisons for the tables of these numbers: those that are needed and exist."""
+    jobs = [job for job in compared_jobs(by_features) if table_of(job.instances.data_set.dataset).number in numbers]
+    images = [study.converted_path(job.instances.source) for job in jobs if job.instances.kind == "images"]
+    chosen = [job for job in jobs if job.method in methods] if methods else jobs
+    files = {
+        "runs": "<results>/runs.parquet",
+        "epochs": "<results>/epochs.parquet",
+        "experiments": study.experiment_tables()[:1],
+        "experiment_epochs": study.experiment_tables()[1:2],
+        "rates": "<results>/rates.parquet",
+        "leaderboard": csv_files(LEADERBOARD),
+        "law": csv_files(LAW),
+        "effects": csv_files(EFFECTS),
+        "regimes": csv_files(REGIMES),
+        "instances": [data_set.path for data_set in study.bounded_instances.values()],
+        "images": images[0] if images else [],
+        "predictions": [f"{job.stem}.predictions.parquet" for job in chosen if job.instances.kind == "images"],
+        "weights": [f"{job.stem}.weights.safetensors" for job in chosen],
+    }
+    return {name: files[name] for name in needs if files[name]}
+
+
+def comparison_figure_files(wildcards):
+    """Return the inputs of a comparison figure."""
+    return spec_files(FIGURES[wildcards.figure])
+
+
+def spec_files(spec):
+    """Return the files that a figure or a table needs and that exist."""
+    return comparison_files((*spec.needs, *spec.uses), spec.data, spec.methods, spec.by_features)
+
+
+def file_flags(wildcards, input):
+    """Return the input files of a rule as flags, by name, and the data sets' titles; missing files have none."""
+    paths = {name: getattr(input, name) for name in FILES if hasattr(input, name)}
+    listed = {name: [path] if isinstance(path, str) else list(path) for name, path in paths.items()}
+    flags = {name.replace("_", "-"): " ".join(map(quote, files)) for name, files in listed.items() if files}
+    return " ".join([*(f"--{name} {files}" for name, files in flags.items()), *steps.titles_flag()])
+
+
+def metrics_flag(wildcards, output):
+    """Return the flag for the study's metrics, which one table writes."""
+    return " ".join(f"--metrics {quote(path)}" for path in output.metrics)
+
+
+def figure_labels(source):
+    """Return a figure's labels in Snakemake's report: its title and its source."""
+    return lambda wildcards: {"figure": title(wildcards.figure), "from": source}
+
+
+def figure_caption(wildcards):
+    """Return a figure's caption in Snakemake's report."""
+    return FIGURES[wildcards.figure].caption
+
+
+def figure_code(wildcards):
+    """Return the digest of a figure's code, whose own module is imported by name."""
+    return codes.of_step("figure", modules=[f"rankbound_study.figures.{FIGURES[wildcards.figure].module}"])
+
+
+def claim_files(wildcards):
+    """Return the files that decide claims: all runs, any experiments, and the methods' predictions on faces."""
+    files = {"runs": "<results>/runs.parquet", "epochs": "<results>/epochs.parquet"}
+    files |= dict(zip(("experiments", "experiment_epochs"), study.experiment_tables()))
+    files |= comparison_files(["predictions", "images"], [2, 3])
+    return files | comparison_files(["weights"], [2], methods=LINEAR_ON_FACES)
