@@ -230,7 +230,7 @@ def test_check_config_says_how_much_would_run(
 ) -> None:
     monkeypatch.chdir(ROOT)
     assert main(["check-config"]) == 0
-    assert "150 training jobs, 7,350 trainings" in capsys.readouterr().out
+    assert "150 training jobs, 4,650 trainings" in capsys.readouterr().out
 
 
 def test_check_config_fails_with_the_message(

@@ -27,14 +27,14 @@ def _configurations(page: str) -> list[str]:
                 "valid: study 'seeds', 2 data sets, 30 training jobs, 2,100 trainings\n",
                 "valid: study 'thesis', ",
                 *["valid: study 'thesis', "] * 2,
-                "experiment budgets: 30 training jobs, 900 trainings\n",
+                "experiment budgets: 30 training jobs, 540 trainings\n",
             ],
         ),
         (
             "data.md",
             [
-                "valid: study 'thesis', 5 data sets, 96 training jobs, 4,320 trainings\ncomparison",
-                "valid: study 'thesis', 11 data sets, 120 training jobs, 6,840 trainings\ncomparison",
+                "valid: study 'thesis', 5 data sets, 96 training jobs, 2,880 trainings\ncomparison",
+                "valid: study 'thesis', 11 data sets, 120 training jobs, 3,960 trainings\ncomparison",
                 "valid: study 'thesis', 3 data sets, 30 training jobs, 450 trainings\ncomparison",
                 *["valid: study 'thesis', 6 data sets, 150 training jobs"] * 3,
             ],
@@ -68,6 +68,7 @@ def test_the_profile_of_mslr_trains_little_besides_it(
 @pytest.mark.parametrize(
     ("profile", "told"),
     [
+        ("drawings", "valid: study 'drawings', 3 data sets, 45 training jobs, 5,625 trainings\n"),
         ("regimes", "valid: study 'regimes', 18 data sets, 216 training jobs, 1,080 trainings\n"),
         ("mixed-ratios", "valid: study 'mixed-ratios', 1 data set, 12 training jobs, 120 trainings\n"),
         ("evaluation", "valid: study 'evaluation', 4 data sets, 60 training jobs, 240 trainings\n"),
