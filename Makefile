@@ -1,5 +1,5 @@
 # make demo    the whole workflow on generated data: no download, minutes on a laptop
-# make paper   the whole study: fetches three data sets, trains some 10,000 models, makes every table and figure
+# make paper   the whole study: fetches three data sets, trains some 8,000 models, makes every table and figure
 # make doctor  what is installed, which data and programs are there, what is missing and how to get it; installs nothing
 # make test    format, types, and all tests except the next two
 # make test-faults    kills, full disks, damaged and hostile files against every step; DVC's round trips; whatever `make
