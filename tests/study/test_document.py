@@ -20,6 +20,7 @@ from rankbound_study.report import document, render_html, render_typst
 from rankbound_study.report.blocks import TableBlock
 from rankbound_study.report.findings import findings
 from rankbound_study.report.inline_svg import inline_svg
+from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.output import write_json, write_text
 from rankbound_study.report.table_5_1_scores import table_5_1
 from rankbound_study.report.table_5_1_summary import summarise
@@ -133,6 +134,16 @@ def test_all_parts_are_there_in_their_order(page: str, results: Path) -> None:
     assert 'class="sortable"' in page
     tables_of_it = [block for block in document.build(results).sections[2].blocks if isinstance(block, TableBlock)]
     assert page.count("<button") == sum(len(block.header) for block in tables_of_it if block.sortable)
+
+
+def test_a_remark_stands_in_the_place_of_a_missing_figure_alone(results: Path) -> None:
+    remarks = {name: f"`make {name}` makes it." for name in ("figure_5_2", *DRAWN)}
+    page = render_html.render(document.build(results, figures=Figures(results, remarks)), results, "../a&b.html")
+    caption = figures.figure_specs()["figure_5_2"].caption
+    assert f"<p><b>Figure 5.2.</b> {caption} <code>make figure_5_2</code> makes it.</p>" in page
+    assert "Not drawn: figure_5_1, figure_5_3, " in page
+    assert not [name for name in DRAWN if f"make {name}" in page]
+    assert '<a href="../a&amp;b.html">' in page
 
 
 def test_both_shapes_have_fixed_bytes(results: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from rankbound_study.figures import style
 from rankbound_study.report import document, render_html
 from rankbound_study.report.blocks import ReportSection, TableBlock
 from rankbound_study.report.leaderboard_section import Leaderboard
+from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.output import write_json, write_text
 from rankbound_study.report.table_5_1_scores import table_5_1
 from rankbound_study.report.table_5_1_summary import summarise
@@ -150,7 +151,7 @@ def test_costs_are_those_of_the_records(results: Path) -> None:
     board = Leaderboard.read(results / "tables", cast(Any, SimpleNamespace(steps=steps)))
     first = next(board.findings())
     assert "Training all of them took 3.4 minutes of a processor, the best one 3.2 seconds." in first.detail
-    (section, _) = board.sections(results, synthetic=False)
+    (section, _) = board.sections(results, Figures(results), synthetic=False)
     block = section.blocks[0]
     assert isinstance(block, TableBlock)
     assert [row[-1].text for row in block.rows] == ["3.2", "2.0", "200.0", "–", "–", "–"]

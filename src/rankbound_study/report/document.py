@@ -7,11 +7,11 @@ quoted from the table of claims.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.figures import figure_specs
 from rankbound_study.provenance.manifest import Manifest, check_recorded, read_manifest
 from rankbound_study.provenance.places import Places
 from rankbound_study.report.abstract import abstract
-from rankbound_study.report.blocks import Document, FigureBlock, ReportSection, TableBlock
+from rankbound_study.report.blocks import Document, ReportSection
 from rankbound_study.report.bounded_section import Bounded
 from rankbound_study.report.claims_section import Claims
 from rankbound_study.report.crossed_findings import crossed_findings
@@ -19,7 +19,7 @@ from rankbound_study.report.distribution_findings import distribution_findings
 from rankbound_study.report.law_section import law_findings, law_sections
 from rankbound_study.report.leaderboard_section import Leaderboard
 from rankbound_study.report.left_out_block import left_out_blocks
-from rankbound_study.report.made_blocks import figure_block, table_blocks
+from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.methods_section import methods_section
 from rankbound_study.report.neural_sections import neural_sections
 from rankbound_study.report.provenance_section import provenance_section
@@ -37,31 +37,35 @@ _FURTHER = {
 """Anchors and titles of sections with one figure; the second are tables across results, and other studies."""
 
 
-def build(results: Path, provenance: Path | None = None, instances: Sequence[Path] = ()) -> Document:
+def build(
+    results: Path, provenance: Path | None = None, instances: Sequence[Path] = (), figures: Figures | None = None
+) -> Document:
     """Read the tables and figures in DIR (and DIR/runs.parquet for the settings) into a document.
 
     Args:
         results: DIR.
         provenance: the file written by `python -m rankbound_study provenance`, for the last section.
         instances: files of instances that count whom they leave out.
+        figures: figures of another folder than DIR, or remarks on missing ones.
 
     Raises:
         DataError: Table 5.1 or its summary is missing, the provenance cannot be read, or a table or figure differs
             from the record.
     """
+    tables, figures = results / "tables", figures or Figures(results)
     manifest = None if provenance is None else read_manifest(provenance)
     if manifest is not None:
         check_recorded(Places(results), manifest, ("tables/", "figures/", "licensed/"))
-    bounded = Bounded.read(results / "tables")
-    claims = Claims.read(results / "tables")
-    board = Leaderboard.read(results / "tables", manifest)
+    bounded = Bounded.read(tables)
+    claims = Claims.read(tables)
+    board = Leaderboard.read(tables, manifest)
     synthetic = bounded.summary["synthetic"]
     first = (
         *board.findings(),
-        *law_findings(results / "tables"),
+        *law_findings(tables),
         *bounded.first_findings(),
-        *crossed_findings(results / "tables"),
-        *distribution_findings(results / "tables"),
+        *crossed_findings(tables),
+        *distribution_findings(tables),
         *claims.findings(synthetic=synthetic),
         *bounded.findings(claims, tested=board.made),
     )
@@ -71,19 +75,19 @@ def build(results: Path, provenance: Path | None = None, instances: Sequence[Pat
         subtitle=subtitle,
         synthetic=synthetic,
         sections=(
-            *abstract(results / "tables", bounded, claims),
+            *abstract(tables, bounded, claims),
             *claims.sections(),
             ReportSection("findings", "Findings", "", findings=first),
-            *board.sections(results, synthetic=synthetic),
-            *law_sections(results, synthetic=synthetic),
-            *_further_sections(results, _EFFECTS, synthetic=synthetic),
+            *board.sections(results, figures, synthetic=synthetic),
+            *law_sections(tables, figures, synthetic=synthetic),
+            *_further_sections(tables, figures, _EFFECTS, synthetic=synthetic),
             _methods(provenance, manifest, instances),
             bounded.section(),
-            *_further_sections(results, _FURTHER, synthetic=synthetic),
-            *related_sections(results / "tables", bounded.honest),
-            *_figure_sections(results, synthetic=synthetic, reproduced=bounded.reproduced),
-            *_worked_sections(results / "tables", reproduced=bounded.reproduced),
-            *neural_sections(results, claims),
+            *_further_sections(tables, figures, _FURTHER, synthetic=synthetic),
+            *related_sections(tables, bounded.honest),
+            *_figure_sections(figures, synthetic=synthetic, reproduced=bounded.reproduced),
+            *_worked_sections(tables, reproduced=bounded.reproduced),
+            *neural_sections(tables, figures, claims),
             provenance_section(results, bounded.table, manifest),
         ),
     )
@@ -107,7 +111,7 @@ def _methods(provenance: Path | None, manifest: Manifest | None, instances: Sequ
         return methods_section(manifest.config, left_out)
 
 
-def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
+def _figure_sections(figures: Figures, *, synthetic: bool, reproduced: bool) -> Iterator[ReportSection]:
     groups: dict[str, tuple[str, tuple[str, ...]]] = {
         "results": ("Figures of the results", ("figure_5_", "figure_bounding_", "figure_cut_", "figure_gradients")),
         "bounds": ("Figures of the bounds", ("figure_1_", "figure_3_")),
@@ -115,24 +119,23 @@ def _figure_sections(results: Path, *, synthetic: bool, reproduced: bool) -> Ite
     }
     for anchor, (title, prefixes) in groups.items():
         names = [name for name in figure_specs() if name.startswith(prefixes)]
-        missing = [name for name in names if not figure_file(results, name, ".svg").exists()]
-        blocks = tuple(figure_block(name, synthetic=synthetic) for name in names if name not in missing)
+        missing = figures.unmentioned(names)
+        blocks = tuple(figures.blocks(names, synthetic=synthetic))
         if not blocks and not reproduced:
             continue
         text = f"Not drawn: {', '.join(missing)}." if missing and reproduced else ""
         yield ReportSection(anchor, title, text, blocks)
 
 
-def _further_sections(results: Path, titles: Mapping[str, str], *, synthetic: bool) -> Iterator[ReportSection]:
+def _further_sections(
+    tables: Path, figures: Figures, titles: Mapping[str, str], *, synthetic: bool
+) -> Iterator[ReportSection]:
     """Yield sections by their anchors, each with its figure and tables, as far as these were made."""
     for anchor, title in titles.items():
         name = f"figure_{anchor}"
-        is_drawn = name in figure_specs() and figure_file(results, name, ".svg").exists()
-        blocks: list[TableBlock | FigureBlock] = list(table_blocks(anchor, results / "tables"))
-        if is_drawn:
-            blocks.insert(0, figure_block(name, synthetic=synthetic))
-        if blocks:
-            yield ReportSection(anchor, title, "", tuple(blocks))
+        drawn = figures.blocks([name] if name in figure_specs() else [], synthetic=synthetic)
+        if blocks := (*drawn, *table_blocks(anchor, tables)):
+            yield ReportSection(anchor, title, "", blocks)
 
 
 def _worked_sections(folder: Path, *, reproduced: bool) -> Iterator[ReportSection]:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from rankbound_study.claims.law_table import NAME, PREDICTION_COLUMNS, PREDICTIONS
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
-from rankbound_study.figures import figure_file
-from rankbound_study.report.blocks import FigureBlock, ReportSection, TableBlock
+from rankbound_study.report.blocks import ReportSection
 from rankbound_study.report.findings import Finding
-from rankbound_study.report.made_blocks import figure_block, table_blocks
+from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.typeset_numbers import with_minus_signs
 
@@ -47,12 +46,7 @@ def law_findings(folder: Path) -> Iterator[Finding]:
     yield Finding(f"{_DIRECTION[direction]}{_FIT[fit]}", with_minus_signs(found))
 
 
-def law_sections(results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
+def law_sections(tables: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
     """Return the section, if any of its tables or figures was made."""
-    figures = [name for name in FIGURES if figure_file(results, name, ".svg").exists()]
-    blocks: tuple[FigureBlock | TableBlock, ...] = (
-        *(figure_block(name, synthetic=synthetic) for name in figures),
-        *table_blocks("law", results / "tables"),
-    )
-    if blocks:
+    if blocks := (*figures.blocks(FIGURES, synthetic=synthetic), *table_blocks("law", tables)):
         yield ReportSection("law", "The law of list weights", _TEXT, blocks)

@@ -11,13 +11,13 @@ from rankbound.quantities import quantity
 from rankbound_study.claims.leaderboard import ALIKE, BASELINE, BEST, BETTER, COLUMNS, UNDECIDED, WORSE
 from rankbound_study.claims.leaderboard_details import TOPICS
 from rankbound_study.config.data_sets import DataSet
-from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.figures import figure_specs
 from rankbound_study.figures.style import bounding_title
 from rankbound_study.provenance.manifest import Manifest
 from rankbound_study.report.blocks import Cell, ReportSection, TableBlock, changes, plain_rows
 from rankbound_study.report.findings import Finding
 from rankbound_study.report.leaderboard_facts import read_facts
-from rankbound_study.report.made_blocks import figure_block
+from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.settings_table import settings_table
 from rankbound_study.report.table_files import read_table
 from rankbound_study.report.tables import leaderboard
@@ -74,7 +74,7 @@ class Leaderboard:
                 yield self._finding(facts, own, best.row(0, named=True))
         yield from self._effect_of_bounding()
 
-    def sections(self, results: Path, *, synthetic: bool) -> Iterator[ReportSection]:
+    def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:
         """Yield the section with the tables, and one with the figures."""
         if self.table.is_empty():
             return
@@ -83,10 +83,8 @@ class Leaderboard:
         others = (replace(block, name="Settings of the experiments") for block in settings)
         yield ReportSection("leaderboard", "Leaderboard", _TEXT, (*blocks, *self._named_topics(), *others))
         names = [name for name in figure_specs() if name.startswith("figure_leaderboard_")]
-        drawn = [name for name in names if figure_file(results, name, ".svg").exists()]
-        if drawn:
-            blocks_drawn = tuple(figure_block(name, synthetic=synthetic) for name in drawn)
-            yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", blocks_drawn)
+        if drawn := tuple(figures.blocks(names, synthetic=synthetic)):
+            yield ReportSection("leaderboard-figures", "Figures of the leaderboard", "", drawn)
 
     def _of(self, facts: Mapping[str, Any]) -> pl.DataFrame:
         nsr = pl.lit(facts["nsr"], pl.Int8)

@@ -1,18 +1,44 @@
 """The figures and tables of a results folder as blocks of the report, with what stands in their modules."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from rankbound_study.figures import figure_specs, title
+from rankbound_study.figures import figure_file, figure_specs, title
 from rankbound_study.report import tables
-from rankbound_study.report.blocks import FigureBlock, TableBlock
+from rankbound_study.report.blocks import FigureBlock, Paragraph, TableBlock
 
 
-def figure_block(name: str, *, synthetic: bool) -> FigureBlock:
-    """Return a figure with its caption; the caption of a figure drawn from synthetic data begins by saying so."""
-    spec = figure_specs()[name]
-    label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
-    return FigureBlock(name, title(name), label + spec.caption)
+@dataclass(frozen=True)
+class Figures:
+    """The figures of a report.
+
+    Attributes:
+        folder: the results folder that has their files.
+        remarks: what the report says of a figure that is not there, by its name. Others are left out.
+    """
+
+    folder: Path
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    def blocks(self, names: Iterable[str], *, synthetic: bool) -> Iterator[FigureBlock | Paragraph]:
+        """Yield each figure that is there, and for others a paragraph with caption and remark, if they have one.
+
+        The caption of a figure drawn from synthetic data begins by saying so.
+        """
+        for name in names:
+            spec = figure_specs()[name]
+            if figure_file(self.folder, name, ".svg").exists():
+                label = "Synthetic data. " if synthetic and (spec.needs_runs or spec.needs) else ""
+                yield FigureBlock(name, title(name), label + spec.caption)
+            elif name in self.remarks:
+                yield Paragraph(title(name), f"{spec.caption} {self.remarks[name]}")
+
+    def unmentioned(self, names: Iterable[str]) -> list[str]:
+        """Return the names of the figures that are not there and have no remark."""
+        return [
+            name for name in names if name not in self.remarks and not figure_file(self.folder, name, ".svg").exists()
+        ]
 
 
 def table_blocks(section: str, folder: Path) -> Iterator[TableBlock]:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from rankbound_study.figures import figure_file, figure_specs
+from rankbound_study.figures import figure_specs
 from rankbound_study.report.blocks import ReportSection
 from rankbound_study.report.claims_section import Claims
-from rankbound_study.report.made_blocks import figure_block, table_blocks
+from rankbound_study.report.made_blocks import Figures, table_blocks
 from rankbound_study.report.neural_facts import facts
 from rankbound_study.report.neural_results import read_results
 
@@ -22,17 +22,16 @@ _TEXT = (
 _GENERATED = "The tables and figures below show generated data, which decide no claim about the literature."
 
 
-def neural_sections(folder: Path, claims: Claims) -> Iterator[ReportSection]:
-    """Yield the study's sections from a results folder; nothing if the study has no tables."""
-    results = read_results(folder / "tables")
+def neural_sections(tables: Path, figures: Figures, claims: Claims) -> Iterator[ReportSection]:
+    """Yield the study's sections; nothing if the study has no tables."""
+    results = read_results(tables)
     if not results:
         return
     synthetic = any(table.synthetic for table in results)
     listed = () if all(table.synthetic for table in results) else claims.of_source(SOURCE)
     text = f"{_TEXT} {_GENERATED}" if synthetic else _TEXT
-    shown = (*listed, *table_blocks("neural", folder / "tables"))
+    shown = (*listed, *table_blocks("neural", tables))
     yield ReportSection("neural", "Neural networks in ranking", text, shown, tuple(facts(results)))
     names = [name for name in figure_specs() if name.startswith("figure_neural_")]
-    names = [name for name in names if figure_file(folder, name, ".svg").exists()]
-    drawn = tuple(figure_block(name, synthetic=synthetic) for name in names)
+    drawn = tuple(figures.blocks(names, synthetic=synthetic))
     yield ReportSection("neural-figures", "Figures of neural ranking", "", drawn)

@@ -18,6 +18,8 @@ from rankbound_study.report.settings_table import settings_table
 K = TypeVar("K", bound=Hashable)
 
 PACKAGES = ("rankbound", "torch", "numpy", "scipy", "polars", "pyarrow", "matplotlib", "typst")
+CODE = "Code and configuration"
+"""Name of the table of the code that made the results."""
 SHORT = 12
 """Digits of a commit's short name."""
 
@@ -76,9 +78,7 @@ def _made_by(manifest: Manifest) -> TableBlock:
         commit = f"commit {code.commit[:SHORT]}{modified}" if code.commit else "outside a git checkout"
         rows.append((f"code of {_count(ran)}", f"rankbound {code.version}, {commit}"))
         rows.append(("its files, SHA-256", code.sha256))
-    return _block(
-        "Code and configuration", "Code and configuration that produced these results.", ("what", "value"), rows
-    )
+    return _block(CODE, "Code and configuration that produced these results.", ("what", "value"), rows)
 
 
 def _machines(manifest: Manifest) -> TableBlock:

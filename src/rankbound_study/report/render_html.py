@@ -23,7 +23,7 @@ from rankbound_study.report.inline_svg import inline_svg, variable
 from rankbound_study.report.output import template, write_text
 from rankbound_study.results.made_files import reading
 
-_SYNTHETIC = (
+SYNTHETIC = (
     "<b>Synthetic data.</b> These lists and labels were generated to try out the workflow. "
     "They are no evidence about MovieLens, MQ2008 or the thesis."
 )
@@ -31,13 +31,13 @@ _SCRIPTS = ("sorting.js", "tooltips.js")
 """Scripts of their own: a browser too old for the second one still sorts."""
 
 
-def write(document: Document, results: Path, path: Path) -> None:
+def write(document: Document, results: Path, path: Path, home: str = "") -> None:
     """Write the page; figures are read from the results folder."""
-    write_text(path, render(document, results))
+    write_text(path, render(document, results, home))
 
 
-def render(document: Document, results: Path) -> str:
-    """Return the page; the same content gives the same bytes."""
+def render(document: Document, results: Path, home: str = "") -> str:
+    """Return the page; the same content gives the same bytes. `home` is the address of a page to go back to."""
     contents = "\n".join(
         f'<li><a href="#{section.anchor}">{escape(section.title)}</a></li>' for section in document.sections
     )
@@ -46,7 +46,8 @@ def render(document: Document, results: Path) -> str:
         title=escape(document.title),
         subtitle=escape(document.subtitle),
         synthetic=' class="synthetic"' if document.synthetic else "",
-        banner=f'<p class="banner" role="note">{_SYNTHETIC}</p>' if document.synthetic else "",
+        home=f'<a href="{escape(home)}">← Documentation of Rankbound</a>' if home else "Rankbound",
+        banner=f'<p class="banner" role="note">{SYNTHETIC}</p>' if document.synthetic else "",
         contents=contents,
         sections="\n".join(_section(section, results) for section in document.sections),
         style=_style(),
