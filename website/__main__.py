@@ -5,20 +5,26 @@ from pathlib import Path
 
 import yaml
 
-from website import gallery, name_check, pages
+from rankbound.errors import DataError
+from website import gallery, name_check, pages, report
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def main(docs: Path = ROOT / "docs", results: Path = ROOT / "results") -> int:
-    """Write the pages; the exit status is 1 if a page names what does not exist."""
+    """Write the pages; the exit status is 1 if a page names what does not exist, or the report cannot be made."""
     wrong = [*name_check.unknown_names(docs), *name_check.missing_entries(docs)]
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1
     pages.write(ROOT, docs)
-    configured = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["figures"]
-    gallery.write(docs, results, configured)
+    configured = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
+    drawn = gallery.write(docs, results, configured["figures"])
+    try:
+        report.write(docs, results, drawn, configured)
+    except DataError as error:
+        print(f"python -m website: the report cannot be made: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

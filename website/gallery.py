@@ -25,12 +25,12 @@ search:
 # Gallery
 
 Every figure of the report, with the command that makes it. Figures of formulas are always shown. A figure of results is
-shown if this site was built in a clone that has made it; the report itself is `results/paper/index.html`.
+shown if this site was built in a clone that has made it. [The report](paper.md) has the same ones beside its tables.
 """
 
 
-def write(docs: Path, results: Path, configured: list[str]) -> None:
-    """Write `gallery.md` and the drawings that it shows.
+def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
+    """Write `gallery.md` and the drawings that it shows, and return the names of these figures.
 
     Args:
         docs: the folder of the pages.
@@ -46,20 +46,22 @@ def write(docs: Path, results: Path, configured: list[str]) -> None:
         "Other studies": [name for name in specs if name not in configured],
     }
     text = [INTRODUCTION]
+    drawn = [name for name in specs if _drawn(name, specs[name], drawings, results)]
     for heading, names in groups.items():
         text.append(f"## {heading}\n")
-        text += ["\n".join(_entry(name, specs[name], drawings, results, name in configured)) for name in names]
+        text += ["\n".join(_entry(name, specs[name], name in drawn, name in configured)) for name in names]
     (docs / "gallery.md").write_text("\n".join(text), "utf-8")
+    return drawn
 
 
-def _entry(name: str, spec: FigureSpec, drawings: Path, results: Path, configured: bool) -> Iterator[str]:
+def _entry(name: str, spec: FigureSpec, drawn: bool, configured: bool) -> Iterator[str]:
     title = figures.title(name)
     yield f"### {title} {{ #{name} }}\n"
-    if _drawn(name, spec, drawings, results):
+    if drawn:
         # The theme shows the first in its light colours and the second in its dark ones.
-        yield f"![{title}]({drawings.name}/{name}.svg#only-light)"
-        yield f"![{title}]({drawings.name}/{name}.dark.svg#only-dark)\n"
-    yield _plain(spec.caption) + "\n"
+        yield f"![{title}](gallery/{name}.svg#only-light)"
+        yield f"![{title}](gallery/{name}.dark.svg#only-dark)\n"
+    yield plain(spec.caption) + "\n"
     if spec.shows_pictures:
         yield "It contains pictures of a data set, whose terms forbid to show them here.\n"
     yield f"```sh\n{command(name, spec, configured)}\n```\n"
@@ -105,6 +107,6 @@ def recoloured(drawing: str, colours: Mapping[str, str]) -> str:
     return re.sub("|".join(colours), lambda colour: colours[colour[0]], drawing)
 
 
-def _plain(caption: str) -> str:
+def plain(caption: str) -> str:
     """Return a caption as Markdown that shows its characters as they are."""
     return re.sub(r"([*_<`$\\])", r"\\\1", caption)

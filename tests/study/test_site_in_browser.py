@@ -39,6 +39,7 @@ QUESTIONS = {
     "mixed precision": "training_loops.html",
     "lists larger than memory": "your_own_data.html",
     "TF-Ranking": "coming_from.html",
+    "PDF of the report": "paper.html",
 }
 """What a new user would search for, and the page that has to be among the first three."""
 
@@ -64,6 +65,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("src", "website", "CHANGELOG.md", "config.yaml", "mkdocs.yml"):
         (folder / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copytree(ROOT / "results" / "tables", folder / "results" / "tables")
     write = [sys.executable, "-m", "website", folder / "docs", folder / "results"]
     subprocess.run(write, cwd=ROOT, check=True)
     environment = {**os.environ, "PYTHONPATH": "src"}
@@ -133,13 +135,19 @@ def test_links_lead_to_a_page_and_a_place_on_it(seen: dict[str, Any]) -> None:
     assert broken == []
 
 
+def test_the_whole_report_leads_back_and_is_there_as_pdf(seen: dict[str, Any], site: Path) -> None:
+    whole = {urlparse(link).path for link in seen["pages"]["paper/index.html"]["links"]}
+    assert "/paper.html" in whole
+    assert (site / "paper" / "rankbound.pdf").read_bytes().startswith(b"%PDF")
+
+
 def _broken(link: str, seen: dict[str, Any]) -> bool:
     address, place = urldefrag(link)
     if urlparse(address).hostname != "127.0.0.1":
         return not address.startswith("https://")
     path = urlparse(address).path.lstrip("/") or "index.html"
     if not path.endswith(".html"):
-        return True
+        return path != "paper/rankbound.pdf"
     return path not in seen["pages"] or (bool(place) and unquote(place) not in seen["pages"][path]["ids"])
 
 

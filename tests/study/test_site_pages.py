@@ -1,22 +1,28 @@
-"""The pages of the documentation site without building it: names, entries of the reference, navigation, the gallery."""
+"""The pages of the documentation site without building it: names, the reference, navigation, gallery, report."""
 
 import inspect
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import rankbound as rb
 from rankbound.bounds.kinds import KINDS as BOUNDS
+from rankbound.errors import DataError
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
 from rankbound_study import figures
-from website import WRITTEN, gallery, name_check, pages
+from rankbound_study.provenance.manifest import make_manifest, write_manifest
+from rankbound_study.report.blocks import Document, ReportSection
+from website import WRITTEN, gallery, name_check, pages, report
 from website.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+CONFIGURED = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))
 NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
 
 
@@ -64,7 +70,7 @@ def test_the_navigation_has_every_page_once() -> None:
 
 def test_the_gallery_has_every_figure_with_its_caption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gallery, "_drawn", lambda *place: False)
-    gallery.write(tmp_path, tmp_path / "results", ["figure_1_1", "figure_5_2"])
+    assert gallery.write(tmp_path, tmp_path / "results", ["figure_1_1", "figure_5_2"]) == []
     text = (tmp_path / "gallery.md").read_text("utf-8")
     for name, spec in figures.figure_specs().items():
         assert f"{{ #{name} }}" in text
@@ -98,3 +104,85 @@ def test_the_pages_from_code_have_every_name_and_command(tmp_path: Path) -> None
         assert f"| `rb.{name}` | {(inspect.getdoc(getattr(rb, name)) or '').splitlines()[0]} |" in names
     assert "--bound" in (tmp_path / "reference" / "command_line.md").read_text("utf-8")
     assert "](docs/" not in (tmp_path / "changes.md").read_text("utf-8")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A folder of results that has only tables, as in a fresh clone."""
+    shutil.copytree(ROOT / "results" / "tables", tmp_path / "results" / "tables")
+    return tmp_path / "results"
+
+
+def drawing(folder: Path, name: str, text: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" width="9pt" height="9pt"><g id="{text}"/></svg>'
+    (folder / f"{name}.svg").write_text(drawn, "utf-8")
+
+
+def test_the_report_is_made_from_tables_alone_and_names_what_it_lacks(results: Path, tmp_path: Path) -> None:
+    docs, drawn = tmp_path / "docs", "figure_1_1"
+    drawing(docs / "gallery", drawn, "from-the-gallery")
+    # Pictures of people among them, which the gallery leaves out.
+    specs = figures.figure_specs()
+    for name in CONFIGURED["figures"]:
+        drawing(figures.figure_file(results, name, ".svg").parent, name, "from-results")
+    report.write(docs, results, [drawn], CONFIGURED)
+    page, whole = ((docs / name).read_text("utf-8") for name in ("paper.md", "paper/index.html"))
+    assert (docs / "paper" / "rankbound.pdf").read_bytes().startswith(b"%PDF")
+    assert "from-the-gallery" in whole
+    assert "from-results" not in whole
+    for name in set(CONFIGURED["figures"]) - {drawn}:
+        assert f"(gallery.md#{name})" in page
+        assert f"<code>{gallery.command(name, specs[name], configured=True)}</code>" in whole
+    assert f"(gallery.md#{drawn})" not in page
+    for name in CONFIGURED["tables"]:
+        assert (f"`{name}`" in page) != (results / "tables" / f"{name}.csv").exists()
+    assert '<a href="../paper.html">' in whole
+    assert "Does it train better rankers?" in page
+    assert "(limitations.md)" in page
+
+
+def test_the_page_marks_synthetic_data_and_shows_characters_as_they_are() -> None:
+    sections = (
+        ReportSection("abstract", "Abstract", "p < 5 % of $x$ and `y_i`"),
+        *map(empty, ("findings", "provenance")),
+    )
+    page = "\n".join(report._page(Document("a*b*", "", synthetic=True, sections=sections), [], []))
+    assert report.render_html.SYNTHETIC in page
+    assert "a\\*b\\*." in page
+    assert "p \\< 5\N{NO-BREAK SPACE}% of \\$x\\$ and \\`y\\_i\\`" in page
+    assert "lacks" not in page
+
+
+def empty(anchor: str) -> ReportSection:
+    return ReportSection(anchor, anchor, "")
+
+
+def test_a_finished_study_is_named_by_its_configuration(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report.render_typst, "write", lambda *content: None)
+    manifest = make_manifest(results, {"study": "mine", "protocols": ["honest"], "boundings": ["none"]})
+    write_manifest(manifest, results / "provenance.json")
+    report.write(tmp_path, results, [], CONFIGURED)
+    page = (tmp_path / "paper.md").read_text("utf-8")
+    assert re.search(r"configuration, SHA-256 \| [0-9a-f]{64} ", page)
+    assert "(limitations.md)" not in page
+    (results / "tables" / "table_claims.csv").write_text("changed", "utf-8")
+    with pytest.raises(DataError, match=r"results/tables/table_claims\.csv: its content is not what"):
+        report.write(tmp_path, results, [], CONFIGURED)
+
+
+def test_a_damaged_table_or_drawing_is_named(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    docs = tmp_path / "docs"
+    shutil.copytree(DOCS / "reference", docs / "reference")
+    drawing(docs / "gallery", "figure_5_2", "<")
+    monkeypatch.setattr(gallery, "write", lambda *place: ["figure_5_2"])
+    monkeypatch.setattr(pages, "write", lambda *place: None)
+    assert main(docs, results) == 1
+    assert f"{results}/figures/figure_5_2.svg: not as the step wrote it" in capsys.readouterr().err
+    (results / "tables" / "table_5_1.csv").write_text("dataset\n\0", "utf-8")
+    assert main(docs, results) == 1
+    assert f"the report cannot be made: {results}/tables/table_5_1.csv: not as" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""The report as a page of the site, beside it the whole report as a web page and as a PDF.
+
+It is made from the tables of this clone and the drawings of the gallery, which has no picture of a data set. A figure
+that is not there is named with the command that makes it.
+"""
+
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rankbound.errors import DataError
+from rankbound_study import figures
+from rankbound_study.provenance.checksums import MANIFEST
+from rankbound_study.report import document, render_html, render_markdown, render_typst
+from rankbound_study.report.blocks import Document, TableBlock, typeset
+from rankbound_study.report.made_blocks import Figures
+from rankbound_study.report.provenance_section import CODE
+from website.gallery import command, plain
+
+NAME = "paper"
+"""The page's name, and that of the folder with the whole report."""
+
+INTRODUCTION = f"""\
+# The report
+
+{{title}}.
+
+[The whole report]({NAME}/index.html){{{{ .md-button .md-button--primary }}}} or [as a PDF]({NAME}/rankbound.pdf)
+
+[Read the report](report.md) explains its verdicts, tables and figures.
+"""
+OF_TABLES = """\
+This copy is made from the tables in `results/tables`, without records of the runs behind them. If they are those of the
+repository, [limitations](limitations.md) says which version made them and what has changed since; `make paper` makes
+all tables and figures anew.
+"""
+OF_A_STUDY = f"This copy is made from a finished study, whose steps are recorded in `results/{MANIFEST}`."
+SUBTITLE = (
+    "From tables without records of their runs; docs/limitations.md says which version made those of the repository"
+)
+"""Subtitle of a report whose tables have no records."""
+MISSING = """
+## What this copy lacks
+"""
+PICTURES = "It contains pictures of a data set, whose terms forbid to show them here"
+
+
+def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping[str, Any]) -> None:
+    """Write the page, and the report's two files into a folder beside it.
+
+    Args:
+        docs: the folder of the pages, with the drawings of the gallery.
+        results: the results of a study, or only its tables.
+        drawn: the figures that the gallery shows.
+        configured: the configuration of `make paper`, for the names of its tables and figures.
+
+    Raises:
+        DataError: Table 5.1 is missing, a table is damaged, or a file differs from the study's record.
+    """
+    missing = [name for name in configured["figures"] if name not in drawn]
+    remarks = {name: _remark(name) for name in missing}
+    provenance = results / MANIFEST
+    recorded = provenance.is_file()
+    with _shown(drawn, docs / "gallery", results) as shown:
+        content = document.build(results, provenance if recorded else None, figures=Figures(shown, remarks))
+        if not recorded:
+            content = replace(content, subtitle=SUBTITLE)
+        render_html.write(content, shown, docs / NAME / "index.html", home=f"../{NAME}.html")
+        render_typst.write(content, shown, docs / NAME / "rankbound.pdf")
+    absent = [name for name in configured["tables"] if not (results / "tables" / f"{name}.csv").exists()]
+    (docs / f"{NAME}.md").write_text("\n".join(_page(content, missing, absent)), "utf-8")
+
+
+def _remark(name: str) -> str:
+    spec = figures.figure_specs()[name]
+    why = PICTURES if spec.shows_pictures else "Not drawn here"
+    return f"{why}: `{command(name, spec, configured=True)}` makes it."
+
+
+@contextmanager
+def _shown(drawn: Collection[str], drawings: Path, results: Path) -> Iterator[Path]:
+    """Yield a folder like that of the results, in which there is nothing but these drawings."""
+    with TemporaryDirectory() as folder:
+        shown = Path(folder)
+        for name in drawn:
+            file = figures.figure_file(shown, name, ".svg")
+            file.parent.mkdir(exist_ok=True)
+            shutil.copyfile(drawings / file.name, file)
+        try:
+            yield shown
+        except DataError as error:
+            raise DataError(str(error).replace(str(shown), str(results))) from error
+
+
+def _page(content: Document, missing: list[str], absent: list[str]) -> Iterator[str]:
+    """Yield the parts of the page: the report's first words, so that the search finds them, and what it lacks."""
+    sections = {section.anchor: section for section in content.sections}
+    yield INTRODUCTION.format(title=plain(content.title))
+    if content.synthetic:
+        yield f"{render_html.SYNTHETIC}\n"
+    code = [block for block in sections["provenance"].blocks if isinstance(block, TableBlock) and block.name == CODE]
+    yield render_markdown.tables(OF_A_STUDY, code) if code else OF_TABLES
+    if abstract := sections.get("abstract"):
+        yield f"## Abstract\n\n{_text(abstract.text)}\n"
+        yield from (f"- **{_text(each.headline)}** {_text(each.detail)}" for each in abstract.findings)
+    yield "\n## Findings\n"
+    yield from (f"- {_text(finding.headline)}" for finding in sections["findings"].findings)
+    if missing or absent:
+        yield MISSING
+    if missing:
+        links = ", ".join(f"[{figures.title(name)}](gallery.md#{name})" for name in missing)
+        yield f"- Figures: {links}. The gallery has the command for each."
+    if absent:
+        names = ", ".join(f"`{name}`" for name in absent)
+        yield f"- Tables: {names}. `snakemake --cores 2 results/tables/NAME.csv` makes one."
+
+
+def _text(text: str) -> str:
+    return plain(typeset(text))
