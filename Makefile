@@ -176,4 +176,6 @@ $(PEERS)/ready: pyproject.toml envs/cpu.txt envs/peers.txt envs/torch.txt
 	    -C "$$($(PEERS)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 	    $(PYTORCHLTR)/pytorchltr $(PYTORCHLTR)/pytorchltr.egg-info \
 	  || echo "make: pytorchltr could not be unpacked; the benchmarks leave it out" >&2
+	$(PEERS)/bin/python -m pip install --quiet --no-deps allRank==1.4.3 \
+	  || echo "make: allRank could not be installed; the benchmarks leave it out" >&2
 	@touch $@

@@ -1,0 +1,441 @@
+"""The features of losses and training. The library's loss nearest to nDCG is tried on a few short lists."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, allrank, each, from_source, holds
+from benchmarks.peak_memory import added_peak
+
+Lists = Sequence[tuple[Sequence[float], Sequence[int]]]
+"""Scores and relevance of each list."""
+Loss = Callable[[Tensor, Tensor, Sequence[int]], "partial[Tensor]"]
+"""Returns a library's loss with its arguments, made of flat scores and relevance, and of the sizes of the lists."""
+
+INFORMATIVE: Lists = [([2.0, 1.0, 3.0], [1, 0, 0]), ([1.0, 0.5], [0, 1])]
+UNINFORMATIVE = ([1.0, 2.0, 3.0], [0, 0, 0])
+LONG = 3_000
+"""Items of a list, of whose pairs an array takes 36 MB: more than any allocator keeps from earlier probes."""
+LARGEST_LINEAR = 4 * LONG**2 / 2
+
+
+def _rankbound(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+    import rankbound as rb
+
+    return partial(rb.SmoothLoss("nDCG"), scores, relevance, torch.tensor(_offsets(sizes)), reduction="mean")
+
+
+def _allrank(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+    loss = allrank("models.losses").approxNDCGLoss
+    return partial(loss, _padded(scores, sizes, 0.0), _padded(relevance.float(), sizes, -1.0))
+
+
+def _pytorchltr(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+    from pytorchltr.loss import LambdaNDCGLoss2
+
+    return partial(LambdaNDCGLoss2(), _padded(scores, sizes, 0.0), _padded(relevance, sizes, 0), torch.tensor(sizes))
+
+
+def _sentence_transformers(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+    from sentence_transformers.cross_encoder.losses import LambdaLoss
+
+    inputs = [["q"] * len(sizes), [["d"] * size for size in sizes]]
+    return partial(LambdaLoss(_Outputs(scores), mini_batch_size=-1), inputs, list(relevance.split(list(sizes))))
+
+
+class _Outputs(torch.nn.Module):
+    """A reranker with these scores."""
+
+    num_labels, device = 1, torch.device("cpu")
+
+    def __init__(self, scores: Tensor) -> None:
+        super().__init__()
+        self.scores = scores
+
+    def preprocess(self, pairs: list[Any], **_: Any) -> dict[str, Tensor]:
+        return {}
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"scores": self.scores}
+
+
+TORCH: Mapping[str, Loss] = {
+    "rankbound": _rankbound,
+    "allRank": _allrank,
+    "pytorchltr": _pytorchltr,
+    "sentence-transformers": _sentence_transformers,
+}
+
+
+def _rax(scores: Any, relevance: Any, segments: Any) -> Any:
+    """Return `rax.approx_t12n(rax.ndcg_metric)`, written out, since it does not run with current versions of JAX."""
+    import rax
+
+    return -rax.ndcg_metric(scores, relevance, segments=segments, rank_fn=rax.utils.approx_ranks)
+
+
+def _rax_step(lists: Lists) -> float:
+    import jax
+
+    step = jax.jit(jax.value_and_grad(_rax))
+    return float(jax.block_until_ready(step(*_rax_arrays(lists)))[0])
+
+
+def _rax_arrays(lists: Lists) -> tuple[Any, Any, Any]:
+    import jax.numpy as jnp
+
+    scores, relevance, sizes = _flat(lists)
+    segments = jnp.repeat(jnp.arange(len(sizes)), jnp.array(sizes))
+    return jnp.array(scores), jnp.array(relevance, dtype="float32"), segments
+
+
+def _torch_step(loss: Loss, lists: Lists) -> float:
+    scores, relevance, sizes = _flat(lists)
+    parameter = torch.tensor(scores, requires_grad=True)
+    value = loss(parameter, torch.tensor(relevance), sizes)().mean()
+    value.backward()
+    return value.item()
+
+
+STEPS: Mapping[str, Callable[[Lists], float]] = {
+    **{library: partial(_torch_step, loss) for library, loss in TORCH.items()},
+    "Rax": _rax_step,
+}
+"""The mean loss of lists; the gradient is computed, too."""
+
+
+def _lightgbm_tree(lists: Lists) -> Any:
+    """Return the predictions of a tree whose only feature are the scores."""
+    import lightgbm as lgb
+
+    scores, relevance, sizes = _flat(lists)
+    data = lgb.Dataset(_column(scores), relevance, group=sizes, params={"min_data_in_bin": 1})
+    settings = {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0, "verbosity": -1}
+    return lgb.train({"objective": "lambdarank", **settings}, data, 1).predict(_column(scores))
+
+
+def _xgboost_tree(lists: Lists) -> Any:
+    import xgboost as xgb
+
+    scores, relevance, sizes = _flat(lists)
+    data = _xgboost_data(_column(scores), relevance, sizes)
+    return xgb.train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
+
+
+def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int]) -> Any:
+    import xgboost as xgb
+
+    data = xgb.DMatrix(rows, relevance)
+    data.set_group(sizes)
+    return data
+
+
+TREES = {"LightGBM": _lightgbm_tree, "XGBoost": _xgboost_tree}
+
+
+def _flat(lists: Lists) -> tuple[list[float], list[int], list[int]]:
+    scores, relevance = ([value for values in column for value in values] for column in zip(*lists, strict=True))
+    return scores, relevance, [len(grades) for _, grades in lists]
+
+
+def _offsets(sizes: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(sizes).tolist()]
+
+
+def _padded(values: Tensor, sizes: Sequence[int], padding: float) -> Tensor:
+    return torch.nn.utils.rnn.pad_sequence(list(values.split(list(sizes))), batch_first=True, padding_value=padding)
+
+
+def _column(values: Sequence[float]) -> Any:
+    return np.array(values)[:, None]
+
+
+def _without_padding(step: Callable[[Lists], float]) -> Seen:
+    together, apart = step(INFORMATIVE), np.mean([step([one]) for one in INFORMATIVE])
+    return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
+
+
+def _flat_refused(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Seen:
+    scores, relevance, sizes = map(torch.tensor, _flat(INFORMATIVE))
+    try:
+        return Seen(NO, f"takes flat scores for one list ({loss(scores, relevance, sizes).mean():.3f})")
+    except (IndexError, RuntimeError, ValueError) as error:
+        return Seen(NO, f"refuses flat scores ({type(error).__name__})")
+
+
+def _flat_of_allrank() -> Seen:
+    loss = allrank("models.losses").approxNDCGLoss
+    return _flat_refused(lambda scores, relevance, sizes: loss(scores, relevance.float()))
+
+
+def _flat_of_pytorchltr() -> Seen:
+    from pytorchltr.loss import LambdaNDCGLoss2
+
+    return _flat_refused(LambdaNDCGLoss2())
+
+
+def _groups(fit: Callable[[Lists], Any], note: str) -> Seen:
+    return holds(np.isfinite(fit(INFORMATIVE)).all(), note)
+
+
+def _memory(step: Callable[[Lists], object]) -> Seen:
+    def of(n: int) -> Lists:
+        return [(np.linspace(0, 1, n, dtype="float32").tolist(), [int(i % 5 == 0) for i in range(n)])]
+
+    step(of(20))
+    added = added_peak(lambda: step(of(LONG)))
+    return holds(added < LARGEST_LINEAR, f"{max(added, 0.0) / 1e6:.0f} MB")
+
+
+def _memory_of_lightgbm() -> Seen:
+    try:
+        _lightgbm_tree([([0.0] * 10_001, [0] * 10_000 + [1])])
+    except Exception as error:
+        seen = _memory(_lightgbm_tree)
+        return Seen(PARTLY if seen.verdict == YES else NO, f"{seen.note}; {error}")
+    return _memory(_lightgbm_tree)
+
+
+def _uninformative(step: Callable[[Lists], float]) -> Seen:
+    alone, with_it = step(INFORMATIVE), step([*INFORMATIVE, UNINFORMATIVE])
+    return holds(abs(alone - with_it) < 1e-6, f"{alone:.3f} becomes {with_it:.3f}")
+
+
+def _uninformative_in_trees(tree: Callable[..., Any]) -> Seen:
+    alone, with_it = tree(INFORMATIVE), tree([*INFORMATIVE, UNINFORMATIVE])[: len(tree(INFORMATIVE))]
+    return holds(np.allclose(alone, with_it), f"leaf {alone[0]:.3f} becomes {with_it[0]:.3f}")
+
+
+def _bounds_of_rankbound() -> Seen:
+    import rankbound as rb
+
+    scores = rb.score_distribution("nDCG", n=3, p=1)
+    shown = f"{scores.minimum:.2f} to {scores.maximum:.2f}, on average {scores.expectation:.2f}"
+    return holds(len(scores.support) == 3 and scores.minimum < scores.expectation < scores.maximum, shown)
+
+
+def _boosted_by_rankbound() -> Seen:
+    import lightgbm as lgb
+
+    import rankbound as rb
+
+    rows, relevance, sizes = _learnable()
+    ranker = lgb.LGBMRanker(objective=rb.boosting_objective(rb.loss("RankNet")), n_estimators=2, verbosity=-1)
+    scores = ranker.fit(rows, relevance, group=sizes).predict(rows)
+    return holds(scores[relevance > 0].mean() > scores[relevance == 0].mean(), "`boosting_objective(loss)`")
+
+
+def _boosted_by_lightgbm() -> Seen:
+    import lightgbm as lgb
+
+    groups = []
+
+    def objective(labels: Any, scores: Any, weight: Any, group: Any) -> Any:
+        groups.append(group)
+        return scores - labels, np.ones(len(labels))
+
+    rows, relevance, sizes = _learnable()
+    lgb.LGBMRanker(objective=objective, n_estimators=1, verbosity=-1).fit(rows, relevance, group=sizes)
+    knows = groups[0] is not None and list(groups[0]) == sizes
+    return Seen(PARTLY if knows else NO, "a function of four parameters gets the groups")
+
+
+def _boosted_by_xgboost() -> Seen:
+    import xgboost as xgb
+
+    groups = []
+
+    def objective(scores: Any, data: Any) -> Any:
+        groups.append(data.get_uint_info("group_ptr"))
+        return scores - data.get_label(), np.ones(len(scores))
+
+    rows, relevance, sizes = _learnable()
+    xgb.train({}, _xgboost_data(rows, relevance, sizes), 1, obj=objective)
+    try:
+        xgb.XGBRanker(objective=lambda labels, scores: (scores - labels, scores)).fit(rows, relevance, group=sizes)
+        note = "a function gets the groups in `train` and `XGBRanker`"
+    except ValueError:
+        note = "a function gets the groups in `train`; `XGBRanker` refuses it"
+    return Seen(PARTLY if np.diff(groups[0]).tolist() == sizes else NO, note)
+
+
+def _learnable() -> tuple[Any, Any, list[int]]:
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    return rows, (rows[:, 0] > 0).astype(int), [10] * 20
+
+
+def _compiled_by_torch(loss: Loss) -> Seen:
+    scores, relevance, sizes = _flat(INFORMATIVE)
+    call = loss(torch.tensor(scores), torch.tensor(relevance), sizes)
+    plain = call()
+    try:
+        compiled = torch.compile(call.func, fullgraph=True, backend="eager")(*call.args, **call.keywords)
+    except RuntimeError as error:
+        return Seen(NO, f"torch.compile: {str(error).splitlines()[0]}")
+    return holds(torch.allclose(plain, compiled), "by torch.compile")
+
+
+def _compiled_by_jax() -> Seen:
+    import jax
+
+    arrays = _rax_arrays(INFORMATIVE)
+    return holds(np.isclose(jax.jit(_rax)(*arrays), _rax(*arrays)), "by jax.jit, for CPU, GPU and TPU")
+
+
+def _attention_of_allrank() -> Seen:
+    transformer = allrank("config").TransformerConfig(N=1, d_ff=8, h=1, positional_encoding=None, dropout=0.0)
+    layers = {"sizes": [8], "input_norm": False, "activation": None, "dropout": 0.0}
+    ranker = allrank("models.model").make_model(layers, transformer, {"d_output": 1}, n_features=3).eval()
+    rows, mask = torch.randn(1, 4, 3), torch.zeros(1, 4, dtype=torch.bool)
+    before = ranker.score(rows, mask, None)[0, 0].item()
+    rows[0, 3] += 1
+    after = ranker.score(rows, mask, None)[0, 0].item()
+    return holds(abs(after - before) > 1e-6, "another item's features change the score")
+
+
+def _texts(make_loss: Callable[[Any], Any], verdict: str) -> Seen:
+    from benchmarks.tiny_reranker import labelled_queries, tiny_reranker
+
+    with tempfile.TemporaryDirectory() as folder:
+        model = tiny_reranker(Path(folder))
+    columns = labelled_queries([3, 4])
+    loss = make_loss(model)([columns["query"], columns["documents"]], [torch.tensor(one) for one in columns["labels"]])
+    loss.backward()
+    learns = any(weight.grad is not None and weight.grad.any() for weight in model.parameters())
+    return Seen(verdict if learns else NO, "a cross-encoder gets gradients from texts")
+
+
+def _texts_of_rankbound() -> Seen:
+    from rankbound.interop.sentence_transformers import ListwiseLoss
+
+    return _texts(lambda model: ListwiseLoss(model, "nDCG"), PARTLY)._replace(note="in sentence-transformers' trainer")
+
+
+def _texts_of_sentence_transformers() -> Seen:
+    from sentence_transformers.cross_encoder.losses import LambdaLoss
+
+    return _texts(LambdaLoss, YES)
+
+
+def _clicks_of_allrank() -> Seen:
+    model = allrank("click_models.cascade_models").BaseCascadeModel(eta=0.0, threshold=1)
+    clicks = model.click((torch.zeros(3, 1), torch.tensor([0.0, 1.0, 1.0])))
+    return holds(clicks.tolist() == [False, True, True], "click models")
+
+
+def _clicks_of_pytorchltr() -> Seen:
+    from pytorchltr.click_simulation.pbm import simulate_position
+
+    clicks, _ = simulate_position(torch.tensor([[0, 1, 2]]), torch.tensor([[0, 4, 4]]), torch.tensor([3]), eta=0.0)
+    return holds(clicks.shape == (1, 3), "simulated clicks")
+
+
+def _positions_of_lightgbm() -> Seen:
+    import lightgbm as lgb
+
+    rows, relevance, sizes = _learnable()
+    trees = []
+    for position in (None, list(range(10)) * 20):
+        data = lgb.Dataset(rows, relevance, group=sizes, position=position)
+        trees.append(lgb.train({"objective": "lambdarank", "verbosity": -1}, data, 5).predict(rows))
+    return holds(not np.allclose(*trees), "estimates the bias of `position`")
+
+
+def _positions_of_xgboost() -> Seen:
+    import xgboost as xgb
+
+    data = _xgboost_data(*_learnable())
+    settings = [{"objective": "rank:ndcg", "lambdarank_unbiased": unbiased} for unbiased in (False, True)]
+    trees = [xgb.train(one, data, 5).predict(data) for one in settings]
+    return holds(not np.allclose(*trees), "`lambdarank_unbiased`")
+
+
+FEATURES = (
+    Feature(
+        "Lists without padding",
+        "Lists of different lengths are passed as they are, with their limits, and none is filled up to the longest.",
+        "",
+        {
+            **{library: partial(_without_padding, STEPS[library]) for library in ("rankbound", "Rax")},
+            "allRank": _flat_of_allrank,
+            "pytorchltr": _flat_of_pytorchltr,
+            "sentence-transformers": partial(_groups, STEPS["sentence-transformers"], "a list of documents per query"),
+            **{library: partial(_groups, tree, "sizes of groups") for library, tree in TREES.items()},
+        }
+        | from_source(PARTLY, "takes ragged tensors, and pads them inside", "python/losses_impl.py"),
+    ),
+    Feature(
+        "Memory linear in a list's length",
+        f"A step of a loss of nDCG on one list of {LONG:,} items, forward and backward, without an array of all pairs, "
+        "which has 36 MB: the memory that it adds.",
+        "",
+        {
+            **each(_memory, STEPS),
+            "LightGBM": _memory_of_lightgbm,
+            "XGBoost": partial(_memory, _xgboost_tree),
+        }
+        | from_source(NO, "a tensor of all pairs", "python/losses_impl.py"),
+    ),
+    Feature(
+        "Uninformative lists change nothing",
+        "A list without relevant items joins two others. The mean loss (the tree) stays what it was.",
+        "",
+        each(_uninformative, STEPS)
+        | each(_uninformative_in_trees, TREES)
+        | from_source(NO, "such a list has weight 0, but the mean counts it", "python/losses_impl.py"),
+    ),
+    Feature(
+        "Bounds and distributions of metrics",
+        "The smallest, the largest and the mean value of a metric over all orders of a list, and the distribution, by "
+        "which a loss is normalised. Tried: nDCG of one relevant item among three.",
+        "extremes|score_distribution|expected_under|random_order",
+        {"rankbound": _bounds_of_rankbound} | from_source(NO, "none", "python/losses.py"),
+    ),
+    Feature(
+        "Boosted trees by a loss of choice",
+        "Trees of LightGBM or XGBoost are boosted by any loss, with second derivatives. *Partly*: by a function of the "
+        "user that computes both derivatives, and gets the groups.",
+        "boosting_objective|hessian|gbdt",
+        {"rankbound": _boosted_by_rankbound, "LightGBM": _boosted_by_lightgbm, "XGBoost": _boosted_by_xgboost}
+        | from_source(NO, "none", "python/losses.py"),
+    ),
+    Feature(
+        "Compiles as a whole",
+        "A compiler takes the loss as one graph, as TPUs require: `jax.jit`, or `torch.compile` with `fullgraph`.",
+        "jit",
+        {**each(_compiled_by_torch, TORCH), "Rax": _compiled_by_jax}
+        | from_source(YES, "TensorFlow's graphs", "python/losses_impl.py"),
+    ),
+    Feature(
+        "Attention between items",
+        "A model of the library scores an item by its features and by the other items of its list.",
+        "attention|make_transformer|listwise_context|cross_document",
+        {"allRank": _attention_of_allrank}
+        | from_source(YES, "`DocumentInteractionAttention`", "python/keras/layers.py"),
+    ),
+    Feature(
+        "Trains on texts",
+        "Gradients of a loss reach a language model that reads queries and documents.",
+        "tokeniz|bert|cross_?encoder",
+        {"rankbound": _texts_of_rankbound, "sentence-transformers": _texts_of_sentence_transformers}
+        | from_source(YES, "TFR-BERT", "python/keras/tfrbert/tfrbert_model.py"),
+    ),
+    Feature(
+        "Clicks",
+        "Simulates clicks, or estimates the bias of positions from them.",
+        "click|unbiased|propensit",
+        {
+            "allRank": _clicks_of_allrank,
+            "pytorchltr": _clicks_of_pytorchltr,
+            "LightGBM": _positions_of_lightgbm,
+            "XGBoost": _positions_of_xgboost,
+        }
+        | from_source(YES, "`ClickEMLoss`", "python/losses_impl.py"),
+    ),
+)

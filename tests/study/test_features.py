@@ -1,0 +1,131 @@
+"""The table of features: our column is tried, absent and failing libraries are reported, the page is the program's."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import features, features_cells
+from benchmarks.features_cells import FAILS, NO, NOT_TRIED, PARTLY, YES, Feature, Seen, allrank, holds, try_cell
+
+ROWS = {row.name: row for rows, _ in features.TABLES.values() for row in rows}
+
+OURS = {
+    "Lists without padding": YES,
+    "Memory linear in a list's length": YES,
+    "Uninformative lists change nothing": YES,
+    "Bounds and distributions of metrics": YES,
+    "Boosted trees by a loss of choice": YES,
+    "Compiles as a whole": NO,
+    "Attention between items": NO,
+    "Trains on texts": PARTLY,
+    "Clicks": NO,
+    "Ties are averaged": YES,
+    "An undefined list is not a value": YES,
+    "Paired tests with intervals": YES,
+    "Fusion of runs": NO,
+}
+SLOW = {"Compiles as a whole", "Trains on texts"}
+"""Which import a compiler, or language models."""
+
+
+def page_tables() -> list[list[list[str]]]:
+    """Return the cells of the page's tables, without their rulers."""
+    text = features.PAGE.read_text("utf-8")
+    tables = re.findall(r"^## (.+)\n\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert [heading for heading, _ in tables] == list(features.TABLES)
+    return [[line.strip("| ").split(" | ") for line in table.splitlines() if "---" not in line] for _, table in tables]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in OURS])
+def test_rankbound_has_what_the_table_says(name: str) -> None:
+    seen = try_cell(ROWS[name], "rankbound")
+    if seen.verdict == NOT_TRIED:
+        pytest.skip(seen.note)
+    assert seen.verdict == OURS[name], seen.note
+
+
+def test_rankbound_measures_are_counted() -> None:
+    assert OURS.keys() == ROWS.keys() - {"Number of ranking measures"}
+    assert int(try_cell(ROWS["Number of ranking measures"], "rankbound").verdict) > 20
+
+
+def test_the_page_has_the_rows_and_columns_of_the_program() -> None:
+    for table, (rows, libraries) in zip(page_tables(), features.TABLES.values(), strict=True):
+        assert table[0] == ["", *libraries] or table[0] == list(libraries)
+        assert [line[0] for line in table[1:]] == [row.name for row in rows]
+        assert {len(line) for line in table[1:]} == {1 + len(libraries)}
+        assert not {FAILS, NOT_TRIED} & {cell for line in table[1:] for cell in line}
+
+
+def test_the_page_says_what_the_program_says_of_rankbound() -> None:
+    shown = {line[0]: line[1] for table in page_tables() for line in table[1:]}
+    assert {name: shown[name] for name in OURS} == OURS
+
+
+def test_an_absent_library_is_reported_and_the_rest_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(features_cells.PACKAGES, "absent", "no_such_package")
+
+    def lacks_a_module() -> Seen:
+        import no_such_module  # noqa: F401
+
+        raise AssertionError
+
+    def breaks() -> Seen:
+        raise ValueError("a message\nof two lines")
+
+    probes = {"absent": breaks, "Rax": lacks_a_module, "LightGBM": breaks, "rankbound": lambda: holds(True, "seen")}
+    row = Feature("A feature", "", "word", probes)
+    monkeypatch.setattr(features_cells, "find_spec", lambda name: None if name == "no_such_package" else object())
+    assert features.try_table([row], list(probes)) == {
+        ("A feature", "absent"): (NOT_TRIED, "no_such_package is not installed"),
+        ("A feature", "Rax"): (NOT_TRIED, "no_such_module is not installed"),
+        ("A feature", "LightGBM"): (FAILS, "ValueError: a message"),
+        ("A feature", "rankbound"): (YES, "seen"),
+    }
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty package named allrank."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "allrank"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "allrank").mkdir()
+    (tmp_path / "allrank" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path / "allrank"
+
+
+def test_names_are_searched_where_nothing_can_be_tried(package: Path) -> None:
+    (package / "private.py").write_text("def _fuse(): ...\n\nfuse = 1\n")
+    (package / "fuse_test.py").write_text("def fuse_tested(): ...\n")
+    row = Feature("Fusion", "", "fuse", {})
+    assert try_cell(row, "allRank") == (NO, "no such name")
+    (package / "runs.py").write_text("class Runs:\n    def fuse_all(self): ...\n")
+    assert try_cell(row, "allRank") == (NOT_TRIED, "has fuse_all")
+
+
+def test_stand_ins_are_gone_after_the_import(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = object()
+    monkeypatch.setitem(sys.modules, "torchvision", mine)
+    monkeypatch.delitem(sys.modules, "gcsfs", raising=False)
+    (package / "losses.py").write_text("import gcsfs\nfrom torchvision.transforms import Compose\n\nvalue = 3\n")
+    assert allrank("losses").value == 3
+    assert sys.modules["torchvision"] is mine
+    assert "gcsfs" not in sys.modules
+
+
+def test_the_program_writes_between_the_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "features.md"
+    page.write_text(f"# Before\n\n{features.BEGIN}\nold\n{features.END}\n\n## After\n")
+    row = Feature("A feature", "What it means.", "", {"rankbound": lambda: holds(True, "0.5")})
+    monkeypatch.setattr(features, "PAGE", page)
+    monkeypatch.setattr(features, "TABLES", {"A table": ([row], ["rankbound"])})
+    assert features.main(["--write-docs"]) == 0
+    text = page.read_text("utf-8")
+    assert text.startswith("# Before")
+    assert text.endswith("## After\n")
+    assert "old" not in text
+    assert "|  | rankbound |\n| --- | --- |\n| A feature | yes |" in text
+    assert "**A feature.** What it means.<br>Seen: rankbound *yes* (0.5)." in text
