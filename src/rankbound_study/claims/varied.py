@@ -34,7 +34,8 @@ def variants(
     found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
     if not with_usual:
         return found
-    return {**found, USUAL: usual_beside(evidence, column, next(iter(found.values())))}
+    # Beside the runs of all variants: under one alone, some losses may not have trained.
+    return {**found, USUAL: usual_beside(evidence, column, pl.concat(found.values()))}
 
 
 def usual_beside(evidence: Evidence, column: DataSet, rows: pl.DataFrame) -> pl.DataFrame:
