@@ -16,7 +16,7 @@ from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, LOSSES
 
 SPECS = {
     "figure_bounding_rates": FigureSpec(
-        "Test score by learning rate, the mean over folds of one seed, at the epoch that the fold's validation part "
+        "Test score by learning rate, the mean over folds and drawings, at the epoch that the fold's validation part "
         "selects. Columns are data sets; rows are losses, each scored by the metric that judges it. Marks are the "
         "rates that folds select by their validation parts: the more folds, the larger.",
         title="Learning rates and boundings",
@@ -25,8 +25,8 @@ SPECS = {
 }
 
 _LINE = ["dataset", "nsr_test", "loss", "bounding"]
-MARK = 16.0
-"""Area of a mark for each fold, in square points."""
+MARK = 80.0
+"""Area of the mark of a rate that all folds select, in square points."""
 
 
 def draw(files: StudyFiles) -> Any:
@@ -64,12 +64,14 @@ def _panel(panel: Any, own: pl.DataFrame) -> None:
         x, y = (line[name].to_numpy() for name in ("learning_rate", "test_score"))
         panel.plot(x, y, color=look.color, linestyle=look.dashes, linewidth=1.0, label=title)
         marked = line.filter(pl.col("chosen") > 0)
+        share = marked["chosen"].to_numpy() / line["chosen"].sum()
         panel.scatter(
-            marked["learning_rate"], marked["test_score"], s=MARK * marked["chosen"].to_numpy(), color=look.color,
-            marker=look.marker, alpha=0.7, linewidths=0, label=f"_{title}, selected",
+            marked["learning_rate"], marked["test_score"], s=MARK * share, color=look.color, marker=look.marker,
+            alpha=0.7, linewidths=0, label=f"_{title}, selected",
         )  # fmt: skip
     rates = own["learning_rate"].unique().sort().to_list()
     panel.set_xscale("log")
-    panel.set_xticks(rates, [f"{rate:g}" for rate in rates])
+    # Every other one has a name, for which there is room in a column of five.
+    panel.set_xticks(rates, ["" if place % 2 else f"{rate:g}" for place, rate in enumerate(rates)])
     panel.minorticks_off()
     panel.locator_params(axis="y", nbins=4)
