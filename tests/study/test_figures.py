@@ -208,6 +208,18 @@ def test_only_the_names_of_rows_that_do_not_fit_are_broken(runs: Path) -> None:
     assert not any(upper.overlaps(lower) for upper, lower in itertools.pairwise(boxes))
 
 
+@pytest.mark.parametrize("names", [("a", "b"), ("a name of some length", "b") * 4])
+def test_a_legend_is_no_wider_than_its_figure(names: tuple[str, ...]) -> None:
+    with style.house_style():
+        figure, axes = style.panels(1, 1, height=2.0)
+        for place, name in enumerate(names):
+            axes[0, 0].plot([0, 1], label=f"{name} {place}")
+        style.shared_legend(figure, axes, columns=len(names))
+        (legend,) = figure.legends
+        assert legend.get_window_extent().width <= figure.bbox.width
+        assert len(legend.texts) == len(names)
+
+
 def test_a_remark_writes_commands_as_they_are_typed() -> None:
     text = f"Nothing to draw.\nWhat is missing {'is far too long for one line, ' * 6}: `tool weights --help` says more."
     (panel,) = remark(text).axes

@@ -248,13 +248,21 @@ def outer_labels(figure: Any, axes: Any, x: str, y: str) -> None:
 
 
 def shared_legend(figure: Any, axes: Any, *, columns: int) -> None:
-    """Draw one legend below all panels, with each label once, in the order of first use."""
+    """Draw one legend below all panels, with each label once, in the order of first use.
+
+    It has fewer than the given columns if it would be wider than the figure.
+    """
     found: dict[str, Any] = {}
     for panel in axes.flat:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    if found:
-        figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+    if not found:
+        return
+    for ncols in range(columns, 0, -1):
+        legend = figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=ncols)
+        if ncols == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def save(figure: Any, paths: Sequence[Path]) -> None:
