@@ -174,7 +174,7 @@ def test_a_wildcard_without_values_matches_nothing() -> None:
 def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict[str, Any]) -> None:
     config["experiment"] = ["factors"]
     study = Study(config)
-    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 15 + ["honest@factors-f64"] * 15
+    assert [run.place for run in study.experiments] == ["honest@factors-f16"] * 9 + ["honest@factors-f64"] * 9
     run = study.experiments[0]
     assert run.stem == "<results>/runs/honest@factors-f16/movielens-nsr2/matrix-factorization/nDCG/none"
     usual = study.options(study.run_at("honest", "movielens-nsr2", "nDCG", "none"))
@@ -183,7 +183,7 @@ def test_an_experiment_is_the_bounded_half_with_one_setting_changed(config: dict
         "variant": "factors-f16",
         "model": {"name": "matrix-factorization", "factors": 16},
         "folds": [1, 2],
-        "seeds": [0, 1, 2],
+        "seeds": [0, 2, 4],
     }
     assert study.experiment_files()[0] == f"{run.stem}.parquet"
     assert not set(study.experiment_files()) & set(study.run_files())
