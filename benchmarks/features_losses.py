@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,43 +11,54 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.batches import Batch, one_list
 from benchmarks.features_cells import NO, PARTLY, YES, Feature, Seen, allrank, each, from_source, holds
+from benchmarks.loss_contenders import rax_loss
 from benchmarks.peak_memory import added_peak
 
-Lists = Sequence[tuple[Sequence[float], Sequence[int]]]
-"""Scores and relevance of each list."""
-Loss = Callable[[Tensor, Tensor, Sequence[int]], "partial[Tensor]"]
-"""Returns a library's loss with its arguments, made of flat scores and relevance, and of the sizes of the lists."""
+Loss = Callable[[Batch], "partial[Tensor]"]
+"""Returns a library's loss with its arguments."""
 
-INFORMATIVE: Lists = [([2.0, 1.0, 3.0], [1, 0, 0]), ([1.0, 0.5], [0, 1])]
-UNINFORMATIVE = ([1.0, 2.0, 3.0], [0, 0, 0])
+INFORMATIVE = Batch(torch.tensor([2.0, 1.0, 3.0, 1.0, 0.5]), torch.tensor([1, 0, 0, 0, 1]), [3, 2])
+APART = [
+    Batch(INFORMATIVE.scores[:3], INFORMATIVE.relevance[:3], [3]),
+    Batch(INFORMATIVE.scores[3:], INFORMATIVE.relevance[3:], [2]),
+]
+"""Its two lists."""
+WITH_UNINFORMATIVE = Batch(
+    torch.cat([INFORMATIVE.scores, torch.tensor([1.0, 2.0, 3.0])]),
+    torch.cat([INFORMATIVE.relevance, torch.tensor([0, 0, 0])]),
+    [*INFORMATIVE.sizes, 3],
+)
+"""The same, and a list without relevant items."""
 LONG = 3_000
 """Items of a list, of whose pairs an array takes 36 MB: more than any allocator keeps from earlier probes."""
 LARGEST_LINEAR = 4 * LONG**2 / 2
 
 
-def _rankbound(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+def _rankbound(batch: Batch) -> "partial[Tensor]":
     import rankbound as rb
 
-    return partial(rb.SmoothLoss("nDCG"), scores, relevance, torch.tensor(_offsets(sizes)), reduction="mean")
+    return partial(rb.SmoothLoss("nDCG"), batch.scores, batch.relevance, batch.offsets, reduction="mean")
 
 
-def _allrank(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
-    loss = allrank("models.losses").approxNDCGLoss
-    return partial(loss, _padded(scores, sizes, 0.0), _padded(relevance.float(), sizes, -1.0))
+def _allrank(batch: Batch) -> "partial[Tensor]":
+    scores, relevance, mask = batch.padded()
+    return partial(allrank("models.losses").approxNDCGLoss, scores, relevance.float().masked_fill(~mask, -1.0))
 
 
-def _pytorchltr(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+def _pytorchltr(batch: Batch) -> "partial[Tensor]":
     from pytorchltr.loss import LambdaNDCGLoss2
 
-    return partial(LambdaNDCGLoss2(), _padded(scores, sizes, 0.0), _padded(relevance, sizes, 0), torch.tensor(sizes))
+    scores, relevance, _ = batch.padded()
+    return partial(LambdaNDCGLoss2(), scores, relevance, torch.tensor(batch.sizes))
 
 
-def _sentence_transformers(scores: Tensor, relevance: Tensor, sizes: Sequence[int]) -> "partial[Tensor]":
+def _sentence_transformers(batch: Batch) -> "partial[Tensor]":
     from sentence_transformers.cross_encoder.losses import LambdaLoss
 
-    inputs = [["q"] * len(sizes), [["d"] * size for size in sizes]]
-    return partial(LambdaLoss(_Outputs(scores), mini_batch_size=-1), inputs, list(relevance.split(list(sizes))))
+    inputs = [["q"] * len(batch.sizes), [["d"] * size for size in batch.sizes]]
+    return partial(LambdaLoss(_Outputs(batch.scores), mini_batch_size=-1), inputs, batch.relevance.split(batch.sizes))
 
 
 class _Outputs(torch.nn.Module):
@@ -73,58 +85,49 @@ TORCH: Mapping[str, Loss] = {
 }
 
 
-def _rax(scores: Any, relevance: Any, segments: Any) -> Any:
-    """Return `rax.approx_t12n(rax.ndcg_metric)`, written out, since it does not run with current versions of JAX."""
-    import rax
-
-    return -rax.ndcg_metric(scores, relevance, segments=segments, rank_fn=rax.utils.approx_ranks)
-
-
-def _rax_step(lists: Lists) -> float:
+def _rax_step(batch: Batch) -> float:
     import jax
 
-    step = jax.jit(jax.value_and_grad(_rax))
-    return float(jax.block_until_ready(step(*_rax_arrays(lists)))[0])
+    scores, relevance, segments = _rax_arrays(batch)
+    step = jax.jit(jax.value_and_grad(rax_loss))
+    return float(jax.block_until_ready(step(scores, relevance, segments=segments))[0])
 
 
-def _rax_arrays(lists: Lists) -> tuple[Any, Any, Any]:
+def _rax_arrays(batch: Batch) -> tuple[Any, Any, Any]:
+    """Return scores, relevance and the number of each item's list."""
     import jax.numpy as jnp
 
-    scores, relevance, sizes = _flat(lists)
-    segments = jnp.repeat(jnp.arange(len(sizes)), jnp.array(sizes))
-    return jnp.array(scores), jnp.array(relevance, dtype="float32"), segments
+    segments = np.repeat(np.arange(len(batch.sizes)), batch.sizes)
+    return jnp.array(batch.scores.numpy()), jnp.array(batch.relevance.numpy(), dtype="float32"), jnp.array(segments)
 
 
-def _torch_step(loss: Loss, lists: Lists) -> float:
-    scores, relevance, sizes = _flat(lists)
-    parameter = torch.tensor(scores, requires_grad=True)
-    value = loss(parameter, torch.tensor(relevance), sizes)().mean()
+def _torch_step(loss: Loss, batch: Batch) -> float:
+    value = loss(replace(batch, scores=batch.scores.clone().requires_grad_()))().mean()
     value.backward()
     return value.item()
 
 
-STEPS: Mapping[str, Callable[[Lists], float]] = {
+STEPS: Mapping[str, Callable[[Batch], float]] = {
     **{library: partial(_torch_step, loss) for library, loss in TORCH.items()},
     "Rax": _rax_step,
 }
 """The mean loss of lists; the gradient is computed, too."""
 
 
-def _lightgbm_tree(lists: Lists) -> Any:
+def _lightgbm_tree(batch: Batch) -> Any:
     """Return the predictions of a tree whose only feature are the scores."""
     import lightgbm as lgb
 
-    scores, relevance, sizes = _flat(lists)
-    data = lgb.Dataset(_column(scores), relevance, group=sizes, params={"min_data_in_bin": 1})
+    rows = batch.scores.numpy()[:, None]
+    data = lgb.Dataset(rows, batch.relevance.numpy(), group=batch.sizes, params={"min_data_in_bin": 1})
     settings = {"min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0, "verbosity": -1}
-    return lgb.train({"objective": "lambdarank", **settings}, data, 1).predict(_column(scores))
+    return lgb.train({"objective": "lambdarank", **settings}, data, 1).predict(rows)
 
 
-def _xgboost_tree(lists: Lists) -> Any:
+def _xgboost_tree(batch: Batch) -> Any:
     import xgboost as xgb
 
-    scores, relevance, sizes = _flat(lists)
-    data = _xgboost_data(_column(scores), relevance, sizes)
+    data = _xgboost_data(batch.scores.numpy()[:, None], batch.relevance.numpy(), batch.sizes)
     return xgb.train({"objective": "rank:ndcg", "min_child_weight": 0}, data, 1).predict(data)
 
 
@@ -139,32 +142,16 @@ def _xgboost_data(rows: Any, relevance: Any, sizes: Sequence[int]) -> Any:
 TREES = {"LightGBM": _lightgbm_tree, "XGBoost": _xgboost_tree}
 
 
-def _flat(lists: Lists) -> tuple[list[float], list[int], list[int]]:
-    scores, relevance = ([value for values in column for value in values] for column in zip(*lists, strict=True))
-    return scores, relevance, [len(grades) for _, grades in lists]
-
-
-def _offsets(sizes: Sequence[int]) -> list[int]:
-    return [0, *np.cumsum(sizes).tolist()]
-
-
-def _padded(values: Tensor, sizes: Sequence[int], padding: float) -> Tensor:
-    return torch.nn.utils.rnn.pad_sequence(list(values.split(list(sizes))), batch_first=True, padding_value=padding)
-
-
-def _column(values: Sequence[float]) -> Any:
-    return np.array(values)[:, None]
-
-
-def _without_padding(step: Callable[[Lists], float]) -> Seen:
-    together, apart = step(INFORMATIVE), np.mean([step([one]) for one in INFORMATIVE])
+def _without_padding(step: Callable[[Batch], float]) -> Seen:
+    together, apart = step(INFORMATIVE), np.mean([step(one) for one in APART])
     return holds(abs(together - apart) < 1e-5, f"both lists {together:.3f}, mean of each alone {apart:.3f}")
 
 
 def _flat_refused(loss: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Seen:
-    scores, relevance, sizes = map(torch.tensor, _flat(INFORMATIVE))
+    sizes = torch.tensor(INFORMATIVE.sizes)
     try:
-        return Seen(NO, f"takes flat scores for one list ({loss(scores, relevance, sizes).mean():.3f})")
+        value = loss(INFORMATIVE.scores, INFORMATIVE.relevance, sizes).mean()
+        return Seen(NO, f"takes flat scores for one list ({value:.3f})")
     except (IndexError, RuntimeError, ValueError) as error:
         return Seen(NO, f"refuses flat scores ({type(error).__name__})")
 
@@ -180,36 +167,34 @@ def _flat_of_pytorchltr() -> Seen:
     return _flat_refused(LambdaNDCGLoss2())
 
 
-def _groups(fit: Callable[[Lists], Any], note: str) -> Seen:
+def _groups(fit: Callable[[Batch], Any], note: str) -> Seen:
     return holds(np.isfinite(fit(INFORMATIVE)).all(), note)
 
 
-def _memory(step: Callable[[Lists], object]) -> Seen:
-    def of(n: int) -> Lists:
-        return [(np.linspace(0, 1, n, dtype="float32").tolist(), [int(i % 5 == 0) for i in range(n)])]
-
-    step(of(20))
-    added = added_peak(lambda: step(of(LONG)))
+def _memory(step: Callable[[Batch], object]) -> Seen:
+    step(one_list(20))
+    batch = one_list(LONG)
+    added = added_peak(lambda: step(batch))
     return holds(added < LARGEST_LINEAR, f"{max(added, 0.0) / 1e6:.0f} MB")
 
 
 def _memory_of_lightgbm() -> Seen:
     try:
-        _lightgbm_tree([([0.0] * 10_001, [0] * 10_000 + [1])])
+        _lightgbm_tree(one_list(10_001))
     except Exception as error:
         seen = _memory(_lightgbm_tree)
         return Seen(PARTLY if seen.verdict == YES else NO, f"{seen.note}; {error}")
     return _memory(_lightgbm_tree)
 
 
-def _uninformative(step: Callable[[Lists], float]) -> Seen:
-    alone, with_it = step(INFORMATIVE), step([*INFORMATIVE, UNINFORMATIVE])
+def _uninformative(step: Callable[[Batch], float]) -> Seen:
+    alone, with_it = step(INFORMATIVE), step(WITH_UNINFORMATIVE)
     return holds(abs(alone - with_it) < 1e-6, f"{alone:.3f} becomes {with_it:.3f}")
 
 
-def _uninformative_in_trees(tree: Callable[..., Any]) -> Seen:
-    alone, with_it = tree(INFORMATIVE), tree([*INFORMATIVE, UNINFORMATIVE])[: len(tree(INFORMATIVE))]
-    return holds(np.allclose(alone, with_it), f"leaf {alone[0]:.3f} becomes {with_it[0]:.3f}")
+def _uninformative_in_trees(tree: Callable[[Batch], Any]) -> Seen:
+    alone, with_it = tree(INFORMATIVE), tree(WITH_UNINFORMATIVE)
+    return holds(np.allclose(alone, with_it[: len(alone)]), f"leaf {alone[0]:.3f} becomes {with_it[0]:.3f}")
 
 
 def _bounds_of_rankbound() -> Seen:
@@ -271,8 +256,7 @@ def _learnable() -> tuple[Any, Any, list[int]]:
 
 
 def _compiled_by_torch(loss: Loss) -> Seen:
-    scores, relevance, sizes = _flat(INFORMATIVE)
-    call = loss(torch.tensor(scores), torch.tensor(relevance), sizes)
+    call = loss(INFORMATIVE)
     plain = call()
     try:
         compiled = torch.compile(call.func, fullgraph=True, backend="eager")(*call.args, **call.keywords)
@@ -284,8 +268,9 @@ def _compiled_by_torch(loss: Loss) -> Seen:
 def _compiled_by_jax() -> Seen:
     import jax
 
-    arrays = _rax_arrays(INFORMATIVE)
-    return holds(np.isclose(jax.jit(_rax)(*arrays), _rax(*arrays)), "by jax.jit, for CPU, GPU and TPU")
+    scores, relevance, segments = _rax_arrays(INFORMATIVE)
+    values = [loss(scores, relevance, segments=segments) for loss in (rax_loss, jax.jit(rax_loss))]
+    return holds(np.isclose(*values), "by jax.jit, for CPU, GPU and TPU")
 
 
 def _attention_of_allrank() -> Seen:

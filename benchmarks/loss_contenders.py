@@ -128,21 +128,21 @@ def _padded_torch(batch: Batch) -> Step:
 
 
 def _rax(batch: Batch) -> Step:
-    """Prepare Rax's loss, compiled for this shape; a single list has no mask.
-
-    The loss is `rax.approx_t12n(rax.ndcg_metric)`, written out to run with current versions of JAX.
-    """
+    """Prepare Rax's loss, compiled for this shape; a single list has no mask."""
     import jax
-    import rax
-
-    def loss(scores: Any, relevance: Any, where: Any) -> Any:
-        return -rax.ndcg_metric(scores, relevance, where=where, rank_fn=rax.utils.approx_ranks)
 
     padded = [jax.numpy.asarray(values.numpy()) for values in batch.padded()]
     scores, relevance, mask = padded[0], padded[1].astype("float32"), padded[2]
     where = mask if len(batch.sizes) > 1 else None
-    step = jax.jit(jax.value_and_grad(loss)).lower(scores, relevance, where=where).compile()
+    step = jax.jit(jax.value_and_grad(rax_loss)).lower(scores, relevance, where=where).compile()
     return lambda: jax.block_until_ready(step(scores, relevance, where=where))
+
+
+def rax_loss(scores: Any, relevance: Any, **lists: Any) -> Any:
+    """Return `rax.approx_t12n(rax.ndcg_metric)`, written out to run with current versions of JAX."""
+    import rax
+
+    return -rax.ndcg_metric(scores, relevance, rank_fn=rax.utils.approx_ranks, **lists)
 
 
 def _pytorchltr(batch: Batch) -> Step:

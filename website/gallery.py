@@ -14,6 +14,8 @@ from rankbound_study.figures import style
 from rankbound_study.figures.spec import FigureSpec
 
 SOURCES = Path(figures.__file__).parents[2]
+FOLDER = "gallery"
+"""The folder of the drawings, beside the pages."""
 
 INTRODUCTION = """\
 ---
@@ -37,7 +39,7 @@ def write(docs: Path, results: Path, configured: list[str]) -> list[str]:
         results: the results of a study, of which there may be none.
         configured: the figures that `make paper` makes.
     """
-    drawings = docs / "gallery"
+    drawings = docs / FOLDER
     drawings.mkdir(exist_ok=True)
     specs = figures.figure_specs()
     groups = {
@@ -59,8 +61,8 @@ def _entry(name: str, spec: FigureSpec, drawn: bool, configured: bool) -> Iterat
     yield f"### {title} {{ #{name} }}\n"
     if drawn:
         # The theme shows the first in its light colours and the second in its dark ones.
-        yield f"![{title}](gallery/{name}.svg#only-light)"
-        yield f"![{title}](gallery/{name}.dark.svg#only-dark)\n"
+        yield f"![{title}]({FOLDER}/{name}.svg#only-light)"
+        yield f"![{title}]({FOLDER}/{name}.dark.svg#only-dark)\n"
     yield plain(spec.caption) + "\n"
     if spec.shows_pictures:
         yield "It contains pictures of a data set, whose terms forbid to show them here.\n"

@@ -19,7 +19,7 @@ from rankbound_study.report import document, render_html, render_markdown, rende
 from rankbound_study.report.blocks import Document, TableBlock, typeset
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.provenance_section import CODE
-from website.gallery import command, plain
+from website.gallery import FOLDER, command, plain
 
 NAME = "paper"
 """The page's name, and that of the folder with the whole report."""
@@ -65,7 +65,7 @@ def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping
     remarks = {name: _remark(name) for name in missing}
     provenance = results / MANIFEST
     recorded = provenance.is_file()
-    with _shown(drawn, docs / "gallery", results) as shown:
+    with _shown(drawn, docs / FOLDER, results) as shown:
         content = document.build(results, provenance if recorded else None, figures=Figures(shown, remarks))
         if not recorded:
             content = replace(content, subtitle=SUBTITLE)

@@ -27,6 +27,8 @@ SPECS = {
 _LINE = ["dataset", "nsr_test", "loss", "bounding"]
 MARK = 80.0
 """Area of the mark of a rate that all folds select, in square points."""
+NAMES = 3
+"""Number of rates whose names have room below a panel."""
 
 
 def draw(files: StudyFiles) -> Any:
@@ -71,7 +73,8 @@ def _panel(panel: Any, own: pl.DataFrame) -> None:
         )  # fmt: skip
     rates = own["learning_rate"].unique().sort().to_list()
     panel.set_xscale("log")
-    # Every other one has a name, for which there is room in a column of five.
-    panel.set_xticks(rates, ["" if place % 2 else f"{rate:g}" for place, rate in enumerate(rates)])
+    # The lowest, the middle and the highest.
+    named = rates if len(rates) <= NAMES else (rates[0], rates[(len(rates) - 1) // 2], rates[-1])
+    panel.set_xticks(rates, [f"{rate:g}" if rate in named else "" for rate in rates])
     panel.minorticks_off()
     panel.locator_params(axis="y", nbins=4)
