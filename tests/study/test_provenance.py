@@ -18,7 +18,15 @@ from rankbound.errors import DataError
 from rankbound_study.cli import main
 from rankbound_study.provenance import facts
 from rankbound_study.provenance.checksums import Checksum, result_files
-from rankbound_study.provenance.manifest import known_of, make_manifest, read_manifest, restore_records, write_manifest
+from rankbound_study.provenance.manifest import (
+    check_recorded,
+    known_of,
+    make_manifest,
+    read_manifest,
+    restore_records,
+    write_manifest,
+)
+from rankbound_study.provenance.places import Places
 from rankbound_study.provenance.records import read_record
 
 JOB_RECORD = f"results/provenance/{RUN}.parquet.json"
@@ -186,6 +194,20 @@ def test_a_file_that_is_not_as_recorded_is_refused(study: Path) -> None:
     manifest = make_manifest(study / "results", CONFIG)
     assert manifest.unrecorded == {"tables/table_2_2.csv": Checksum.of(table)}
     assert "tables/table_2_2.csv" not in manifest.makers()
+
+
+def test_a_changed_manifest_is_named_beside_the_file(study: Path) -> None:
+    """The manifest's own record tells that it has changed; without records, nothing tells which of both has."""
+    results = study / "results"
+    text = (results / "provenance.json").read_text("utf-8")
+    digest = Checksum.of(results / "tables/table_2_2.csv").sha256
+    (results / "provenance.json").write_text(text.replace(digest, "0" * 64), "utf-8")
+    places = Places.of(results, CONFIG, trusted=True)
+    with pytest.raises(DataError, match=r"provenance\.json: its content is not what"):
+        check_recorded(places, known_of(results))
+    shutil.rmtree(results / "provenance")
+    with pytest.raises(DataError, match=r"table_2_2\.csv: .* made and .*provenance\.json recorded; one of both has"):
+        check_recorded(places, known_of(results))
 
 
 def test_the_last_of_several_steps_made_a_file(study: Path) -> None:

@@ -135,13 +135,15 @@ def check_recorded(places: Places, manifest: Manifest, folders: Sequence[str] = 
         content = places.file(path) if path.startswith(tuple(folders)) else None
         if content is None or checksum.fits(content):
             continue
-        file, records = printable(str(places.results / path)), places.results / RECORDS
-        remedy = "delete it and run the step that makes it again"
+        file, remedy = printable(str(places.results / path)), "delete it and run the step that makes it again"
         if path not in makers:
             raise DataError(f"{file}: its content is not what {MANIFEST} recorded: {remedy}")
+        record = places.results / RECORDS / f"{makers[path].name}.json"
+        made = f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and"
+        if not record.exists():
+            raise DataError(f"{made} {places.results / MANIFEST} recorded; one of both has changed: {remedy}")
         raise DataError(
-            f"{file}: its content is not what `python -m rankbound_study {makers[path].subcommand}` made and recorded: "
-            f"{remedy} (if it was remade without a record, delete {records / printable(makers[path].name)}.json)"
+            f"{made} recorded: {remedy} (if it was remade without a record, delete {printable(str(record))})"
         )
 
 
