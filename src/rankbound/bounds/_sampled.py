@@ -30,33 +30,35 @@ def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tupl
     return scores, counts / samples
 
 
-def sums_of_orders(fixed: Floats, counted: Floats, p: int, samples: int, seed: int) -> Floats:
+def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, seed: int) -> Floats:
     """Return the sum over p relevant items of `fixed[r] + counted[r] * c` for each of some random orders, `(samples,)`.
 
-    Here r is the rank of an item, from 0, and c the number of relevant items up to it. The ranks are drawn by Floyd's
-    algorithm (Bentley and Floyd 1987, "A sample of brilliance"), with the numbers of SplitMix64.
+    Here r is the rank of an item, from 0, and c the number of relevant items up to it. The ranks are drawn one by one
+    from those that are left (Fisher and Yates 1938), with the numbers of SplitMix64.
     """
-    n, state = len(fixed), _state(seed, len(fixed), p)
+    state, sums = _state(seed, len(fixed), p), np.empty(samples)
     if usable():
-        from rankbound.fused.random_orders import scores_of_orders
+        from rankbound.fused.random_orders import sums_of_counts, sums_of_ranks
 
-        sums = np.empty(samples)
-        scores_of_orders(state, n, p, fixed, counted, sums)
+        if counted is None:
+            sums_of_ranks(state, p, fixed, sums)
+        else:
+            sums_of_counts(state, p, fixed, counted, sums)
         return sums
-    rows = max(1, _CHUNK_ITEMS // n)
-    return np.concatenate(
-        [
-            _sums_of_sets(fixed, counted, _sets(state, start, min(rows, samples - start), n, p))
-            for start in range(0, samples, rows)
-        ]
-    )
+    rows = max(1, _CHUNK_ITEMS // len(fixed))
+    for start in range(0, samples, rows):
+        relevant = _sets(state, start, min(rows, samples - start), len(fixed), p)
+        sums[start : start + rows] = _sums_of_sets(fixed, counted, relevant)
+    return sums
 
 
-def _linear(score: Score, n: int) -> tuple[Floats, Floats]:
+def _linear(score: Score, n: int) -> tuple[Floats, Floats | None]:
     """Return the parts of a score's increments that are fixed at each rank, and that count relevant items so far."""
     rank, one = np.arange(1.0, n + 1.0), np.ones(n)
     first = np.broadcast_to(score.increment(rank, one), n)
-    slope = np.broadcast_to(score.increment(rank, 2 * one), n) - first if score.counted else np.zeros(n)
+    if not score.counted:
+        return np.array(first), None
+    slope = np.broadcast_to(score.increment(rank, 2 * one), n) - first
     return np.ascontiguousarray(first - slope), np.ascontiguousarray(slope)
 
 
@@ -68,15 +70,19 @@ def _state(*numbers: int) -> np.uint64:
 def _sets(state: np.uint64, start: int, rows: int, n: int, p: int) -> NDArray[np.bool_]:
     """Return rows of n flags, p of them set: the relevant items of random orders from `start` on."""
     flags, row = np.zeros((rows, n), dtype=np.bool_), np.arange(rows)
+    ranks = np.tile(np.arange(n, dtype=np.int32), (rows, 1))
     drawn = np.arange(start, start + rows, dtype=np.uint64) * np.uint64(p)
-    for place, last in enumerate(range(n - p, n)):
+    for place in range(p):
         number = _mixed(state + (drawn + np.uint64(place + 1)) * _GAMMA) >> np.uint64(32)
-        rank = (number * np.uint64(last + 1) >> np.uint64(32)).astype(np.int64)
-        flags[row, np.where(flags[row, rank], last, rank)] = True
+        other = place + (number * np.uint64(n - place) >> np.uint64(32)).astype(np.int64)
+        flags[row, ranks[row, other]] = True
+        ranks[row, other] = ranks[:, place]
     return flags
 
 
-def _sums_of_sets(fixed: Floats, counted: Floats, relevant: NDArray[np.bool_]) -> Floats:
+def _sums_of_sets(fixed: Floats, counted: Floats | None, relevant: NDArray[np.bool_]) -> Floats:
+    if counted is None:
+        return np.asarray(relevant @ fixed)
     so_far = np.cumsum(relevant, axis=1, dtype=np.float64)
     return np.asarray(np.einsum("ij,ij->i", relevant, fixed + counted * so_far))
 

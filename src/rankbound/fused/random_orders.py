@@ -17,19 +17,47 @@ def _mixed(state):
     return state ^ (state >> np.uint64(31))
 
 
-@compiled("void(u8,i8,i8,f8[::1],f8[::1],f8[::1])")
-def scores_of_orders(state, n, p, fixed, counted, scores):
-    """Write the sums over the relevant items of random orders; see `rankbound.bounds._sampled.sums_of_orders`."""
-    relevant = np.zeros(n, dtype=np.uint8)
-    for row in range(len(scores)):
-        for last in range(n - p, n):
+@part
+def _below(state, end):
+    """Return a number from 0 to end - 1."""
+    return np.int64(((_mixed(state) >> np.uint64(32)) * np.uint64(end)) >> np.uint64(32))
+
+
+@compiled("void(u8,i8,f8[::1],f8[::1])")
+def sums_of_ranks(state, p, fixed, sums):
+    """Write the sums of `fixed` over the ranks of p relevant items; see `rankbound.bounds._sampled.sums_of_orders`."""
+    n, values = len(fixed), fixed.copy()
+    for row in range(len(sums)):
+        values[:] = fixed
+        total = 0.0
+        for place in range(p):
             state += _GAMMA
-            rank = np.int64(((_mixed(state) >> np.uint64(32)) * np.uint64(last + 1)) >> np.uint64(32))
-            relevant[last if relevant[rank] else rank] = 1
-        total, so_far = 0.0, 0.0
+            other = place + _below(state, n - place)
+            chosen = values[other]
+            values[other] = values[place]
+            total += chosen
+        sums[row] = total
+
+
+@compiled("void(u8,i8,f8[::1],f8[::1],f8[::1])")
+def sums_of_counts(state, p, fixed, counted, sums):
+    """Write the sums of `fixed` and of `counted` times the number of relevant items so far, over relevant items."""
+    n = len(fixed)
+    places, ranks = np.arange(n), np.arange(n)
+    relevant, so_far = np.zeros(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+    for row in range(len(sums)):
+        relevant[:] = 0
+        ranks[:] = places
+        for place in range(p):
+            state += _GAMMA
+            other = place + _below(state, n - place)
+            relevant[ranks[other]] = 1
+            ranks[other] = ranks[place]
+        count = np.int32(0)
         for rank in range(n):
-            is_relevant = float(relevant[rank])
-            so_far += is_relevant
-            total += is_relevant * (fixed[rank] + counted[rank] * so_far)
-            relevant[rank] = 0
-        scores[row] = total
+            count += relevant[rank]
+            so_far[rank] = count
+        total = 0.0
+        for rank in range(n):
+            total += relevant[rank] * (fixed[rank] + counted[rank] * so_far[rank])
+        sums[row] = total
