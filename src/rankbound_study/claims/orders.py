@@ -82,7 +82,7 @@ def order_kept(choices: Sequence[pl.DataFrame], metric: str, untuned: Collection
     """
     names = [_SEPARATOR.join(one) for one in trainings(choices[0]) if is_distinct(*one)]
     if len(names) < 2:
-        raise MissingEvidence(f"{len(names)} losses have no order: add others to the experiment")
+        raise MissingEvidence(f"an order needs two losses, and the experiment has {len(names)}: add others to it")
     scores = [scores_of_runs(rows, metric, by=("loss", "bounding")) for rows in choices]
     unknown = {_SEPARATOR.join(one) for one in untuned}
     found = {

@@ -59,7 +59,7 @@ def _block(block: TableBlock | FigureBlock | Paragraph, results: Path, folder: P
             "caption": block.caption,
             "header": block.header,
             "labels": block.labels,
-            "room": max((len(row[column].note) for row in block.rows for column in _numbers(block)), default=0),
+            "room": _room(block),
             "rules": sorted(block.rules),
             "prose": sorted(block.prose),
             "widths": _widths(block),
@@ -70,8 +70,13 @@ def _block(block: TableBlock | FigureBlock | Paragraph, results: Path, folder: P
     return {"kind": "figure", "title": block.title, "caption": block.caption, "file": source.name}
 
 
-def _numbers(block: TableBlock) -> list[int]:
-    return [column for column in range(block.labels, len(block.header)) if column not in block.prose]
+def _room(block: TableBlock) -> list[int]:
+    """Return the number of characters that every column keeps for notes beside its numbers."""
+    numbers = [column >= block.labels and column not in block.prose for column in range(len(block.header))]
+    return [
+        max((len(row[column].note) for row in block.rows), default=0) if has_numbers else 0
+        for column, has_numbers in enumerate(numbers)
+    ]
 
 
 def _widths(block: TableBlock) -> list[float]:
