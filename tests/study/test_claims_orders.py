@@ -114,5 +114,5 @@ def test_one_seed_says_nothing_of_chance() -> None:
 
 
 def test_a_single_loss_has_no_order() -> None:
-    with pytest.raises(MissingEvidence, match="1 losses have no order"):
+    with pytest.raises(MissingEvidence, match="the experiment has 1: add others"):
         order_kept([rows(UP).filter(loss="loss0")] * 2, "nDCG")
