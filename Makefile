@@ -95,10 +95,10 @@ test-cluster: $(READY)
 bench: $(PEERS)/ready
 	$(PEERS)/bin/python -m benchmarks $(BENCH)
 
-# Pages from code need the study, the rest only what the site is built with.
+# Pages from code need the study, the rest only what the site is built with. Not --quiet: it hides what --strict refuses.
 docs: $(READY) $(DOCS)/ready
 	$(BIN)/python -m website
-	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict --quiet
+	PYTHONPATH=src NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/python -m mkdocs build --strict
 	@echo "docs: site/index.html"
 
 lint: $(READY)
@@ -151,7 +151,8 @@ $(TOOLS)/ready: pyproject.toml envs/tools.txt
 
 $(DOCS)/ready: envs/docs.txt
 	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet -r envs/docs.txt
+	$(DOCS)/bin/python -m pip install --quiet -r envs/docs.txt || { echo "make: what envs/docs.txt lists, for the site alone, \
+	could not be installed: it comes from a package index, once; no other step of make docs needs a network" >&2; exit 1; }
 	@touch $@
 
 lock: $(TOOLS)/ready

@@ -12,8 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main(docs: Path = ROOT / "docs", results: Path = ROOT / "results") -> int:
-    """Write the pages; the exit status is 1 if a page names what does not exist, or the report cannot be made."""
-    wrong = [*name_check.unknown_names(docs), *name_check.missing_entries(docs)]
+    """Write the pages; the exit status is 1 if a page mentions what does not exist, or the report cannot be made."""
+    checks = (name_check.unknown_names, name_check.broken_links, name_check.missing_entries)
+    wrong = [message for check in checks for message in check(docs)]
     if wrong:
         print(*wrong, sep="\n", file=sys.stderr)
         return 1

@@ -6,6 +6,7 @@ draw and screen readers read.
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -13,6 +14,7 @@ from latex2mathml.converter import convert_to_element
 from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.treeprocessors import Treeprocessor
+from mkdocs.exceptions import BuildError
 
 AFTER_INLINE = 15
 """Markdown's own inline patterns have priority 20: by then arithmatex has marked all formulas."""
@@ -28,7 +30,24 @@ class Formulas(Treeprocessor):
             if marked.get("class") == "arithmatex":
                 latex = html.unescape(marked.text or "")
                 marked.text = None
-                marked.append(formula(latex[2:-2].strip(), "block" if latex.startswith(r"\[") else "inline"))
+                marked.append(_located(latex[2:-2].strip(), "block" if latex.startswith(r"\[") else "inline"))
+
+
+def _located(latex: str, display: str) -> Element:
+    """Return the MathML of a formula; an error names its file and line."""
+    try:
+        return formula(latex, display)
+    except ValueError as error:
+        raise BuildError(f"{_place(latex)}: {error}") from None
+
+
+def _place(text: str) -> str:
+    """Return the first place of a text in pages and docstrings: Markdown knows neither its file nor its line."""
+    for file in (*sorted(Path("docs").rglob("*.md")), *sorted(Path("src").rglob("*.py"))):
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1):
+            if text.partition("\n")[0] in line:
+                return f"{file}:{number}"
+    return "docs"
 
 
 def formula(latex: str, display: str) -> Element:

@@ -1,4 +1,4 @@
-"""Names of the library on the pages: each has to exist, and every public one has its place in the reference.
+"""Names and files that the pages mention: each has to exist, and every public name has its place in the reference.
 
 Modules are read, not imported: some need packages that are not installed.
 """
@@ -14,6 +14,7 @@ from website import WRITTEN
 
 SOURCES = Path(rankbound.__file__).parents[1]
 MENTIONED = re.compile(r"\brb\.([A-Za-z_]\w*)|\b(rankbound(?:\.[A-Za-z_]\w*)+)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 ENTRY = re.compile(r"^::: (\S+)", re.MULTILINE)
 FILES = {"rankbound.pdf"}
 """Texts that look like names of the library and are none."""
@@ -21,14 +22,22 @@ FILES = {"rankbound.pdf"}
 
 def unknown_names(docs: Path) -> Iterator[str]:
     """Yield a message for every name of the library on the hand-written pages that does not exist."""
-    for page in sorted(set(docs.rglob("*.md")) - {docs / name for name in WRITTEN}):
-        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
-            for short, long in MENTIONED.findall(line):
-                place = f"{docs.name}/{page.relative_to(docs)}:{number}"
-                if short and short not in rankbound.__all__:
-                    yield f"{place}: rb.{short} is no public name of rankbound: correct the name, or remove it"
-                if long and long not in FILES and not exists(long):
-                    yield f"{place}: {long} does not exist: correct the name, or remove it"
+    for page, number, line in _lines(docs):
+        place = f"{docs.name}/{page.relative_to(docs)}:{number}"
+        for short, long in MENTIONED.findall(line):
+            if short and short not in rankbound.__all__:
+                yield f"{place}: rb.{short} is no public name of rankbound: correct the name, or remove it"
+            if long and long not in FILES and not exists(long):
+                yield f"{place}: {long} does not exist: correct the name, or remove it"
+
+
+def broken_links(docs: Path) -> Iterator[str]:
+    """Yield a message for every link on the hand-written pages to a file that does not exist."""
+    for page, number, line in _lines(docs):
+        for target in LINK.findall(line):
+            path = (page.parent / target).resolve()
+            if not path.exists() and path not in {(docs / name).resolve() for name in WRITTEN}:
+                yield f"{docs.name}/{page.relative_to(docs)}:{number}: {target} does not exist: correct the link"
 
 
 def missing_entries(docs: Path) -> Iterator[str]:
@@ -38,6 +47,13 @@ def missing_entries(docs: Path) -> Iterator[str]:
         count = entries.count(f"rankbound.{name}")
         if count != 1 and not name.startswith("__"):
             yield f"{docs.name}/reference: {count} entries `::: rankbound.{name}`, expected one"
+
+
+def _lines(docs: Path) -> Iterator[tuple[Path, int, str]]:
+    """Yield every line of the hand-written pages, with its page and number."""
+    for page in sorted(set(docs.rglob("*.md")) - {docs / name for name in WRITTEN}):
+        for number, line in enumerate(page.read_text("utf-8").splitlines(), 1):
+            yield page, number, line
 
 
 def exists(name: str) -> bool:

@@ -27,7 +27,8 @@ NAVIGATION = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:\n")[2]
 
 
 def test_the_pages_name_only_what_exists() -> None:
-    assert [*name_check.unknown_names(DOCS), *name_check.missing_entries(DOCS)] == []
+    checks = (name_check.unknown_names, name_check.broken_links, name_check.missing_entries)
+    assert [message for check in checks for message in check(DOCS)] == []
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,8 @@ def test_the_pages_name_only_what_exists() -> None:
         ("::: rankbound.losses.smooth.Gone", "rankbound.losses.smooth.Gone does not exist"),
         ("from rankbound.gone import loss", "rankbound.gone does not exist"),
         ("`rankbound.Gone.method`", "rankbound.Gone.method does not exist"),
+        ("[a page](gone.md#place)", "gone.md does not exist"),
+        ("![a picture](../images/gone.svg)", "../images/gone.svg does not exist"),
     ],
 )
 def test_a_name_that_is_gone_is_told_with_page_and_line(
