@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
+from browser_pages import BROWSER
 from planted_systems import STUDY, TOPICS, PlantedSystems, control, noise
 
 from rankbound.errors import DataError
@@ -30,7 +31,6 @@ from rankbound_study.results.specs import StudyFiles
 
 LEVEL = np.linspace(0.3, 0.8, TOPICS)
 FIGURES = tuple(f"figure_leaderboard_{name}" for name in ("scores", "epochs", "lengths", "topics"))
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def planted(folder: Path) -> StudyFiles:

@@ -2,20 +2,19 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import told_figure
+from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 from test_document import DRAWN, results_folder
 
 from rankbound_study.cli import main
 from rankbound_study.figures import style
 from rankbound_study.report.render_html import policy_source
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no browser here: `apt-get install chromium` for these tests")
 
 PROBE = r"""<script>
@@ -147,6 +146,13 @@ def test_dark_pages_for_those_who_want_them(page: Path, light: dict[str, Any], t
     dark = seen(page, tmp_path, "--window-size=1300,900", "--blink-settings=preferredColorScheme=0")
     assert sum(map(int, re.findall(r"\d+", light["background"])[:3])) > 3 * 200
     assert sum(map(int, re.findall(r"\d+", dark["background"])[:3])) < 3 * 60
+
+
+@pytest.mark.long
+def test_screen_readers_and_the_keyboard_can_use_it(page: Path) -> None:
+    with driven() as shown:
+        assert {scheme: broken_rules(page, scheme, shown) for scheme in SCHEMES} == {scheme: [] for scheme in SCHEMES}
+        assert unseen_stops(shown, 40) == []
 
 
 def test_hovering_tells_what_is_under_the_pointer(light: dict[str, Any]) -> None:
