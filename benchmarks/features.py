@@ -44,21 +44,21 @@ def render(
     heading: str, rows: Sequence[Feature], libraries: Sequence[str], cells: Mapping[tuple[str, str], Seen]
 ) -> str:
     """Return a table of verdicts, and below it what each row means and what was seen."""
-    lines = [["", *libraries], ["---"] * (len(libraries) + 1)]
+    lines = [["feature", *libraries], ["---"] * (len(libraries) + 1)]
     lines += [[row.name, *(cells[row.name, library].verdict for library in libraries)] for row in rows]
     parts = [f"## {heading}", "\n".join(f"| {' | '.join(line)} |" for line in lines)]
     for row in rows:
         seen = _observations({library: cells[row.name, library] for library in libraries})
-        parts.append(f"**{row.name}.** {row.meaning}<br>Seen: {seen}.")
+        parts += [f"### {row.name}", row.meaning, seen]
     return "\n\n".join(parts)
 
 
 def _observations(cells: Mapping[str, Seen]) -> str:
-    """Return what was seen in each library, with those together that have the same."""
+    """Return a list of what was seen, with those libraries together that have the same."""
     alike: dict[Seen, list[str]] = {}
     for library, seen in cells.items():
         alike.setdefault(seen, []).append(library)
-    return "; ".join(f"{', '.join(names)} *{seen.verdict}* ({seen.note})" for seen, names in alike.items())
+    return "\n".join(f"- {', '.join(names)}: *{seen.verdict}* ({seen.note})" for seen, names in alike.items())
 
 
 def versions() -> str:

@@ -112,7 +112,7 @@ def _by_contender(rows: Sequence[Row]) -> str:
         lines.append(
             [row.contender, "-" if row.left_out else amount(row.value, row.unit), ratio, str(row.rounds), note]
         )
-    return _table(["", "median", "times ours", "rounds", "remarks"], lines)
+    return _table(["contender", "median", "times ours", "rounds", "remarks"], lines)
 
 
 def _left_out(rows: Sequence[Row]) -> list[str]:

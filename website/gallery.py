@@ -61,11 +61,12 @@ def _entry(name: str, spec: FigureSpec, drawn: bool, configured: bool) -> Iterat
     yield f"### {title} {{ #{name} }}\n"
     if drawn:
         # The theme shows the first in its light colours and the second in its dark ones.
-        yield f"![{title}]({FOLDER}/{name}.svg#only-light)"
-        yield f"![{title}]({FOLDER}/{name}.dark.svg#only-dark)\n"
+        shown = f"{title}: {plain(spec.caption.partition('. ')[0].rstrip('.'))}"
+        yield f"![{shown}]({FOLDER}/{name}.svg#only-light)"
+        yield f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n"
     yield plain(spec.caption) + "\n"
     if spec.shows_pictures:
-        yield "It contains pictures of a data set, whose terms forbid to show them here.\n"
+        yield "It contains pictures of a data set, whose terms forbid showing them here.\n"
     yield f"```sh\n{command(name, spec, configured)}\n```\n"
 
 
@@ -76,7 +77,7 @@ def command(name: str, spec: FigureSpec, configured: bool) -> str:
     target = figures.figure_file(Path("results"), name, ".svg")
     if configured:
         return f"snakemake --cores 2 {target}"
-    return f"snakemake --cores 2 --configfile mine.yaml {target}    # with {name} under `figures:` in mine.yaml"
+    return f"# mine.yaml names {name} under `figures:`\nsnakemake --cores 2 --configfile mine.yaml {target}"
 
 
 def _of_formulas(spec: FigureSpec) -> bool:

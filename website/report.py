@@ -46,7 +46,7 @@ SUBTITLE = (
 MISSING = """
 ## What this copy lacks
 """
-PICTURES = "It contains pictures of a data set, whose terms forbid to show them here"
+PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
 
 
 def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping[str, Any]) -> None:

@@ -53,7 +53,7 @@ def test_rankbound_measures_are_counted() -> None:
 
 def test_the_page_has_the_rows_and_columns_of_the_program() -> None:
     for table, (rows, libraries) in zip(page_tables(), features.TABLES.values(), strict=True):
-        assert table[0] == list(libraries)
+        assert table[0] == ["feature", *libraries]
         assert [line[0] for line in table[1:]] == [row.name for row in rows]
         assert {len(line) for line in table[1:]} == {1 + len(libraries)}
         assert not {FAILS, NOT_TRIED} & {cell for line in table[1:] for cell in line}
@@ -127,5 +127,5 @@ def test_the_program_writes_between_the_marks(tmp_path: Path, monkeypatch: pytes
     assert text.startswith("# Before")
     assert text.endswith("## After\n")
     assert "old" not in text
-    assert "|  | rankbound |\n| --- | --- |\n| A feature | yes |" in text
+    assert "| feature | rankbound |\n| --- | --- |\n| A feature | yes |" in text
     assert "**A feature.** What it means.<br>Seen: rankbound *yes* (0.5)." in text

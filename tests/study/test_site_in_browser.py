@@ -15,11 +15,12 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlparse
 
 import pytest
-from test_page_in_browser import BROWSER
+from browser_pages import BROWSER, SCHEMES, broken_rules, driven, unseen_stops
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILDER = ROOT / ".venv-docs" / "bin" / "python"
 PROBE = Path(__file__).with_name("site_probe.html")
+PROBE_PAGE = "probe.html"
 
 pytestmark = [
     pytest.mark.long,
@@ -69,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write = [sys.executable, "-m", "website", folder / "docs", folder / "results"]
     subprocess.run(write, cwd=ROOT, check=True)
     environment = {**os.environ, "PYTHONPATH": "src"}
-    build = [BUILDER, "-m", "mkdocs", "build", "--strict", "--quiet"]
+    build = [BUILDER, "-m", "mkdocs", "build", "--strict"]
     built = subprocess.run(build, cwd=folder, env=environment, capture_output=True, text=True)
     assert built.returncode == 0, built.stdout + built.stderr
     return folder / "site"
@@ -78,12 +79,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def seen(site: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the browser sees on every page, and what the search finds first."""
-    pages = sorted(str(page.relative_to(site)) for page in site.rglob("*.html") if page.name != "404.html")
+    pages = [str(page.relative_to(site)) for page in pages_of(site)]
     (site / "asked.json").write_text(json.dumps({"pages": pages, "questions": list(QUESTIONS)}), "utf-8")
-    shutil.copy(PROBE, site / "probe.html")
+    shutil.copy(PROBE, site / PROBE_PAGE)
     found: dict[str, Any] = next(_opened(site, tmp_path_factory.mktemp("profile")))
     assert "error" not in found, found["error"]
     return found
+
+
+def pages_of(site: Path) -> list[Path]:
+    """Return the pages that a reader is led to."""
+    return sorted(page for page in site.rglob("*.html") if page.name not in ("404.html", PROBE_PAGE))
 
 
 def _opened(site: Path, profile: Path) -> Iterator[Any]:
@@ -96,7 +102,7 @@ def _opened(site: Path, profile: Path) -> Iterator[Any]:
         flags += ["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
         # Without it, a browser without a window stays open as well, but has no address to debug.
         flags += ["--remote-debugging-port=0"]
-        address = f"http://127.0.0.1:{server.server_port}/probe.html"
+        address = f"http://127.0.0.1:{server.server_port}/{PROBE_PAGE}"
         assert BROWSER is not None
         browser = subprocess.Popen([BROWSER, *flags, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -161,14 +167,55 @@ def test_a_phone_needs_no_sideways_scrolling(seen: dict[str, Any]) -> None:
     assert {page: found["overflow"] for page, found in seen["pages"].items() if found["overflow"] > 0} == {}
 
 
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_screen_readers_can_use_every_page(scheme: str, site: Path) -> None:
+    # The whole report has a test of its own.
+    pages = [page for page in pages_of(site) if page.parent.name != "paper"]
+    with driven() as shown:
+        broken = {str(page.relative_to(site)): broken_rules(page, scheme, shown) for page in pages}
+    assert {page: rules for page, rules in broken.items() if rules} == {}
+
+
+def test_the_keyboard_alone_reaches_text_search_code_and_sources(site: Path) -> None:
+    with driven() as shown:
+        shown.goto((site / "training_loops.html").as_uri())
+        assert unseen_stops(shown, 45) == []
+        shown.goto((site / "index.html").as_uri())
+        shown.keyboard.press("Tab")
+        shown.keyboard.press("Enter")
+        shown.keyboard.press("Tab")
+        assert shown.evaluate("document.activeElement.closest('main') !== null")
+        shown.keyboard.press("/")
+        shown.keyboard.type("padded tensors")
+        shown.wait_for_selector(".md-search-result__item a")
+        shown.keyboard.press("ArrowDown")
+        shown.keyboard.press("Enter")
+        shown.wait_for_url("**/reference/lists.html*")
+        shown.locator(".md-code__button").first.focus()
+        shown.keyboard.press("Enter")
+        shown.wait_for_selector("text=Copied to clipboard")
+        source = shown.locator("details").first
+        source.locator("summary").focus()
+        shown.keyboard.press("Enter")
+        assert source.get_attribute("open") is not None
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_search_finds_what_a_new_user_asks(question: str, seen: dict[str, Any]) -> None:
     found = [urlparse(link).path.lstrip("/") for link in seen["first"][question]]
     assert QUESTIONS[question] in found
 
 
-def test_a_formula_with_an_unknown_command_is_refused() -> None:
-    code = "from website.formulas import formula; formula(r'\\nosuch x', 'inline')"
-    refused = subprocess.run([BUILDER, "-c", code], cwd=ROOT, env={"PYTHONPATH": "src"}, capture_output=True, text=True)
+def test_a_formula_with_an_unknown_command_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("# A page\n\nGood: $x$, bad: $\\nosuch x$\n")
+    code = (
+        "from markdown import markdown; text = open('docs/page.md').read(); names = ['pymdownx.arithmatex', "
+        "'website.formulas']; markdown(text, extensions=names, extension_configs={names[0]: {'generic': True}})"
+    )
+    environment = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+    command = [BUILDER, "-c", code]
+    refused = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert refused.returncode == 1
+    assert "docs/page.md:3: formula" in refused.stderr
     assert "\\nosuch is no command" in refused.stderr

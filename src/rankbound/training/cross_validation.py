@@ -28,7 +28,7 @@ FEWEST_FOLDS = 2
 
 @dataclass(frozen=True)
 class CrossValidated:
-    """What `cross_validate` and `cross_validate_splits` return.
+    """The result of `cross_validate` and `cross_validate_splits`.
 
     Args:
         run: scores of all tested lists, each by the ranker of its fold. If some topic is tested in several folds, the
