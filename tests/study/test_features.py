@@ -128,4 +128,4 @@ def test_the_program_writes_between_the_marks(tmp_path: Path, monkeypatch: pytes
     assert text.endswith("## After\n")
     assert "old" not in text
     assert "| feature | rankbound |\n| --- | --- |\n| A feature | yes |" in text
-    assert "**A feature.** What it means.<br>Seen: rankbound *yes* (0.5)." in text
+    assert "### A feature\n\nWhat it means.\n\n- rankbound: *yes* (0.5)\n" in text

@@ -180,7 +180,7 @@ def test_a_damaged_table_or_drawing_is_named(
     results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docs = tmp_path / "docs"
-    shutil.copytree(DOCS / "reference", docs / "reference")
+    shutil.copytree(DOCS, docs, ignore=shutil.ignore_patterns("gallery", "paper"))
     drawing(docs / "gallery", "figure_5_2", "<")
     monkeypatch.setattr(gallery, "write", lambda *place: ["figure_5_2"])
     monkeypatch.setattr(pages, "write", lambda *place: None)
