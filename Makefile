@@ -38,9 +38,19 @@ ifeq ($(shell mkdir -p "$$HOME/.cache" 2> /dev/null && test -w "$$HOME/.cache" &
 export HOME := $(CURDIR)/.cache
 endif
 
-# A killed snakemake leaves its lock, and the next one cannot know whether it still lives.
-IF_LOCKED = || { status=$$?; [ -z "$$(ls -A .snakemake/locks 2> /dev/null)" ] || echo "make: another snakemake works in \
-	this folder, or was killed here. If none is running: $(BIN)/snakemake $(1) --unlock" >&2; exit $$status; }
+# Run snakemake with these options, which are shown; what is said if it ends early is not. A killed snakemake leaves its
+# lock, and the next one cannot know whether it still lives.
+define SNAKEMAKE
+@echo '$(BIN)/snakemake $(1) --cores $(CORES) --quiet rules host'
+@$(BIN)/snakemake $(1) --cores $(CORES) --quiet rules host || { status=$$?; \
+	if [ -n "$$(ls -A .snakemake/locks 2> /dev/null)" ]; then echo "make: another snakemake works in this folder, or was \
+	killed here. If none is running: $(strip $(BIN)/snakemake $(1) --unlock)" >&2; \
+	else echo "make: not finished; 'make $@' goes on from here: finished steps, and finished folds of a training, are kept" >&2; \
+	fi; exit $$status; }
+endef
+
+# For commands that are silent for minutes: say what they do, and on a terminal how long it has taken.
+CLOCK = $(PYTHON) envs/with_clock.py
 
 define REQUIRE_PYTHON
 @command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) was not found: install Python 3.11 or newer, or give its path: make PYTHON=/path/to/python3" >&2; exit 1; }
@@ -57,13 +67,12 @@ help:
 
 demo: $(READY)
 	$(BIN)/python -m rankbound_study check-config profiles/demo/study.yaml
-	$(BIN)/snakemake --workflow-profile profiles/demo --cores $(CORES) --quiet rules host \
-	  $(call IF_LOCKED,--workflow-profile profiles/demo)
+	$(call SNAKEMAKE,--workflow-profile profiles/demo)
 	@echo "demo (generated data): results/demo/paper/index.html, results/demo/paper/rankbound.pdf"
 
 paper: $(READY)
 	$(BIN)/python -m rankbound_study check-config
-	$(BIN)/snakemake --cores $(CORES) --quiet rules host $(call IF_LOCKED,)
+	$(call SNAKEMAKE,)
 	@echo "paper: results/paper/index.html, results/paper/rankbound.pdf"
 
 # FILES="config.yaml mine.yaml" for another configuration.
@@ -136,23 +145,26 @@ $(READY): pyproject.toml envs/lock.txt envs/torch.txt
 	$(REQUIRE_PYTHON)
 	@$(PYTHON) -c 'import ensurepip, venv' || { echo "make: $(PYTHON) cannot make virtual environments: install its venv module (Debian: apt install python3-venv)" >&2; exit 1; }
 	$(if $(findstring $$,$(if $(filter /%,$(VENV)),$(VENV),$(CURDIR))),$(error a virtual environment cannot be installed in a folder whose path has a dollar sign: choose another place, as in make VENV=/tmp/rankbound-venv $(MAKECMDGOALS)))
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
+	@test -x $(BIN)/python || $(CLOCK) "make a virtual environment, $(VENV)" $(PYTHON) -m venv $(VENV)
+	@$(CLOCK) "install torch (the CPU's build downloads 200 MB, CUDA's several GB)" \
+	  $(BIN)/python -m pip install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) -r envs/torch.txt
 	@sed -n '/^setuptools==/,/[^\\]$$/p' envs/lock.txt > $(VENV)/setuptools.txt
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/setuptools.txt
-	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --no-build-isolation --use-pep517 -r envs/lock.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@$(CLOCK) "install setuptools" $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(VENV)/setuptools.txt
+	@$(CLOCK) "install $$(grep -c '^[a-zA-Z]' envs/lock.txt) packages of envs/lock.txt (minutes; 3 GB of disk)" \
+	  $(BIN)/python -m pip install --quiet --no-deps --require-hashes --no-build-isolation --use-pep517 -r envs/lock.txt
+	@$(CLOCK) "install this clone" $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(TOOLS)/ready: pyproject.toml envs/tools.txt
-	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/python -m pip install --quiet -r envs/tools.txt
+	@test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	@$(CLOCK) "install the tools of a release ($(TOOLS))" $(TOOLS)/bin/python -m pip install --quiet -r envs/tools.txt
 	@touch $@
 
 $(DOCS)/ready: envs/docs.txt
-	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet -r envs/docs.txt || { echo "make: what envs/docs.txt lists, for the site alone, \
-	could not be installed: it comes from a package index, once; no other step of make docs needs a network" >&2; exit 1; }
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(CLOCK) "install what the site is built with ($(DOCS))" $(DOCS)/bin/python -m pip install --quiet -r envs/docs.txt \
+	  || { echo "make: what envs/docs.txt lists, for the site alone, could not be installed: it comes from a package index, \
+	once; no other step of make docs needs a network" >&2; exit 1; }
 	@touch $@
 
 lock: $(TOOLS)/ready
