@@ -77,6 +77,18 @@ def test_an_old_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first.level, "this is Python 3.10.13, expected >=3.11" in first.text) == (MISSING, True)
 
 
+def test_before_anything_is_installed_it_says_what_installs_it_and_what_that_takes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(packages, "nothing_installed", lambda: True)
+    assert main(["doctor"]) == 1
+    text = " ".join(capsys.readouterr().out.split())
+    assert "run `make setup`" in text
+    assert "3 GB of disk, and `make demo` and `make paper` begin with it" in text
+    assert f"GB free for {Path.cwd()}" in text
+    assert "kernels" not in text
+
+
 # Data
 
 

@@ -49,11 +49,14 @@ def run(arguments: argparse.Namespace) -> int:
 def _findings(files: Sequence[Path]) -> "Iterator[Finding]":
     """Yield what was found; what needs packages that are missing is left out."""
     from rankbound_study.doctor.finding import MISSING
-    from rankbound_study.doctor.machine import accelerators, kernels
-    from rankbound_study.doctor.packages import packages
+    from rankbound_study.doctor.machine import accelerators, disk, kernels
+    from rankbound_study.doctor.packages import nothing_installed, packages
 
     found = list(packages())
     yield from found
+    if nothing_installed():
+        yield from disk([Path.cwd()])
+        return
     yield accelerators()
     yield kernels()
     if not any(finding.level == MISSING for finding in found):

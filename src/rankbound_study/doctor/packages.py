@@ -24,13 +24,17 @@ ROOT = Path(__file__).resolve().parents[3]
 SECTION = "packages"
 EXTRA = "study"
 REMEDY = "run `make setup`, or pip install -c envs/cpu.txt -e '.[study]'"
+SETUP = (
+    "; it takes some minutes and 3 GB of disk, and `make demo` and `make paper` begin with it. Then `make doctor` also "
+    "says what data, programs, memory and GPUs there are"
+)
 
 
 def packages(root: Path = ROOT) -> Iterator[Finding]:
     """Yield what is installed, what is missing or too old, and which versions are not the tested ones."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-    if find_spec("packaging") is None:
-        text = f"the packages of the study are not installed for Python {platform.python_version()}: {REMEDY}"
+    if nothing_installed():
+        text = f"the packages of the study are not installed for Python {platform.python_version()}: {REMEDY}{SETUP}"
         yield Finding(SECTION, text, MISSING)
         return
     from packaging.specifiers import SpecifierSet
@@ -59,6 +63,11 @@ def packages(root: Path = ROOT) -> Iterator[Finding]:
         yield Finding(
             SECTION, f"other versions than the tested ones, which may change the last digits of results: {others}", NOTE
         )
+
+
+def nothing_installed() -> bool:
+    """Return whether even the package is missing that reads the versions of the others."""
+    return find_spec("packaging") is None
 
 
 def required(project: Mapping[str, Any], extra: str) -> "list[Requirement]":
