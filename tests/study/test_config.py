@@ -80,6 +80,18 @@ def test_an_unknown_key_is_named_with_its_line_and_the_nearest_key(tmp_path: Pat
     assert "the key temperature is missing" in message
 
 
+def test_a_file_that_changes_some_keys_is_told_to_follow_the_default_one(tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text("study: mine\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"named after config.yaml, which has all: config.yaml {own}"):
+        check_config(merged([own]), [own])
+    renamed = tmp_path / "config.yaml"
+    renamed.write_text("study: mine\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        check_config(merged([renamed]), [renamed])
+    assert "named after" not in str(raised.value)
+
+
 def test_an_unknown_figure_is_named_with_its_line_and_the_nearest_one(tmp_path: Path) -> None:
     text = default("- figure_5_10\n", "- figure_5_11\n")
     message = problems(text, tmp_path)

@@ -20,6 +20,9 @@ from rankbound_study.config.sections.base import Keys
 from rankbound_study.config.sections.configuration import Configuration
 from rankbound_study.config.words import listed, named, nearest, shown
 
+BASE = "config.yaml"
+"""The configuration that others change."""
+
 
 def check_config(
     config: Mapping[str, Any],
@@ -42,13 +45,19 @@ def check_config(
     """
     lines = ConfigLines(files, flags)
     problems = list(lines.duplicates)
+    advice: list[str] = []
     try:
         Configuration.model_validate(dict(config), context={"figures": list(figures), "tables": list(tables)})
     except ValidationError as error:
-        problems += [lines.locate(path) + text for path, text in _explained(error, config)]
+        explained = list(_explained(error, config))
+        problems += [lines.locate(path) + text for path, text in explained]
+        lacks_keys = any(len(path) == 1 and path[0] not in config for path, _ in explained)
+        if lacks_keys and files and all(file.name != BASE for file in files):
+            named_files = " ".join(map(str, files))
+            advice = [f"a file that changes some keys is named after {BASE}, which has all: {BASE} {named_files}"]
     if problems:
         count = quantity(len(problems), "problem")
-        raise ConfigError("\n  ".join([f"the configuration has {count}:", *problems]))
+        raise ConfigError("\n  ".join([f"the configuration has {count}:", *problems, *advice]))
 
 
 def config_files(workflow: Any) -> list[Path]:
