@@ -178,3 +178,17 @@ def test_other_users_are_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
         assert server._is_own_user(here)
         monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
         assert not server._is_own_user(here)
+
+
+def test_ctrl_c_before_the_fork_answers_ends_without_a_traceback(tmp_path: Path) -> None:
+    name = f"rankbound-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(f"\0{name}")
+        listening.listen()
+        step = begin(tmp_path, "table", "--help", **{VARIABLE: name})
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.recv(1)
+            step.send_signal(signal.SIGINT)
+            lines = step.communicate(timeout=SOON)[1].splitlines()
+    assert (step.returncode, lines[-1]) == (130, "ended by SIGINT before the step began: run it again")

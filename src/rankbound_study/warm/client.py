@@ -15,6 +15,8 @@ from rankbound_study.warm import OFF, STARTED, VARIABLE
 KILLED = 128 + 9
 """The exit status of a step that ended without one, as a shell reports it of a process that was killed."""
 
+INTERRUPTED = 128 + 2
+
 
 def run_warm(words: Sequence[str]) -> int | None:
     """Run a step in a fork of the server; return its exit status, or None if the caller has to run it."""
@@ -29,6 +31,9 @@ def run_warm(words: Sequence[str]) -> int | None:
             started = connection.recv(1) == STARTED
         except OSError:
             return None
+        except KeyboardInterrupt:
+            print("ended by SIGINT before the step began: run it again", file=sys.stderr)
+            return INTERRUPTED
         return _status(connection) if started else None
 
 
