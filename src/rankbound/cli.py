@@ -47,6 +47,7 @@ STEPS = (
     "figure",
     "generate",
     "job",
+    "new",
     "offline-plots",
     "provenance",
     "sample",

@@ -309,3 +309,20 @@ def test_a_directory_is_no_file(name: str, read: Callable[[Path], Any], tmp_path
         DataError, match=f"{name}: cannot be read: found a directory, expected a file: name a file in it"
     ):
         read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["train", "cross-validate"])
+def test_an_output_that_cannot_be_written_is_refused_before_the_training(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(*arguments: Any, **options: Any) -> None:
+        raise AssertionError("a training began")
+
+    monkeypatch.setattr("rankbound.training.ranker_training.train_ranker", train)
+    monkeypatch.setattr("rankbound.training.cross_validation.cross_validate", train)
+    FRAME.write_csv(tmp_path / "x.csv")
+    (tmp_path / "runs/judgements.csv").mkdir(parents=True)
+    flags = {"train": ["--out", str(tmp_path)], "cross-validate": ["-m", "AP", "--runs", str(tmp_path / "runs")]}
+    assert main([name, str(tmp_path / "x.csv"), *flags[name]]) == 2
+    assert "could not be written: found a folder, expected the name of a file" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "x.csv"]

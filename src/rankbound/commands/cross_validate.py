@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
+from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.commands._split_files import SplitFiles, split_files
 from rankbound.errors import ConfigError
@@ -88,6 +89,8 @@ def run(arguments: argparse.Namespace) -> None:
         recipes = {loss: {**recipe_of(arguments), "loss": loss} for loss in losses}
         epochs = max(Recipe(**recipe).epochs for recipe in recipes.values())
     tests = _of_splits(arguments) if arguments.splits else _of_folds(arguments)
+    if arguments.runs is not None:
+        require_writable(arguments.runs / JUDGEMENTS)
     tested = {loss: _tested(tests, recipe, epochs, arguments) for loss, recipe in recipes.items()}
     for loss, found in tested.items():
         with plain_errors():
@@ -146,7 +149,6 @@ def _tested(tests: _Tests, recipe: Mapping[str, Any], epochs: int, arguments: ar
     with plain_errors(), tqdm(total=epochs * tests.folds, unit="epoch", desc=recipe["loss"], disable=None) as progress:
         found = tests.test(device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe)
     if arguments.runs is not None:
-        arguments.runs.mkdir(parents=True, exist_ok=True)
         write_run(arguments.runs / f"{recipe['loss'].replace('/', '_')}.csv", found.run)
         if [topic for topic, _ in found.tests] != list(found.run.topics):
             write_qrels(arguments.runs / JUDGEMENTS, found.judged)

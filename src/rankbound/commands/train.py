@@ -7,6 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
+from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.errors import ConfigError
 from rankbound.flags import naming, plain_errors
@@ -60,6 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     held_out = arguments.validation
     groups = arguments.validation_groups
     validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
+    require_writable(arguments.out)
     files = arguments.lists if held_out is None else f"{arguments.lists}, {held_out}"
     with naming(files), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
