@@ -1,10 +1,14 @@
-"""Build, check, install and try a release: `make release` runs `python -m tests.release`. Nothing is uploaded."""
+"""Build, check, install and try a release: `make release` runs `python -m tests.release`. Nothing is uploaded.
+
+Each part is announced: the installations are silent for minutes, and longer where torch is a build with CUDA.
+"""
 
 import argparse
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     version = version_of(ROOT)
     problems = list(disagreements(ROOT))
+    announce("build the sdist and the wheel, and check both")
     build(version)
     tried: list[str] = []
     pythons = {number_of(python): python for python in arguments.pythons}
@@ -66,6 +71,7 @@ def build(version: str) -> None:
 def installed(version: str, python: str, name: str, constraints: Sequence[str], torch_index: str) -> str:
     """Install the wheel and then the sdist into a fresh environment, try both, and return what was installed."""
     folder = WORK / name
+    announce(f"{name}: install torch, the wheel and the sdist with {python}, and try them")
     run(python, "-m", "venv", folder / "venv")
     own = folder / "venv" / "bin" / "python"
     pip = (own, "-m", "pip", "install", "--quiet", "--no-compile")
@@ -83,6 +89,11 @@ def installed(version: str, python: str, name: str, constraints: Sequence[str], 
     return (
         f"Python {run(python, '-c', 'import platform; print(platform.python_version())').strip()}, {' '.join(versions)}"
     )
+
+
+def announce(text: str) -> None:
+    """Say what comes next, and when it began."""
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
 def smoke(python: Path, folder: Path, version: str, *parts: str) -> None:
