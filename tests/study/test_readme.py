@@ -17,13 +17,17 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ("README.md", "CONTRIBUTING.md", "config/README.md")
 
 
-def test_the_library_example_is_true() -> None:
+def test_the_library_example_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(example, names)
-    (shown,) = re.findall(r'rb\.metric\("nDCG@10"\).*# tensor\(\[(.*?)\]', example)
-    values = names["rb"].metric("nDCG@10")(names["scores"].detach(), names["relevance"], names["offsets"])
-    assert values.tolist() == pytest.approx([float(value) for value in shown.split(",")], abs=5e-5)
+    printed = capsys.readouterr().out.splitlines()
+    said = re.findall(
+        r"^print\(.*?\)  # (tensor\(\[[\d., ]+\], dtype=torch.float64\)|[\d.]+)", example, flags=re.MULTILINE
+    )
+    assert len(printed) == len(said) == 4
+    assert printed[0] == said[0]
+    assert [float(line) for line in printed[1:]] == pytest.approx([float(text) for text in said[1:]], abs=5e-5)
     assert names["scores"].grad.abs().sum() > 0
 
 
@@ -59,6 +63,12 @@ def test_every_command_that_is_named_has_these_arguments(program: str, modules: 
     assert len(lines) >= 3
     for line in lines:
         assert parser.parse_args(shlex.split(line)).run
+
+
+def test_the_library_knows_every_step_of_the_study_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    for step in sorted(set(step_modules()) - set(cli.SUBCOMMANDS)):
+        assert cli.main([step]) == 2
+        assert f"run `python -m rankbound_study {step}`" in capsys.readouterr().err
 
 
 def test_the_page_of_the_configuration_names_every_section() -> None:
