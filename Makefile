@@ -30,7 +30,7 @@ READY := $(VENV)/ready
 PEERS := .venv-bench
 TOOLS := .venv-tools
 DOCS := .venv-docs
-CODE := src tests benchmarks website
+CODE := src tests benchmarks website envs
 RULES := Snakefile workflow
 
 # Snakemake, DVC, matplotlib and pip keep caches and settings at home. Where that cannot be written, they get one here.
