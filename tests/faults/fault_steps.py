@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,35 @@ class Server:
             text=True,
         )
 
-    def ask(self, **request: Any) -> int:
-        """The answer to a request: a started step's process, or an ended one's status (minus the signal's number)."""
+    def start(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        log: str,
+        environment: Mapping[str, str],
+        *,
+        user: int = 0,
+        largest_file: int | None = None,
+        kill_at: int | None = None,
+        events: Path | None = None,
+    ) -> int:
+        """Start a step in `folder`; return its process, the leader of a group of its own."""
+        return self._ask(
+            arguments=arguments,
+            folder=str(folder),
+            environment=environment,
+            log=log,
+            user=user,
+            largest_file=largest_file,
+            kill_at=kill_at,
+            events=None if events is None else str(events),
+        )
+
+    def wait(self, process: int) -> int:
+        """Return the exit status of a started step; minus a signal's number if that ended it."""
+        return self._ask(wait=process)
+
+    def _ask(self, **request: Any) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -142,29 +170,12 @@ class Sandbox:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def start(
-        self,
-        *,
-        user: int = 0,
-        largest_file: int | None = None,
-        kill_at: int | None = None,
-        events: Path | None = None,
-    ) -> int:
-        """Start the step; returns its process, the leader of a group of its own."""
-        return self._server.ask(
-            arguments=self.step.arguments,
-            folder=str(self.folder),
-            environment=self.variables,
-            log=self.step.log,
-            user=user,
-            largest_file=largest_file,
-            kill_at=kill_at,
-            events=None if events is None else str(events),
-        )
+    def start(self, **how: Any) -> int:
+        """Start the step as `Server.start` does; return its process."""
+        return self._server.start(self.step.arguments, self.folder, self.step.log, self.variables, **how)
 
     def wait(self, process: int) -> int:
-        """The exit status of a started step; minus a signal's number if that ended it."""
-        return self._server.ask(wait=process)
+        return self._server.wait(process)
 
     def run(self, **how: Any) -> int:
         return self.wait(self.start(**how))
