@@ -17,9 +17,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SNAKEMAKE = ("snakemake.cli", "grimp", "numpy", "polars", "pydantic", "yaml")
-"""Snakemake, and what the study's configuration takes long to import."""
+SNAKEMAKE = (
+    *("snakemake.cli", "snakemake.api", "snakemake_executor_plugin_slurm"),
+    *("grimp", "numpy", "polars", "pydantic", "yaml"),
+)
+"""Snakemake with its plugin, and what the study's configuration takes long to import."""
 TORCH = ("torch",)
+LIBRARIES = (
+    *("torch", "numba", "polars", "pyarrow.parquet", "scipy.stats"),
+    *("matplotlib.backends.backend_pdf", "matplotlib.backends.backend_svg"),
+)
+"""What the study's steps take long to import, and nothing of this package."""
 PATIENCE = 600
 """Seconds until a program that hangs is ended; a busy machine may take its time."""
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,14 @@ class Project:
         assert result.returncode == status, output[-6000:]
         return output
 
+    def modules_loaded_by(self, arguments: Sequence[str], **variables: str) -> set[str]:
+        """Run a step in a fork of an interpreter that has imported other packages alone; the modules of this one."""
+        command = self.command("", *arguments, **variables, **{VARIABLE: OFF})
+        command["args"][1:3] = ["-c", _REPORTER]
+        result = forks.run(command, forks.LIBRARIES, LONGEST)
+        assert result.returncode == 0, (result.stdout + result.stderr)[-6000:]
+        return set(result.stderr.splitlines()[-1].split())
+
     def run_watched(self, *arguments: str, watcher: Path, kill_at: str = "", warm: str = OFF) -> Path:
         """Run a module while every Python in it reports to the folder `watcher`; returns the list of renamed files.
 
@@ -168,6 +176,16 @@ class Project:
         collected = {"total", "all", "data", "tables", "runs", "figures", "paper"}
         return {name: count for name, count in counts.items() if name not in collected}
 
+
+_REPORTER = """
+import atexit, runpy, sys
+
+def report():
+    print(*[name for name in sys.modules if name.split(".")[0] in ("rankbound", "rankbound_study")], file=sys.stderr)
+
+atexit.register(report)
+runpy.run_module("rankbound_study", run_name="__main__", alter_sys=True)
+"""
 
 _WATCHER = """
 import atexit, os, signal, sys

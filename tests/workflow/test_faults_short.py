@@ -2,21 +2,15 @@
 
 import os
 import random
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import cycle
 from pathlib import Path
 
 import pytest
-from project import Project
-
-sys.path.append(str(Path(__file__).parents[1] / "faults"))
-
 from fault_kinds import OF_EVERY_STEP, OF_INPUTS, Case, Undisturbed, recover
 from fault_steps import Sandbox, Server, Step, steps_of
+from project import Project
 
 KINDS = {**OF_EVERY_STEP, **OF_INPUTS}
 RULES = ("split", "sample", "controls")
@@ -36,25 +30,29 @@ def steps(finished: Project) -> dict[str, list[Step]]:
     return steps_of(finished)
 
 
-@cache
-def undisturbed(project: Project, step: Step, server: Server) -> Undisturbed:
-    with tempfile.TemporaryDirectory() as folder:
-        sandbox = Sandbox(Path(folder, "sandbox"), project, step, server)
-        start = time.monotonic()
-        assert sandbox.run(events=Path(folder, "events")) == 0, sandbox.log()
-        return Undisturbed(time.monotonic() - start, int(Path(folder, "events").read_text("utf-8")))
+@pytest.fixture(scope="module")
+def undisturbed(
+    finished: Project, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Step], Undisturbed]:
+    return cache(
+        lambda step: Undisturbed.of(Sandbox(tmp_path_factory.mktemp("step") / "sandbox", finished, step, server))
+    )
 
 
 @pytest.mark.parametrize(("rule", "kind"), FAULTS)
 def test_a_fault_is_told_and_forgotten(
-    rule: str, kind: str, finished: Project, steps: dict[str, list[Step]], server: Server, tmp_path: Path
+    rule: str,
+    kind: str,
+    finished: Project,
+    steps: dict[str, list[Step]],
+    server: Server,
+    undisturbed: Callable[[Step], Undisturbed],
+    tmp_path: Path,
 ) -> None:
     """A clear message, nothing half written, and the same bytes from the next run."""
     if kind == "full disk" and os.geteuid() != 0:
         pytest.skip("a small file system can be mounted by root alone")
     step = steps[rule][0]
-    case = Case(
-        Sandbox(tmp_path, finished, step, server), undisturbed(finished, step, server), random.Random(f"{rule} {kind}")
-    )
+    case = Case(Sandbox(tmp_path, finished, step, server), undisturbed(step), random.Random(f"{rule} {kind}"))
     KINDS[kind][0](case)
     recover(case.sandbox)

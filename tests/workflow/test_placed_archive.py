@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from project import GENERATED, Project
 
+from rankbound_study.warm import OFF, VARIABLE
+
+COLD = {VARIABLE: OFF}
+"""One step is sooner begun by itself."""
 RAW, RATINGS = "data/raw/ml-latest-small.zip", "data/interactions/movielens.parquet"
 CONFIG = {
     **GENERATED,
@@ -34,7 +38,7 @@ def test_ratings_of_another_edition_are_refused_and_stay_where_they_are(tmp_path
     with zipfile.ZipFile(raw, "w") as archive:
         archive.writestr("ml-latest-small/ratings.csv", "userId,movieId,rating,timestamp\r\n1,2,4.0,10\r\n")
     content = raw.read_bytes()
-    output = project.snakemake("--retries", "0", RATINGS, status=1)
+    output = project.snakemake("--retries", "0", RATINGS, status=1, **COLD)
     assert (
         f"rankbound_study convert: {RAW}: the content of 'ml-latest-small/ratings.csv' is not that of MovieLens"
         in output
@@ -104,7 +108,7 @@ def test_other_data_of_the_right_name_are_refused_in_every_format(tmp_path: Path
     with zipfile.ZipFile(raw, "w") as archive:
         for member, content in files.items():
             archive.writestr(member, content)
-    output = project.snakemake("--retries", "0", f"data/{kind}/{name}.parquet", status=1)
+    output = project.snakemake("--retries", "0", f"data/{kind}/{name}.parquet", status=1, **COLD)
     assert message in output
     assert not project.path(f"data/{kind}/{name}.parquet").exists()
     assert [path.name for path in raw.parent.iterdir()] == [raw.name]

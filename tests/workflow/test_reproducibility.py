@@ -5,11 +5,10 @@ from pathlib import Path
 
 from project import GENERATED, Project
 
-from rankbound_study.provenance.checksums import Checksum, result_files
+from rankbound_study.provenance.checksums import result_files
 from rankbound_study.provenance.manifest import known_of
 
 RUN = "results/runs/published/synthetic-movielens-nsr1/matrix-factorization/nRBP"
-TARGETS = [f"{RUN}/none.parquet", f"{RUN}/distribution.parquet", "results/tables/table_2_2.csv"]
 
 
 def test_every_result_is_as_its_step_recorded(finished: Project) -> None:
@@ -54,15 +53,3 @@ def test_a_changed_byte_is_found_in_a_copy(finished: Project, tmp_path: Path) ->
     assert [(one["kind"], f"results/{one['subject']}") for one in report["findings"]] == [
         ("changed", str(path.relative_to(copy.folder)))
     ]
-
-
-def test_one_core_in_another_folder_gives_the_same_bytes(finished: Project, tmp_path: Path) -> None:
-    """The finished project was made with two cores: its steps ran side by side, these run one after the other."""
-    alone = Project.create(tmp_path / "alone", GENERATED)
-    alone.run("snakemake", "--cores", "1", *TARGETS)
-    made = [str(path.relative_to(alone.folder)) for path in alone.path("data").rglob("*.parquet")]
-    made += [f"results/{name}" for name in result_files(alone.path("results"))]
-    # Data, distributions, two trainings with their sidecars, the table.
-    assert len(made) == 6 + 1 + 10 + 1
-    differing = [name for name in made if not Checksum.of(alone.path(name)).fits(finished.path(name))]
-    assert differing == []
