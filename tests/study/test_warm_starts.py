@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,14 @@ from recorded_study import RUN, STEPS, job, read, recording
 
 from rankbound_study.cli import main
 from rankbound_study.warm import OFF, VARIABLE, server
+from tests import forks as processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="warm starts need Linux")
 
 RECORD = f"results/provenance/{RUN}.parquet.json"
 ENDLESS = job(epochs=10**6)
+REFUSED = ("job", "--instances")
+"""A step that ends at once."""
 SOON = 60
 
 
@@ -48,10 +51,19 @@ def warm() -> Iterator[subprocess.Popen[bytes]]:
 
 def begin(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
     """Start a step in `folder`; it prints the modules that its own process imports."""
-    environment = os.environ | variables
-    del environment["PYTEST_CURRENT_TEST"]
     command = [sys.executable, "-X", "importtime", "-m", "rankbound_study", *words]
-    return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, cwd=folder, env=environment(variables), stderr=subprocess.PIPE, text=True)
+
+
+def environment(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in (os.environ | variables).items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def run_cold(folder: Path, *words: str) -> tuple[int, str]:
+    """Return a step's exit status and the last line that it printed, without a server."""
+    command = [sys.executable, "-m", "rankbound_study", *words]
+    step = processes.run({"args": command, "cwd": folder, "env": environment({VARIABLE: OFF})}, processes.TORCH)
+    return step.returncode, "".join(step.stderr.splitlines()[-1:])
 
 
 def run(folder: Path, *words: str, **variables: str) -> tuple[int, bool, str]:
@@ -59,7 +71,7 @@ def run(folder: Path, *words: str, **variables: str) -> tuple[int, bool, str]:
     step = begin(folder, *words, **variables)
     lines = step.communicate(timeout=SOON)[1].splitlines()
     printed = [line for line in lines if not line.startswith("import time:")]
-    return step.returncode, not any(line.endswith("| torch") for line in lines), "".join(printed[-1:])
+    return step.returncode, not any(line.endswith(" rankbound_study.cli") for line in lines), "".join(printed[-1:])
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -105,7 +117,7 @@ def test_results_and_records_are_those_of_a_cold_start(study: Path, warm: subpro
     [
         (job(model={"name": "matrix-factorization", "unheard": 1}), 1, "TypeError"),
         (job(loss="unheard"), 2, "unknown name 'unheard'"),
-        (("job", "--instances"), 2, "expected one argument"),
+        (REFUSED, 2, "expected one argument"),
         pytest.param(job(out="/dev/null/run.parquet"), 2, "/dev/null", marks=pytest.mark.long),
     ],
 )
@@ -114,15 +126,16 @@ def test_an_error_has_its_status_and_its_message(
 ) -> None:
     found = run(study, *words)
     assert expected in found[2]
-    assert found == (status, True, run(study, *words, **{VARIABLE: OFF})[2])
+    assert found == (status, True, run_cold(study, *words)[1])
 
 
 def test_another_environment_makes_a_cold_start(study: Path, warm: subprocess.Popen[bytes]) -> None:
-    assert run(study, *job(epochs=1), MALLOC_ARENA_MAX="1")[:2] == (0, False)
+    assert run(study, *REFUSED, MALLOC_ARENA_MAX="1")[:2] == (2, False)
+    assert run(study, *REFUSED)[:2] == (2, True)
 
 
 def test_without_a_server_a_step_runs_by_itself(study: Path) -> None:
-    assert run(study, *job(epochs=1), **{VARIABLE: "rankbound-nobody"})[:2] == (0, False)
+    assert run(study, *REFUSED, **{VARIABLE: "rankbound-nobody"})[:2] == (2, False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
