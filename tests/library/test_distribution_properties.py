@@ -64,6 +64,8 @@ def test_cdfs_rise_from_0_to_1(one: ScoreDistribution, places: list[float]) -> N
 @given(distributions())
 def test_a_huge_gain_gives_the_discrete_cdf_between_the_scores(one: ScoreDistribution) -> None:
     between = (one.support[1:] + one.support[:-1]) / 2 if one.width == 0 else one.support[:-1] + one.width / 2
+    # Some of them: each is compared with the whole support, which may have thousands of scores.
+    between = between[np.unique(np.linspace(0, len(between) - 1, 100).astype(int))] if len(between) else between
     spacing = np.diff(one.support).min()
     tolerance = 1e-9 if one.width == 0 else 1e-3 * one.probability.max()
     np.testing.assert_allclose(one.smooth_cdf(between, gain=1e4 / spacing), one.cdf(between), atol=tolerance)

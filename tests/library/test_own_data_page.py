@@ -20,6 +20,7 @@ def blocks() -> Iterator[tuple[str, str]]:
         yield match[1], match[2]
 
 
+@pytest.mark.long
 def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
