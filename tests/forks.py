@@ -1,4 +1,4 @@
-"""Runs programs in forks of an interpreter that has imported what takes most of their start: Snakemake, or torch.
+"""Runs programs in forks of an interpreter that has imported what takes most of their start: Snakemake, DVC, or torch.
 
 A fork ends as any interpreter does, and takes nothing of this package's code along: it finds that by its own
 PYTHONPATH.
@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-SNAKEMAKE = (
-    *("snakemake.cli", "snakemake.api", "snakemake_executor_plugin_slurm"),
+PROGRAMS = (
+    *("snakemake.cli", "snakemake.api", "snakemake_executor_plugin_slurm", "dvc.cli", "dvc.repo"),
     *("grimp", "numpy", "polars", "pydantic", "yaml"),
 )
-"""Snakemake with its plugin, and what the study's configuration takes long to import."""
+"""Snakemake with its plugin, DVC, and what the study's configuration takes long to import."""
 TORCH = ("torch",)
 LIBRARIES = (
     *("torch", "numba", "polars", "pyarrow.parquet", "scipy.stats"),

@@ -125,13 +125,9 @@ class Project:
     def run(self, *arguments: str, status: int = 0, **variables: str) -> str:
         """Run a module (`snakemake`, `dvc`, `rankbound_study`); what it printed, if it ended as expected.
 
-        Snakemake runs in a fork of an interpreter that has imported it; `run_watched` gives it one of its own.
+        It runs in a fork of an interpreter that has imported what takes long; `run_watched` gives it one of its own.
         """
-        command = self.command(*arguments, **variables)
-        if arguments[0] == "snakemake":
-            result = forks.run(command, forks.SNAKEMAKE, LONGEST)
-        else:
-            result = subprocess.run(**command, capture_output=True, text=True, check=False, timeout=LONGEST)
+        result = forks.run(self.command(*arguments, **variables), forks.PROGRAMS, LONGEST)
         output = result.stdout + result.stderr
         assert result.returncode == status, output[-6000:]
         return output
