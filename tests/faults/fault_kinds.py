@@ -211,7 +211,7 @@ OF_EVERY_STEP: dict[str, tuple[Kind, int]] = {
 OF_INPUTS: dict[str, tuple[Kind, int]] = {
     "input forbidden": (input_forbidden, 1),
     "input cut": (cut_input, 1),
-    "input flipped": (flipped_input, 2),
+    "input flipped": (flipped_input, 4),
 }
 """What happens to every rule that reads what another one wrote."""
 
