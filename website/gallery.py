@@ -77,7 +77,8 @@ def command(name: str, spec: FigureSpec, configured: bool) -> str:
     target = figures.figure_file(Path("results"), name, ".svg")
     if configured:
         return f"snakemake --cores 2 {target}"
-    return f"# mine.yaml names {name} under `figures:`\nsnakemake --cores 2 --configfile mine.yaml {target}"
+    check = "python -m rankbound_study check-config config.yaml mine.yaml"
+    return f"# mine.yaml names {name} under `figures:`\n{check}\nsnakemake --cores 2 --configfile mine.yaml {target}"
 
 
 def _of_formulas(spec: FigureSpec) -> bool:

@@ -1,7 +1,9 @@
 """A training repeats: what its process is set to before it begins, and that the settings reach every learner."""
 
 import pytest
+import torch
 
+from rankbound_study.jobs.determinism import subnormals_as_zero
 from rankbound_study.models.trees import FOREST, Growth
 from tests.forks import run_with_torch
 
@@ -22,7 +24,7 @@ def tell(*arguments, **named):
         torch.backends.cudnn.benchmark,
         torch.backends.cudnn.allow_tf32,
         torch.backends.cuda.matmul.allow_tf32,
-        tiny if torch.set_flush_denormal(True) else 0.0,
+        tiny == 0 or not torch.set_flush_denormal(True),
         "torch._dynamo" in sys.modules,  # Torch's compiler, which nobody here needs: half of a job's start.
     )
 
@@ -34,16 +36,18 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "threads"),
+    ("arguments", "threads", "flushed"),
     [
-        (["job", "--instances", "a", "--out", "b", "--options", "{}"], "1"),
-        (["features", "--images", "a", "--weights", "b", "--out", "c"], "2"),
+        (["job", "--instances", "a", "--out", "b", "--options", "{}"], "1", "True"),
+        (["features", "--images", "a", "--weights", "b", "--out", "c"], "2", "False"),
     ],
 )
-def test_steps_that_compute_with_networks_use_fixed_algorithms(arguments: list[str], threads: str) -> None:
+def test_steps_that_compute_with_networks_use_fixed_algorithms(
+    arguments: list[str], threads: str, flushed: str
+) -> None:
     result = run_with_torch(_JOB, *arguments)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == [threads, "True", "False", "False", "False", "0.0", "False"]
+    assert result.stdout.split() == [threads, "True", "False", "False", "False", flushed, "False"]
 
 
 @pytest.mark.parametrize("kind", ["boosted-trees", FOREST])
@@ -51,3 +55,11 @@ def test_trees_grow_in_one_thread_with_fixed_sums(kind: str) -> None:
     found = Growth(rounds=1).parameters(kind, 5)
     expected = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 5}
     assert {name: found[name] for name in expected} == expected
+
+
+def test_small_numbers_are_themselves_again_after_a_training() -> None:
+    tiny = torch.tensor(1e-38) / 1e3
+    with subnormals_as_zero():
+        inside = float(torch.tensor(1e-38) / 1e3)
+    assert inside == 0 or not torch.set_flush_denormal(False)
+    assert torch.tensor(1e-38) / 1e3 == tiny > 0

@@ -126,9 +126,12 @@ def numbers(table: Table, name: str) -> npt.NDArray[Any]:
 
 def matrix(table: Table, names: Sequence[str]) -> npt.NDArray[np.float32]:
     """Return columns of finite numbers, `(n_rows, n_names)`, row by row as a model reads them."""
+    if not names:
+        # Polars 1.20 has no array of a frame without columns.
+        return np.empty((len(table.frame), 0), dtype=np.float32)
     columns = [_numeric(table, name).cast(pl.Float32) for name in names]
     # Nulls become NaN.
-    values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c").reshape(len(table.frame), len(names))
+    values: npt.NDArray[np.float32] = pl.DataFrame(columns).to_numpy(order="c")
     if not np.isfinite(values).all():
         refuse(table, names[int(np.argwhere(~np.isfinite(values))[0, 1])])
     return values

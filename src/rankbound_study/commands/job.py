@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import torch
 
-    from rankbound_study.jobs.determinism import use_fixed_algorithms
+    from rankbound_study.jobs.determinism import subnormals_as_zero, use_fixed_algorithms
     from rankbound_study.jobs.parts import Inputs
     from rankbound_study.jobs.train_job import run_job
 
@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace) -> None:
     names = ("instances", "lists", "distributions", "images", "image_features", "test_instances")
     inputs = Inputs(**{name: getattr(arguments, name) for name in names})
     job = _known_job(arguments.options)
-    run_job(job, inputs, arguments.out, arguments.device, arguments.together, arguments.code)
+    with subnormals_as_zero():
+        run_job(job, inputs, arguments.out, arguments.device, arguments.together, arguments.code)
 
 
 def _known_job(options: str) -> "TrainingJob":

@@ -1,5 +1,8 @@
 """Deterministic computation: algorithms whose sums have a fixed order, at full precision."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 
@@ -18,6 +21,16 @@ def use_fixed_algorithms() -> None:
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cuda.matmul.allow_tf32 = False
-    # What is smaller than the smallest normal number becomes zero, where the processor can: trainings whose scores are
-    # far apart spent half of their time on such numbers.
+
+
+@contextmanager
+def subnormals_as_zero() -> Iterator[None]:
+    """Set numbers below the smallest normal one to zero, where the processor can.
+
+    Trainings whose scores are far apart would spend half of their time on such numbers.
+    """
     torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
