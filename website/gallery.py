@@ -16,6 +16,7 @@ from rankbound_study.figures.spec import FigureSpec
 SOURCES = Path(figures.__file__).parents[2]
 FOLDER = "gallery"
 """The folder of the drawings, beside the pages."""
+PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
 
 INTRODUCTION = """\
 ---
@@ -66,7 +67,7 @@ def _entry(name: str, spec: FigureSpec, drawn: bool, configured: bool) -> Iterat
         yield f"![{shown}]({FOLDER}/{name}.dark.svg#only-dark)\n"
     yield plain(spec.caption) + "\n"
     if spec.shows_pictures:
-        yield "It contains pictures of a data set, whose terms forbid showing them here.\n"
+        yield f"{PICTURES}.\n"
     yield f"```sh\n{command(name, spec, configured)}\n```\n"
 
 

@@ -19,7 +19,7 @@ from rankbound_study.report import document, render_html, render_markdown, rende
 from rankbound_study.report.blocks import Document, TableBlock, typeset
 from rankbound_study.report.made_blocks import Figures
 from rankbound_study.report.provenance_section import CODE
-from website.gallery import FOLDER, command, plain
+from website.gallery import FOLDER, PICTURES, command, plain
 
 NAME = "paper"
 """The page's name, and that of the folder with the whole report."""
@@ -46,7 +46,6 @@ SUBTITLE = (
 MISSING = """
 ## What this copy lacks
 """
-PICTURES = "It contains pictures of a data set, whose terms forbid showing them here"
 
 
 def write(docs: Path, results: Path, drawn: Collection[str], configured: Mapping[str, Any]) -> None:
