@@ -344,7 +344,7 @@ def _positions_of_xgboost() -> Seen:
 FEATURES = (
     Feature(
         "Lists without padding",
-        "Lists of different lengths are passed as they are, with their limits, and none is filled up to the longest.",
+        "Lists of different lengths are passed as they are, with their limits; none is padded to the longest.",
         "",
         {
             **{library: partial(_without_padding, STEPS[library]) for library in ("rankbound", "Rax")},
@@ -357,8 +357,8 @@ FEATURES = (
     ),
     Feature(
         "Memory linear in a list's length",
-        f"A step of a loss of nDCG on one list of {LONG:,} items, forward and backward, without an array of all pairs, "
-        "which has 36 MB: the memory that it adds.",
+        f"Memory that a forward and backward step of an nDCG loss adds on one list of {LONG:,} items. An array of all pairs "
+        "would take 36 MB.",
         "",
         {
             **each(_memory, STEPS),
@@ -369,7 +369,7 @@ FEATURES = (
     ),
     Feature(
         "Uninformative lists change nothing",
-        "A list without relevant items joins two others. The mean loss (the tree) stays what it was.",
+        "A list without relevant items is added to two others. The mean loss (or the tree) stays the same.",
         "",
         each(_uninformative, STEPS)
         | each(_uninformative_in_trees, TREES)
@@ -377,15 +377,15 @@ FEATURES = (
     ),
     Feature(
         "Bounds and distributions of metrics",
-        "The smallest, the largest and the mean value of a metric over all orders of a list, and the distribution, by "
-        "which a loss is normalised. Tried: nDCG of one relevant item among three.",
+        "The smallest, largest and mean value of a metric over all orderings of a list, and its distribution, as bounds "
+        "that normalise a loss. Tried: nDCG of one relevant item among three.",
         "extremes|score_distribution|expected_under|random_order",
         {"rankbound": _bounds_of_rankbound} | from_source(NO, "none", "python/losses.py"),
     ),
     Feature(
         "Boosted trees by a loss of choice",
-        "Trees of LightGBM or XGBoost are boosted by any loss, with second derivatives. *Partly*: by a function of the "
-        "user that computes both derivatives, and gets the groups.",
+        "Trees of LightGBM or XGBoost are boosted with any loss, with second derivatives. *Partly*: with a function that "
+        "the user writes, which gets the groups and computes both derivatives.",
         "boosting_objective|hessian|gbdt",
         {"rankbound": _boosted_by_rankbound, "LightGBM": _boosted_by_lightgbm, "XGBoost": _boosted_by_xgboost}
         | from_source(NO, "none", "python/losses.py"),
@@ -399,7 +399,7 @@ FEATURES = (
     ),
     Feature(
         "Attention between items",
-        "A model of the library scores an item by its features and by the other items of its list.",
+        "A model of the library scores an item from its own features and from the other items of its list.",
         "attention|make_transformer|listwise_context|cross_document",
         {"allRank": _attention_of_allrank}
         | from_source(YES, "`DocumentInteractionAttention`", "python/keras/layers.py"),
@@ -413,7 +413,7 @@ FEATURES = (
     ),
     Feature(
         "Clicks",
-        "Simulates clicks, or estimates the bias of positions from them.",
+        "The library simulates clicks, or estimates position bias from them.",
         "click|unbiased|propensit",
         {
             "allRank": _clicks_of_allrank,

@@ -194,15 +194,15 @@ def _number(names: Callable[[], list[str]]) -> Seen:
 FEATURES = (
     Feature(
         "Ties are averaged",
-        "A metric of tied items is the mean over their orders; the order of rows or names changes nothing. Tried: nDCG "
-        "and RR (AP in LightGBM) of a relevant and an irrelevant item with one score, in both orders. Their means are "
-        "0.82 and 0.75.",
+        "A metric is averaged over the orderings of tied items; the order of rows or names changes nothing. Tried: nDCG "
+        "and RR (AP in LightGBM) of a relevant and an irrelevant item with the same score, in both row orders. The "
+        "correct means are 0.82 and 0.75.",
         "",
         each(_ties, EVALUATORS) | from_source(NO, "ties are broken at random", "python/keras/metrics.py"),
     ),
     Feature(
         "An undefined list is not a value",
-        "A list without relevant items has no nDCG. Its value: NaN, or a number that changes the mean.",
+        "The nDCG of a list without relevant items is undefined. Its value is NaN, or a number that changes the mean.",
         "",
         each(_undefined, EVALUATORS)
         | {"torchmetrics": _skipped_by_torchmetrics}
@@ -210,19 +210,19 @@ FEATURES = (
     ),
     Feature(
         "Paired tests with intervals",
-        "Two runs are compared query by query: a p-value, and an interval of the difference.",
+        "Two runs are compared query by query, with a p-value and an interval of the difference.",
         "paired|significan|ttest|t_test",
         {"rankbound": _compared_by_rankbound, "ranx": _compared_by_ranx} | from_source(NO, "none", "python/metrics.py"),
     ),
     Feature(
         "Fusion of runs",
-        "Several runs become one.",
+        "Several runs are merged into one.",
         r"fuse_?runs|\bfuse\b|rrf|combsum|reciprocal_rank_fusion",
         {"ranx": _fused_by_ranx} | from_source(NO, "none", "python/metrics.py"),
     ),
     Feature(
         "Number of ranking measures",
-        "Measures of one list under different names, without cut-offs and parameters.",
+        "Measures of a single list with different names, not counting cut-offs and parameters.",
         "",
         each(_number, MEASURES) | from_source("10", "`RankingMetricKey`", "python/keras/metrics.py"),
     ),
