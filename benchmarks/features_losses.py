@@ -357,8 +357,8 @@ FEATURES = (
     ),
     Feature(
         "Memory linear in a list's length",
-        f"Memory that a forward and backward step of an nDCG loss adds on one list of {LONG:,} items. An array of all pairs "
-        "would take 36 MB.",
+        f"Memory that a forward and backward step of an nDCG loss adds on one list of {LONG:,} items. An array of all "
+        "pairs would take 36 MB.",
         "",
         {
             **each(_memory, STEPS),
@@ -377,15 +377,15 @@ FEATURES = (
     ),
     Feature(
         "Bounds and distributions of metrics",
-        "The smallest, largest and mean value of a metric over all orderings of a list, and its distribution, as bounds "
-        "that normalise a loss. Tried: nDCG of one relevant item among three.",
+        "The smallest, largest and mean value of a metric over all orderings of a list, and its distribution, as "
+        "bounds that normalise a loss. Tried: nDCG of one relevant item among three.",
         "extremes|score_distribution|expected_under|random_order",
         {"rankbound": _bounds_of_rankbound} | from_source(NO, "none", "python/losses.py"),
     ),
     Feature(
         "Boosted trees by a loss of choice",
-        "Trees of LightGBM or XGBoost are boosted with any loss, with second derivatives. *Partly*: with a function that "
-        "the user writes, which gets the groups and computes both derivatives.",
+        "Trees of LightGBM or XGBoost are boosted with any loss, with second derivatives. *Partly*: with a function "
+        "that the user writes, which gets the groups and computes both derivatives.",
         "boosting_objective|hessian|gbdt",
         {"rankbound": _boosted_by_rankbound, "LightGBM": _boosted_by_lightgbm, "XGBoost": _boosted_by_xgboost}
         | from_source(NO, "none", "python/losses.py"),

@@ -194,9 +194,9 @@ def _number(names: Callable[[], list[str]]) -> Seen:
 FEATURES = (
     Feature(
         "Ties are averaged",
-        "A metric is averaged over the orderings of tied items; the order of rows or names changes nothing. Tried: nDCG "
-        "and RR (AP in LightGBM) of a relevant and an irrelevant item with the same score, in both row orders. The "
-        "correct means are 0.82 and 0.75.",
+        "A metric is averaged over the orderings of tied items; the order of rows or names changes nothing. Tried: "
+        "nDCG and RR (AP in LightGBM) of a relevant and an irrelevant item with the same score, in both row orders. "
+        "The correct means are 0.82 and 0.75.",
         "",
         each(_ties, EVALUATORS) | from_source(NO, "ties are broken at random", "python/keras/metrics.py"),
     ),
