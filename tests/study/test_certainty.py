@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from rankbound_study.claims.certainty import certainty
+from rankbound_study.claims.certainty import certainty, holm_adjusted
 from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.honest_findings import honest_findings
 from rankbound_study.report.tables import table_5_1
@@ -94,6 +94,12 @@ def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_low
     assert tested["as_printed"].all()
     assert len(tested) == 60
     assert tested["p_holm"].is_between(0, 1, closed="right").all()
+
+
+def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
+    names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
+    cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
+    assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])
 
 
 def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None:

@@ -31,8 +31,8 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
         f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
         f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
         "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{quantity(seeds, 'seed')} and Holm's correction over all cells of the table. The affine bounds of nRBP train "
-        f"one model and count as one cell. {_left_out(untrained)}{_extremes(tested)}{_untested(published)}",
+        f"{quantity(seeds, 'seed')} and Holm's correction over these cells. The affine bounds of nRBP train one model "
+        f"and count as one cell. {_left_out(untrained)}{_extremes(tested)}{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(
             (
