@@ -76,10 +76,10 @@ def holm_adjusted(table: pl.DataFrame) -> pl.Series:
 
     A bounding that repeats another one (`is_distinct`) is corrected in its place, as one cell of the same family.
     """
-    names = table.select("loss", "bounding").rows()
+    cells = table.select("loss", "bounding").rows()
     found = pl.Series("p_holm", [None] * len(table), dtype=pl.Float64)
     for bounding in reversed(AFFINE):
-        family = pl.Series([is_distinct(*cell, standing=bounding) for cell in names], dtype=pl.Boolean)
+        family = pl.Series([is_distinct(loss, one, bounding) for loss, one in cells], dtype=pl.Boolean)
         own = table.with_columns(pl.when(pl.col("as_printed") & family).then("p_value"))
         found = adjusted_p_values(own).fill_null(found)
     return found
