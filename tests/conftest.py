@@ -23,8 +23,8 @@ LARGE = 6
 """Cases of a test from which on they are sampled."""
 
 LONG = "long"
-LENGTHY = "test_warm_starts.py"
-"""A file that takes long, and would be among the last: first, it keeps no process waiting for another at the end."""
+LENGTHY = ("test_calibrations.py", "test_site_in_browser.py", "test_warm_starts.py")
+"""Files that take minutes, and would be among the last: first, they keep no process waiting for another at the end."""
 
 SHARED = ("library", "study", "workflow")
 """Folders whose tests are shared out."""
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = rest
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     kept = (item for item in items if item not in left_out)
-    items[:] = sorted(kept, key=lambda item: item.path.name != LENGTHY)
+    items[:] = sorted(kept, key=lambda item: item.path.name not in LENGTHY)
 
 
 def _rest(items: list[pytest.Item]) -> set[pytest.Item]:

@@ -101,6 +101,10 @@ MEANS = [
     false("T46", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
     edge("T46", "0 in half of the cells, +0.02 in the others", replace(TABLE, effect=in_half(0.0, 0.02)), CONFIRMED),
     edge("T46", "no effect", TABLE, CONFIRMED, REFUTED),
+    true("T28", "-0.02 in all cells", replace(TABLE, effect=of_bounded(-0.02))),
+    false("T28", "+0.01 at one ratio", replace(TABLE, effect=of_bounded(lambda one: 0.01 * (one.nsr == 2)))),
+    edge("T28", "+0.001 in all cells", replace(TABLE, effect=of_bounded(0.001)), CONFIRMED, REFUTED),
+    undecidable("T28", "no effect, in noise", replace(TABLE, **NOISY)),
 ]
 
 
@@ -130,13 +134,25 @@ def _strength(correlation: float, share: float = 3**-0.5) -> float:
     return float(error * correlation / np.sqrt(1 - correlation**2) / share)
 
 
+def _one_up(one: Setting) -> float:
+    return 0.05 if (one.loss, one.bounding) == ("AP", "min-max") else -0.05
+
+
 FALLEN = replace(
     TABLE,
     effect=of_bounded(lambda one: -0.15 if _collapse(one) else 0.0),
     scatter=lambda one: 0.2 if _collapse(one) else 0.0,
 )
 
+OF_AP = replace(ONLY_AP, settings=settings(["AP"]))
+
 LISTS = [
+    true("T37", "no effect, 400 topics", replace(OF_AP, topics=400, own=0.002, chance=0.002)),
+    false("T37", "+0.05 in all cells", replace(OF_AP, effect=of_bounded(0.05))),
+    undecidable("T37", "no effect, 20 topics", replace(OF_AP, topics=20)),
+    false("T41", "-0.05 in all cells", replace(TABLE, effect=of_bounded(-0.05))),
+    true("T41", "+0.05 with one bound, -0.05 with the others", replace(TABLE, effect=of_bounded(_one_up))),
+    edge("T41", "no effect", TABLE, CONFIRMED),
     true("T40", "correlations of 0.9, and a collapse", FALLEN),
     false("T40", "one correlation of 0.5", replace(TABLE, topics=100, scatter=_of_min_max(0.16))),
     edge(
@@ -232,11 +248,17 @@ def _remedied(by_gain: float, by_start: float) -> World:
     )
 
 
+def _spoilt(world: World) -> World:
+    """Both losses score 0.2 lower from the other start."""
+    return replace(world, effect=lambda one: world.effect(one) - 0.2 * one.variant.startswith("starts"))
+
+
 REMEDIES = [
     true("T27", "both remedies remove the drop", _remedied(0.0, 0.0)),
     false("T27", "the start removes nothing", _remedied(0.0, 1.0)),
     edge("T27", "half of the drop remains", _remedied(0.0, 0.5), CONFIRMED, REFUTED),
     undecidable("T27", "no remedy lifts the gradient", replace(_remedied(0.0, 0.0), gradient=lambda one: 1.0)),
+    true("T27", "the gain removes the drop, from the other start nothing trains", _spoilt(_remedied(0.0, 1.0))),
 ]
 
 RANKERS = ("RankNet", "DirectRanker", "Rank-LR", "LambdaMART")

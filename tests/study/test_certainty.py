@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from synthetic_runs import write_runs
 
-from rankbound_study.claims.certainty import certainty
+from rankbound_study.claims.certainty import certainty, holm_adjusted
 from rankbound_study.report import table_5_1_scores
 from rankbound_study.report.honest_findings import honest_findings
 from rankbound_study.report.tables import table_5_1
@@ -96,6 +96,12 @@ def test_only_bounded_cells_that_are_printed_are_tested_and_correction_never_low
     assert tested["p_holm"].is_between(0, 1, closed="right").all()
 
 
+def test_a_bounding_that_repeats_another_is_corrected_in_its_place() -> None:
+    names = ["nDCG", *["nRBP"] * 3], ["min-max", "min-max", "expectation", "expectation-max"]
+    cells = {"loss": names[0], "bounding": names[1], "p_value": [0.02, 0.01, 0.02, 0.03], "as_printed": [True] * 4}
+    assert holm_adjusted(pl.DataFrame(cells)).to_list() == pytest.approx([0.02, 0.02, 0.04, 0.04])
+
+
 def test_arrows_stand_where_a_change_is_significant(table: pl.DataFrame) -> None:
     some = table.filter(pl.col("p_holm").is_not_null()).row(0, named=True)
     for p_value, change, arrow in ((0.01, 0.1, "▲"), (0.01, -0.1, "▼"), (0.5, 0.1, ""), (0.5, -0.1, "")):
@@ -118,13 +124,17 @@ def test_the_published_table_has_printed_scores_and_no_margins(tmp_path: Path) -
 def test_the_first_finding_counts_what_is_significant(table: pl.DataFrame) -> None:
     tested = table.filter(pl.col("p_holm").is_not_null())
     signs = pl.Series([1.0] * 7 + [-1.0] * 53)
-    p_values = pl.Series([0.01] * 9 + [0.9] * 51)
+    p_values = pl.Series([0.01] * 11 + [0.9] * 49)
+    # The last two of the eleven are further affine boundings of nRBP, which repeat the ninth.
+    assert tested.select("loss", "bounding").rows()[8:11] == [
+        ("nRBP", name) for name in ("min-max", "expectation", "expectation-max")
+    ]
     (found,) = honest_findings(tested.with_columns(change=signs * 0.01, p_holm=p_values), table)
     assert found.headline == (
-        "Bounding improves 7 of 60 cells significantly and degrades 2; for 51 the difference is not significant."
+        "Bounding improves 7 of 50 cells significantly and degrades 2; for 41 the difference is not significant."
     )
     assert "2 seeds" in found.detail
-    assert sum(int(row[1]) for row in found.rows) == 60
+    assert sum(int(row[1]) for row in found.rows) == 50
     assert [sum(int(row[place]) for row in found.rows) for place in (2, 3)] == [7, 2]
     assert "published protocol" not in found.detail, "no table by that protocol was given"
     other = table.with_columns(protocol=pl.lit("published"))

@@ -42,14 +42,26 @@ def test_variance_explained(tmp_path: Path, shares: tuple[float, float], noise: 
     assert "RankNet" not in found.reason
 
 
-def test_a_certain_28_percent_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("low", "value", "high", "verdict"),
+    [
+        (0.24, 0.27, 0.31, "confirmed"),
+        (0.281, 0.283, 0.285, "confirmed"),
+        (0.275, 0.37, 0.465, "inconclusive"),
+        (0.2, 0.21, 0.22, "refuted"),
+        (0.34, 0.35, 0.36, "refuted"),
+    ],
+)
+def test_28_percent_are_a_margin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low: float, value: float, high: float, verdict: str
+) -> None:
     planted = Planted(tmp_path).pairs({"Reg-l2": 0.7}).ages({})
     planted.ages({"Reg-l2": explaining(planted.true_ages().astype(float), 0.28)})
     monkeypatch.setattr(
-        "rankbound_study.claims.face_ages.explained", lambda pairs: {"Reg-l2": (0.27, 0.24, 0.31, 2000)}
+        "rankbound_study.claims.face_ages.explained", lambda pairs: {"Reg-l2": (value, low, high, 2000)}
     )
     found = verdict_on("N13", planted.evidence())
-    assert (found.verdict, found.n) == ("confirmed", 2000)
+    assert (found.verdict, found.n) == (verdict, 2000)
 
 
 def scored(tmp_path: Path, scores: np.ndarray) -> Evidence:

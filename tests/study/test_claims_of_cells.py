@@ -130,10 +130,14 @@ CASES = {
     "T16": {
         CONFIRMED: [replace(BOUNDED, relevant=lambda topic: 0 * topic + 9)],
         REFUTED: [
-            BOUNDED,
+            study(of_bounded(0.1, of="AP", bounding="expectation", nsr=None)),
             study(of_bounded(0.1, of="AP", bounding="expectation", nsr=None), relevant=lambda topic: 0 * topic + 9),
         ],
-        INCONCLUSIVE: [replace(ONE_SEED, relevant=lambda topic: 0 * topic + 9)],
+        # Weights that vary, and scores that do not, leave it open.
+        INCONCLUSIVE: [
+            replace(BOUNDED, relevant=lambda topic: 1 + topic % 2 * 40),
+            replace(ONE_SEED, relevant=lambda topic: 0 * topic + 9),
+        ],
     },
     "T23": {
         CONFIRMED: [BOUNDED, study(of_bounded(0.2)), study(of_bounded(-0.2, of="nDCG", bounding="distribution"))],
@@ -163,8 +167,11 @@ CASES = {
     },
     "T28": {
         CONFIRMED: [BOUNDED, study(of_bounded(-0.2, of="nDCG")), study(of_bounded(0.2, of="AP"))],
-        REFUTED: [study(of_bounded(0.1, of="nDCG", bounding="min-max", nsr=None, metric="nDCG@7"))],
-        INCONCLUSIVE: [ONE_SEED],
+        REFUTED: [
+            study(of_bounded(0.1, of="nDCG", bounding="min-max", nsr=None, metric="nDCG@7")),
+            study(of_bounded(0.002, of="nDCG", bounding="min-max", nsr=1, metric="nDCG")),
+        ],
+        INCONCLUSIVE: [NOISY, study(of_bounded(0.001, of="nDCG"))],
     },
     "T29": {
         CONFIRMED: [study(first_places(0.03, of="AP", bounding="distribution"), AP_FALLS)],
@@ -221,9 +228,12 @@ CASES = {
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.03), study(lifted((0.6, 0.6, 0.6)), of=MANY)],
     },
     "T37": {
-        CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="AP", bounding="distribution"))],
+        CONFIRMED: [
+            replace(BOUNDED, topics=120),
+            study(of_bounded(0.2, of="AP", bounding="distribution"), topics=120),
+        ],
         REFUTED: [study(of_bounded(0.2, of="AP", bounding="min-max", nsr=None))],
-        INCONCLUSIVE: [ONE_SEED],
+        INCONCLUSIVE: [NOISY, study(of_bounded(0.02, of="AP"), topics=20)],
     },
     "T38": {
         CONFIRMED: [study(low_lists(0.3, of="nRBP"), of=MANY)],
@@ -243,7 +253,10 @@ CASES = {
         INCONCLUSIVE: [replace(BOUNDED, topics=12, noise=0.05)],
     },
     "T41": {
-        CONFIRMED: [study(low_lists(0.1, of="nRBP", bounding="min-max"))],
+        CONFIRMED: [
+            study(low_lists(0.1, of="nRBP", bounding="min-max")),
+            study(low_lists(0.1, of="nRBP", bounding="min-max"), low_lists(-0.1, of="nDCG")),
+        ],
         REFUTED: [study(low_lists(-0.1)), study(low_lists(-0.1, nsr=1), low_lists(0.2, nsr=2))],
         INCONCLUSIVE: [replace(ONE_SEED, noise=0.03)],
     },

@@ -68,13 +68,17 @@ class TestCrossed:
         found = self.decided(tmp_path, on_own_metric(0.05, -0.05), everywhere(-0.05))
         assert found.verdict == CONFIRMED
         assert "3 of 3 verdicts" in found.reason
-        assert "48 of 48 verdicts" in found.reason
+        assert "40 of 40 differences have significantly opposite signs" in found.reason
 
     def test_the_same_verdicts_everywhere_refute(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, everywhere(0.05), everywhere(0.05)).verdict == REFUTED
 
     def test_differences_inside_the_noise_are_no_other_verdicts(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, everywhere(0.002), everywhere(-0.002)).verdict == REFUTED
+
+    def test_a_difference_within_the_margin_of_one_metric_alone_is_no_other_verdict(self, tmp_path: Path) -> None:
+        """Effects are the same, and significant, on all metrics; seeds differ on the own metric alone."""
+        assert self.decided(tmp_path, on_own_metric(0.05, 0.004), everywhere(-0.05)).verdict == INCONCLUSIVE
 
     def test_one_side_alone_is_not_enough(self, tmp_path: Path) -> None:
         assert self.decided(tmp_path, everywhere(0.05), everywhere(-0.05)).verdict == REFUTED

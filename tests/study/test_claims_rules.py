@@ -96,6 +96,13 @@ class TestResamples:
             ratio = found[:, number].std() / contrast(one).estimate.standard_error
             assert 0.8 < ratio < (1.2 if seeds == 1 else math.sqrt(3) * 1.2)
 
+    def test_readings_of_one_source_share_topics(self, evidence_of: Made) -> None:
+        evidence = evidence_of(replace(self.noisy, seeds=1))
+        cell = next(one for one in cells(evidence, ["AP"]) if one.column.nsr is None)
+        other = cell._replace(column=DataSet("mq2008-label2", None))
+        found = resampled_means({cell: pair(evidence, cell), other: pair(evidence, cell)})
+        assert (found[:, 0] == found[:, 1]).all()
+
 
 class TestContrasts:
     def test_they_find_what_is_planted(self, evidence_of: Made) -> None:

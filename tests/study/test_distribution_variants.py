@@ -63,6 +63,22 @@ def test_a_variant_that_should_be_used_is_better_than_no_bound_and_than_the_affi
         assert row["affine_difference"] == pytest.approx(change - changes.get("min-max", 0.0), abs=0.004)
 
 
+@pytest.mark.parametrize("elsewhere", [-0.05, None])
+def test_a_variant_that_is_worse_elsewhere_should_not_be_used(tmp_path: Path, elsewhere: float | None) -> None:
+    """It beats the best affine bounding on one data set, so that the headline may not say that none does."""
+    table, _ = found(tmp_path, {SD: 0.05})
+    own = table.filter(loss="nDCG", bounding=SD)
+    other = own.with_columns(
+        nsr=pl.lit(3, pl.Int8), difference=elsewhere, affine_difference=elsewhere, trained=pl.lit(elsewhere is not None)
+    ).cast(COLUMNS)  # type: ignore[arg-type]
+    pl.concat([own, other]).write_csv(tmp_path / FILE)
+    (finding,) = distribution_findings(tmp_path)
+    assert finding.headline.endswith("without ranking worse, or not training, on another data set.")
+    (row,) = finding.rows
+    above_affine = row[finding.header.index("above affine")]
+    assert above_affine == "1"
+
+
 def test_without_variants_there_is_no_finding(tmp_path: Path) -> None:
     table = distribution_variants(evidence(tmp_path, list(rows(MOVIELENS, level({}), losses=LOSSES)), []))
     assert table.is_empty()

@@ -138,6 +138,7 @@ def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
     assert len(best) == len(STUDY.losses) * len(COLUMNS)
     assert set(best.values()) == {CONFIRMED}
     assert next(o for p, o in by_text.items() if p.startswith("Permuted, the weights pairs^-1 of nRBP")) == CONFIRMED
+    assert next(o for p, o in by_text.items() if p.startswith("nDCG and AP on MovieLens fall")) == CONFIRMED
     assert next(o for p, o in by_text.items() if p.startswith("The slope")) == REFUTED, "the planted one is steeper"
 
 

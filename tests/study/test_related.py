@@ -107,4 +107,7 @@ def test_the_section_quotes_the_tables(tmp_path: Path) -> None:
     )
     assert "0 combinations of a loss and a bound have another share" in texts["Marcuzzi, Lucchese and Orlando 2023"]
     assert " in nDCG (significantly higher on 0 of 2 data sets" in texts["Gomez, Wang and Fu 2023"]
+    assert texts["Gomez, Wang and Fu 2023"].endswith(" (without correction).")
+    for title in ("Karmaker Santu and Feng 2022", "Gienapp et al. 2020"):
+        assert "(at 5 %, without correction; pairs share systems and topics)" in texts[title]
     assert list(related_sections(tmp_path, honest)) == []

@@ -138,4 +138,7 @@ def claim_files(wildcards):
     files = {"runs": "<results>/runs.parquet", "epochs": "<results>/epochs.parquet"}
     files |= dict(zip(("experiments", "experiment_epochs"), study.experiment_tables()))
     files |= comparison_files(["predictions", "images"], [2, 3])
+    by_features = comparison_files(["predictions"], [2, 3], by_features=True)
+    for name, paths in by_features.items():
+        files[name] = list(dict.fromkeys([*files.get(name, []), *paths]))
     return files | comparison_files(["weights"], [2], methods=LINEAR_ON_FACES)

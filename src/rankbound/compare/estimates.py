@@ -30,9 +30,9 @@ class Estimate:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the t interval of level `confidence`."""
-        from scipy import stats
+        from scipy import special
 
-        reach = float(stats.t.ppf((1 + confidence) / 2, self.degrees_of_freedom)) * self.standard_error
+        reach = float(special.stdtrit(self.degrees_of_freedom, (1 + confidence) / 2)) * self.standard_error
         return self.mean - reach, self.mean + reach
 
     def p_value(self) -> float:
@@ -41,11 +41,12 @@ class Estimate:
 
     def p_above(self, limit: float) -> float:
         """Return the one-sided p-value against a true mean of at most `limit`."""
-        from scipy import stats
+        from scipy import special
 
         if self.standard_error == 0:
             return 0.0 if self.mean > limit else 1.0
-        return float(stats.t.sf((self.mean - limit) / self.standard_error, self.degrees_of_freedom))
+        # As `scipy.stats.t.sf`, which takes a hundred times as long to check its arguments.
+        return float(special.stdtr(self.degrees_of_freedom, (limit - self.mean) / self.standard_error))
 
     def p_below(self, limit: float) -> float:
         """Return the one-sided p-value against a true mean of at least `limit`."""

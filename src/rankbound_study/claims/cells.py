@@ -177,13 +177,13 @@ def distinct(of: Iterable[Cell]) -> list[Cell]:
     return [cell for cell in of if is_distinct(cell.loss, cell.bounding)]
 
 
-def is_distinct(loss: str, bounding: str) -> bool:
-    """Return False if a bounding repeats another one of its loss.
+def is_distinct(loss: str, bounding: str, standing: str = AFFINE[0]) -> bool:
+    """Return False if a bounding repeats another one of its loss, which stands for it.
 
     The affine boundings of the nRBP loss weigh lists by 1, 2 and 2 over P (N - P): one training up to the loss' scale,
     which Adam cancels. The three are one piece of evidence, for which min-max stands.
     """
-    return loss != "nRBP" or bounding not in AFFINE[1:]
+    return loss != "nRBP" or bounding == standing or bounding not in AFFINE
 
 
 def pairs(evidence: Evidence, of: Iterable[Cell]) -> dict[Cell, Pair]:

@@ -13,15 +13,15 @@ from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.randomisation import holm
 from rankbound.compare.scores import PairedScores, any_over
-from rankbound_study.claims.cells import contrast, estimate
-from rankbound_study.vocabulary import UNBOUNDED
+from rankbound_study.claims.cells import contrast, estimate, is_distinct
+from rankbound_study.vocabulary import AFFINE, UNBOUNDED
 
 CELL = ("dataset", "nsr", "model", "loss", "bounding", "metric")
 COLUMNS = {
     **{name: pl.Int8() if name == "nsr" else pl.String() for name in CELL},
     **dict.fromkeys(("margin", "change", "change_margin", "p_value"), pl.Float64()),
 }
-SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over all bounded cells of the table"
+SIGNIFICANT = f"p at most {LEVEL} after Holm's correction over the distinct bounded cells of the table"
 
 
 def certainty(frame: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -72,8 +72,17 @@ def significance(change: float | None, p_value: float | None) -> int:
 
 
 def holm_adjusted(table: pl.DataFrame) -> pl.Series:
-    """Return the p-values of changes, corrected over the cells that the thesis prints; null for all others."""
-    return adjusted_p_values(table.with_columns(pl.when("as_printed").then("p_value")))
+    """Return the p-values of changes, corrected over the distinct cells that the thesis prints; null for all others.
+
+    A bounding that repeats another one (`is_distinct`) is corrected in its place, as one cell of the same family.
+    """
+    cells = table.select("loss", "bounding").rows()
+    found = pl.Series("p_holm", [None] * len(table), dtype=pl.Float64)
+    for bounding in reversed(AFFINE):
+        family = pl.Series([is_distinct(loss, one, bounding) for loss, one in cells], dtype=pl.Boolean)
+        own = table.with_columns(pl.when(pl.col("as_printed") & family).then("p_value"))
+        found = adjusted_p_values(own).fill_null(found)
+    return found
 
 
 def adjusted_p_values(table: pl.DataFrame) -> pl.Series:

@@ -1,13 +1,15 @@
-"""The largest distance between the distributions of two systems' scores over lists, and its permutation test."""
-
-from itertools import combinations
+"""The largest distance between the distributions of two systems' scores over lists, its limit and permutation test."""
 
 import numpy as np
 
 from rankbound.compare import Pair
-from rankbound.compare.scores import Floats, any_over
+from rankbound.compare.draws import draws
+from rankbound.compare.effects import LEVEL
+from rankbound.compare.scores import Floats
 
 PERMUTATIONS = 1999
+"""Number of permutations, and of bootstrap samples."""
+
 POINTS = 400
 """Number of scores at which the distributions are compared: quantiles of both together."""
 
@@ -26,12 +28,14 @@ def permuted_p_value(of: Pair) -> float:
     return float((1 + reached.sum()) / (1 + PERMUTATIONS))
 
 
-def distance_between_seeds(values: Floats) -> float:
-    """Return the largest distance between two seeds of one system `(n_units, n_folds, n_seeds)`; NaN for one seed."""
-    known = values[any_over(np.isfinite(values), (1, 2))]
-    pairs = combinations(range(values.shape[2]), 2)
-    found = [float(np.abs(_steps(known[:, :, [i]], known[:, :, [j]]).sum(0)).max()) for i, j in pairs]
-    return max(found, default=float("nan"))
+def upper_limit(of: Pair) -> float:
+    """Return the upper 95 % limit of the distance, from a bootstrap of topics.
+
+    A largest distance is larger in samples than in truth, so that the limit is too high rather than too low.
+    """
+    steps = _steps(of.a, of.b)
+    resampled = draws(np.random.default_rng(0), len(steps), PERMUTATIONS) @ steps
+    return float(np.quantile(np.abs(resampled).max(1), 1 - LEVEL))
 
 
 def _steps(a: Floats, b: Floats) -> Floats:

@@ -10,13 +10,10 @@ from rankbound_study.claims.cells import MOVIELENS, Cell, Contrast, columns, con
 from rankbound_study.claims.declared import Differences, of_cells
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.rules import Family, together
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, Verdict
+from rankbound_study.claims.rules import FLAT, Family, together
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, Verdict
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import AFFINE, LOSSES
-
-SAME = 0.9
-"""Smallest correlation of two weights at which they count as interchangeable."""
 
 
 def _apart(evidence: Evidence, loss: str, one: str, other: str, column: DataSet) -> Contrast:
@@ -93,32 +90,37 @@ _AS_EXPECTATION = Differences[str](
 
 @decides("T16")
 def expectation_max_is_as_expectation(evidence: Evidence) -> Verdict:
-    """Decide by whether both weights correlate over the lists of a ratio, and the two boundings score alike."""
+    """Decide by whether both weigh the lists of a ratio alike, and score alike.
+
+    Weights whose quotient varies by less than 10 % are alike. That it varies more decides nothing: whether that matters
+    is what the scores tell.
+    """
     alike = _AS_EXPECTATION(evidence)
-    weights = {
-        loss: [_correlation_of_weights(evidence, loss, column) for column in columns(evidence, MOVIELENS)]
+    quotients = {
+        loss: [_variation_of_quotient(evidence, loss, column) for column in columns(evidence, MOVIELENS)]
         for loss in LOSSES
     }
-    least = min(min(found) for found in weights.values())
-    texts = ", ".join(f"{min(found):+.2f} to {max(found):+.2f} ({loss})" for loss, found in weights.items())
+    most = max(max(found) for found in quotients.values())
+    texts = ", ".join(f"{min(found):.2f} to {max(found):.2f} ({loss})" for loss, found in quotients.items())
     return Verdict(
-        together(CONFIRMED if least >= SAME else REFUTED if least <= 0 else INCONCLUSIVE, alike.verdict),
-        f"Over the lists of one ratio the factors by which the two boundings multiply a loss have correlations of "
-        f"{texts}; {alike.reason[0].lower()}{alike.reason[1:]}",
-        "correlation of the two boundings' factors, lowest",
-        least,
+        together(CONFIRMED if most < FLAT else INCONCLUSIVE, alike.verdict),
+        "Over the lists of one ratio the quotient of the factors by which the two boundings multiply a loss has a "
+        f"coefficient of variation of {texts}, where {FLAT:g} is little; {alike.reason[0].lower()}{alike.reason[1:]}",
+        "coefficient of variation of the quotient of the two boundings' factors, largest",
+        most,
         n=alike.n,
         shown_in="figure_3_4 table_5_1",
     )
 
 
-def _correlation_of_weights(evidence: Evidence, loss: str, column: DataSet) -> float:
-    """Return the correlation of 1 / E and 1 / (max - E) over the lists; 1 if all lists have one size."""
+def _variation_of_quotient(evidence: Evidence, loss: str, column: DataSet) -> float:
+    """Return the coefficient of variation over the lists of (max - E) / E, the quotient of 1 / E and 1 / (max - E).
+
+    Their correlation says nothing: where the maximum is 1, one falls as the other rises, however little both vary.
+    """
     n, p = _sizes(evidence, loss, column)
     expected = np.asarray(rb.expectation(loss, n, p))
     room = np.asarray(rb.maximum(loss, n, p)) - expected
     usable = (expected > 0) & (room > 0)
-    slopes = 1 / expected[usable], 1 / room[usable]
-    if not usable.any() or any(np.ptp(one) == 0 for one in slopes):
-        return 1.0
-    return float(np.corrcoef(*slopes)[0, 1])
+    quotient = room[usable] / expected[usable]
+    return float(quotient.std() / quotient.mean()) if usable.any() else 0.0

@@ -8,8 +8,8 @@ import numpy as np
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.intervals import percentiles
 from rankbound_study.claims.cells import Cell
-from rankbound_study.claims.law import EXPERIMENT, MISMATCH, TOLERANCE, Effect, Law, Line
-from rankbound_study.claims.rules import among, by_interval
+from rankbound_study.claims.law import EXPERIMENT, TOLERANCE, Effect, Law, Line
+from rankbound_study.claims.rules import FLAT, among, by_interval
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
@@ -19,11 +19,14 @@ from rankbound_study.vocabulary import LOSSES
 SLOPES = (-0.0030, -0.0008)
 """The predicted region of the slope over all cells."""
 
-FLAT, NOTHING, BEYOND = 0.1, 0.001, TOLERANCE
-"""Weights that hardly vary, the largest mean absolute effect of such weights, and a single effect that refutes it."""
+NOTHING, BEYOND = 0.001, TOLERANCE
+"""The largest mean absolute effect of weights that hardly vary (`FLAT`), and a single effect that refutes it."""
 
 PAIRS = "pairs"
 """The quantity whose powers are the doses."""
+
+FALLS = (-1.5, -1.0, 0.5)
+"""Powers at which nDCG and AP should fall on MovieLens."""
 
 OF_PAIRS, MOVED = "pairs^-1", "permuted(pairs^-1)"
 
@@ -146,11 +149,14 @@ def _doses(law: Law) -> Iterator[Outcome]:
 
 def _falls(law: Law) -> Outcome:
     def chosen(one: Effect) -> bool:
-        return one.origin == EXPERIMENT and one.cell.loss != PAIRWISE and one.change(MISMATCH) > 1
+        if one.origin != EXPERIMENT or one.cell.loss == PAIRWISE or not one.cell.column.sampled:
+            return False
+        weights = ListWeights.of(one.cell.bounding)
+        return weights.quantity == PAIRS and not weights.permuted and weights.power in FALLS
 
-    return _mean_below_zero(
-        law, "Weights of nDCG and AP that add more than 1 to the mismatch cost, on average.", chosen
-    )
+    powers = ", ".join(f"{power:g}" for power in FALLS)
+    prediction = f"nDCG and AP on MovieLens fall, on average, at the powers {powers} of P(N - P)."
+    return _mean_below_zero(law, prediction, chosen)
 
 
 def _permuted(law: Law) -> Iterator[Outcome]:
@@ -165,13 +171,14 @@ def _permuted(law: Law) -> Iterator[Outcome]:
         for cell, place in places.items()
         if cell.loss != PAIRWISE and cell.bounding == OF_PAIRS and (moved := cell._replace(bounding=MOVED)) in places
     ]
-    prediction = f"Permuted, the weights {OF_PAIRS} of nDCG and AP cost what they cost in place."
+    prediction = f"Permuted, the weights {OF_PAIRS} of nDCG and AP cost what they cost in place, within {TOLERANCE:g}."
     if both:
         in_place, permuted = (law.resampled[:, [pair[side] for pair in both]].mean(1) for side in (0, 1))
         mean = float(np.mean([law.effects[b].contrast.mean - law.effects[a].contrast.mean for a, b in both]))
         low, high = percentiles(permuted - in_place)
         found = f"Permuted minus in place, mean of {len(both)} cells: {_with_range(mean, low, high)}."
-        yield Outcome(prediction, _holds(low <= 0 <= high), found)
+        alike = low >= -TOLERANCE and high <= TOLERANCE
+        yield Outcome(prediction, CONFIRMED if alike else INCONCLUSIVE if low <= 0 <= high else REFUTED, found)
 
 
 def _nothing(law: Law) -> Outcome:

@@ -15,18 +15,18 @@ RESAMPLES = 1999
 def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> Floats:
     """Return resampled mean differences `(resamples, n_cells)`.
 
-    A topic of a data set is drawn for all its cells, with all its lists, at every ratio. A training is a seed in a fold
-    of a column, shared by boundings and losses. Drawing both is conservative: the variance of a topic within one
-    training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
+    A topic is drawn for all cells of its source, with all its lists, at every ratio and in every reading of its labels.
+    A training is a seed in a fold of a column, shared by boundings and losses. Drawing both is conservative: the
+    variance of a topic within one training counts up to three times (Owen 2007, "The pigeonhole bootstrap").
     """
     random = np.random.default_rng(0)
-    datasets = sorted({cell.column.dataset for cell in pairs})
+    sources = sorted({cell.column.source for cell in pairs})
     names = {
-        dataset: sorted({unit for cell, one in pairs.items() if cell.column.dataset == dataset for unit in one.units})
-        for dataset in datasets
+        source: sorted({unit for cell, one in pairs.items() if cell.column.source == source for unit in one.units})
+        for source in sources
     }
-    drawn = {dataset: draws(random, len(names[dataset]), resamples) for dataset in datasets}
-    places = {dataset: {name: place for place, name in enumerate(names[dataset])} for dataset in datasets}
+    drawn = {source: draws(random, len(names[source]), resamples) for source in sources}
+    places = {source: {name: place for place, name in enumerate(names[source])} for source in sources}
     of_seeds: dict[object, Floats] = {}
     means = np.empty((resamples, len(pairs)))
     for number, (cell, one) in enumerate(pairs.items()):
@@ -35,8 +35,8 @@ def resampled_means(pairs: Mapping[Cell, Pair], resamples: int = RESAMPLES) -> F
         key = (cell.column, trained.tobytes())
         if key not in of_seeds:
             of_seeds[key] = _drawn_seeds(random, trained, resamples)
-        dataset = cell.column.dataset
-        topics = drawn[dataset][:, [places[dataset][name] for name in one.units]]
+        source = cell.column.source
+        topics = drawn[source][:, [places[source][name] for name in one.units]]
         means[:, number] = _weighted_means(differences, topics, of_seeds[key])
     return means
 

@@ -18,6 +18,9 @@ NEGLIGIBLE = MARGIN / 10
 """A difference below this is none, in units of the metric (0.001): the smallest printed rise that the thesis speaks of
 is 0.0028."""
 
+FLAT = 0.1
+"""Coefficient of variation below which weights of lists count as equal."""
+
 _SHOWN = 3
 
 

@@ -27,10 +27,9 @@ from rankbound_study.claims.cells import (
     kept_units,
     pair,
     pairs,
-    values,
 )
 from rankbound_study.claims.declared import Differences
-from rankbound_study.claims.distances import distance, distance_between_seeds, permuted_p_value
+from rankbound_study.claims.distances import distance, permuted_p_value, upper_limit
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.ratios import several_ratios, slope_over_ratios
 from rankbound_study.claims.registry import decides
@@ -43,6 +42,10 @@ ENDS = (0.05, 0.95)
 TENTHS = (0.1, 0.9)
 LOW = (0.1, 0.25)
 LOWEST_TENTH = 0.1
+
+AS_IT_IS = 0.05
+"""Largest distance between two distributions that count as the same: a twentieth of the lists on another side of some
+score."""
 
 
 def _shares(evidence: Evidence, every: Sequence[Cell], ends: Sequence[float]) -> dict[tuple[Cell, float], Contrast]:
@@ -85,10 +88,10 @@ def _lowest_lists(of: Pair) -> Pair:
     return kept_units(replace(of, a=a, b=b), kept)
 
 
-def _more_higher(family: Family[Cell]) -> str:
-    """Return confirmed if more are higher than lower, refuted if all are lower or alike."""
+def _some_higher(family: Family[Cell]) -> str:
+    """Return confirmed if one is significantly higher (Holm), refuted if all are lower or alike."""
     none_above = len(family.lower) + len(family.alike) == len(family)
-    return CONFIRMED if len(family.higher) > len(family.lower) else REFUTED if none_above else INCONCLUSIVE
+    return CONFIRMED if family.higher else REFUTED if none_above else INCONCLUSIVE
 
 
 DECLARED = {
@@ -119,7 +122,7 @@ DECLARED = {
     ),
     "T41": Differences(
         _of_lowest_lists,
-        _more_higher,
+        _some_higher,
         "In the tenth of the lists at ratio {ratio} with the lowest average of both scores, the mean rises "
         "significantly under {higher} of {count} losses and boundings and falls under {lower}; the largest change is "
         "{most.mean:+.4f} ({at_most.loss} with {at_most.bounding}).",
@@ -168,28 +171,26 @@ def _no_fewer(top: Sequence[Contrast]) -> str:
 
 @decides("T37")
 def other_boundings_of_ap_leave_the_distribution(evidence: Evidence) -> Verdict:
-    """Decide by whether no distance between the distributions exceeds that between two seeds of the unbounded loss.
+    """Decide by whether all distances between bounded and unbounded distributions are below 0.05.
 
-    A distance that exceeds it and is significant over topics refutes the claim.
+    Confirmed if the upper 95 % limit of each is, over topics; refuted by a larger one that is significant (Holm).
     """
     found = pairs(evidence, cells(evidence, ["AP"], AFFINE))
     distances = {cell: distance(one) for cell, one in found.items()}
+    limits = {cell: upper_limit(one) for cell, one in found.items()}
     p_values = adjusted({cell: permuted_p_value(one) for cell, one in found.items()})
-    between_seeds = {
-        column: distance_between_seeds(values(evidence, "AP", "AP", column)) for column in columns(evidence)
-    }
-    apart = {cell for cell in found if p_values[cell] <= LEVEL}
-    beyond = {cell for cell in found if not distances[cell] <= between_seeds[cell.column]}
+    apart = [cell for cell in found if p_values[cell] <= LEVEL]
+    beyond = [cell for cell in apart if distances[cell] > AS_IT_IS]
+    within = [cell for cell in found if limits[cell] <= AS_IT_IS]
     largest = max(found, key=lambda cell: distances[cell])
-    known = [one for one in between_seeds.values() if np.isfinite(one)]
-    of_seeds = f"{min(known):.3f} to {max(known):.3f}" if known else "unknown with one seed"
     return Verdict(
-        REFUTED if apart & beyond and known else INCONCLUSIVE if beyond else CONFIRMED,
+        REFUTED if beyond else CONFIRMED if len(within) == len(found) else INCONCLUSIVE,
         f"The largest distance between the distributions of bounded and unbounded scores is {distances[largest]:.3f} "
-        f"({largest}); of {len(found)} distances, {len(apart)} are significant, {len(beyond)} larger than the largest "
-        f"one between two seeds of the unbounded loss ({of_seeds}), and {len(apart & beyond)} both.",
+        f"({largest}), with an upper 95 % limit of {limits[largest]:.3f}; of {len(found)} distances, {len(apart)} are "
+        f"significant, {len(beyond)} of them above {AS_IT_IS:g}, and {len(within)} are shown to be below it.",
         "largest distance between two distributions of scores",
         distances[largest],
+        high=limits[largest],
         p_value=min(p_values.values()),
         n=len(found),
         shown_in="figure_5_3",

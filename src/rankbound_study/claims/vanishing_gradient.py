@@ -1,11 +1,12 @@
 """The claim about why distribution bounding hurts nDCG: at tied scores, its gradient vanishes.
 
 If that is the cause, whatever lifts the gradient at the start removes the drop: a smaller gain of the sigmoid, initial
-factors without ties. A remedy counts only if it does lift the gradient, by the norms of the first epoch; a gain that
-leaves the sigmoid as it was is none.
+factors without ties. A remedy counts only if it does lift the gradient, by the norms of the first epoch, and if the
+unbounded loss trains with it as well as without: a gain that leaves the sigmoid as it was is none, nor is a start from
+which nothing trains.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +43,8 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
         return Verdict(INCONCLUSIVE, reason, statistic, *drop.measured, n=drop.n)
     tried = _remedies(evidence, column)
     lifts = adjusted({name: one.log_lift.p_above(0.0) for name, one in tried.items()})
-    lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL}
-    others = [f"{name} ({one.change})" for name, one in tried.items() if name not in lifting]
-    idle = f"; no remedy, as the gradient is not significantly larger: {', '.join(others)}" if others else ""
+    lifting = {name: one for name, one in tried.items() if lifts[name] <= LEVEL and one.trains}
+    idle = _no_remedies(tried, lifts)
     changes = ", ".join(f"{one.change} with {name} (gradient times {one.lift:.2g})" for name, one in lifting.items())
     if not lifting:
         reason = f"Distribution bounding changes mean nDCG by {drop} on {column}{idle}."
@@ -63,19 +63,45 @@ def the_gradient_vanishes_at_the_start(evidence: Evidence) -> Verdict:
     )
 
 
+def _no_remedies(tried: Mapping[str, "_Remedy"], lifts: Mapping[str, float]) -> str:
+    """Name what is no remedy, and why."""
+    without = {name: one for name, one in tried.items() if one.trains}
+    idle = [f"{name} ({one.change})" for name, one in without.items() if lifts[name] > LEVEL]
+    harmful = [
+        f"{name} ({one.change}, where the unbounded loss changes by {one.unbounded})"
+        for name, one in tried.items()
+        if name not in without
+    ]
+    return "".join(
+        f"; no remedy, as {reason}: {', '.join(names)}"
+        for reason, names in (
+            ("the gradient is not significantly larger", idle),
+            (f"the unbounded loss is not shown to stay within {COLLAPSE:g}", harmful),
+        )
+        if names
+    )
+
+
 @dataclass(frozen=True)
 class _Remedy:
     """A change of the training that should lift the gradient.
 
     Attributes:
         change: bounded minus unbounded with it.
+        unbounded: the unbounded loss with it, minus that without it.
         more_than_half: `change` minus half of the drop without it, on the same lists and trainings.
         log_lift: the log of the factor by which it lifts the bounded gradient, relative to the unbounded one.
     """
 
     change: Contrast
+    unbounded: Contrast
     more_than_half: Estimate
     log_lift: Estimate
+
+    @property
+    def trains(self) -> bool:
+        """The unbounded loss is shown not to collapse with it."""
+        return self.unbounded.estimate.p_above(-COLLAPSE) <= LEVEL
 
     @property
     def lift(self) -> float:
@@ -118,6 +144,7 @@ def _remedy(with_it: tuple[Measured, Measured], usual: pl.DataFrame, norms: pl.D
     ran = rows.select("fold", "seed").unique()
     usual, plain_rows = (each.join(ran, on=["fold", "seed"], how="semi") for each in (usual, plain_rows))
     both = side_by_side(rows, plain_rows, bounded, plain).pair(*SYSTEMS)
+    unbounded = side_by_side(plain_rows, usual, plain, PLAIN).pair(*SYSTEMS)
     changed, unchanged = on_same_users([both, side_by_side(usual, usual, BOUNDED, PLAIN).pair(*SYSTEMS)])
     parts = [(epochs, bounded, 1), (plain_epochs, plain, -1), (norms, BOUNDED, -1), (norms, PLAIN, 1)]
     log_norms = ran.sort("fold", "seed")
@@ -127,7 +154,8 @@ def _remedy(with_it: tuple[Measured, Measured], usual: pl.DataFrame, norms: pl.D
     if len(log_norms) < 2:
         raise MissingEvidence(f"{len(log_norms)} trainings have gradient norms in the first epoch; a test takes two")
     lift = log_norms.select(pl.sum_horizontal(f"part{place}" for place in range(len(parts)))).to_series()
-    return _Remedy(contrast(both), estimate(changed - HALF * unchanged), over_units(lift.to_numpy()))
+    more_than_half = estimate(changed - HALF * unchanged)
+    return _Remedy(contrast(both), contrast(unbounded), more_than_half, over_units(lift.to_numpy()))
 
 
 def _log_norms(epochs: pl.DataFrame, training: Training) -> pl.DataFrame:

@@ -50,6 +50,13 @@ class DataSet(NamedTuple):
         return rank + self.synthetic * (len(THESIS) + 1), self.dataset, self.nsr or 0
 
     @property
+    def source(self) -> str:
+        """What it is made from: the readings of one source's labels, and its samplings, have the same topics."""
+        name = SampledName.of(self.dataset).source
+        reading = _READING.fullmatch(name)
+        return reading[1] if reading else name
+
+    @property
     def synthetic(self) -> bool:
         """The data are generated."""
         return self.dataset.startswith(SYNTHETIC)

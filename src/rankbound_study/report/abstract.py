@@ -8,7 +8,7 @@ import polars as pl
 from rankbound.quantities import quantity
 from rankbound_study.claims import effects_table, law_table
 from rankbound_study.claims.law import ALL, BOUNDS, MISMATCH, WEIGHTS
-from rankbound_study.claims.law_predictions import FLAT
+from rankbound_study.claims.rules import FLAT
 from rankbound_study.claims.verdict import NOT_RUN
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.report.blocks import ReportSection

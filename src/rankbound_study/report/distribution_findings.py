@@ -41,7 +41,7 @@ class _Variant(NamedTuple):
 def distribution_findings(folder: Path) -> Iterator[Finding]:
     """Name the variants that help and harm nowhere, and those that beat the best affine bounding; nothing without any.
 
-    A variant should be used if it ranks better than the best affine bounding, too, and nowhere worse.
+    A variant should be used if it ranks better than the best affine bounding, too, on some data set, and nowhere worse.
     """
     if not (folder / FILE).exists():
         return
@@ -53,10 +53,11 @@ def distribution_findings(folder: Path) -> Iterator[Finding]:
     helping = [one for one in variants if one.helps]
     best = [one for one in helping if one.above_affine and not one.below_affine]
     yield Finding(
-        f"Distribution bounding should be used for {_named(best)}: it ranks better than no bounding and the best "
-        "affine one, and nowhere worse."
+        f"Distribution bounding should be used for {_named(best)}: it ranks significantly better than no bounding and "
+        "the best affine one on some data set, and significantly worse on none."
         if best
-        else "No variant of distribution bounding should be used: none is better than the best affine bounding.",
+        else "No variant of distribution bounding should be used: none ranks significantly better than no bounding and "
+        "the best affine one without ranking worse, or not training, on another data set.",
         f"Better than no bounding and nowhere worse: {_named(helping)}. Data sets on which each variant is "
         "significantly higher or lower (Holm) than the unbounded loss, and than the affine bounding that the "
         "validation part picks:",

@@ -6,12 +6,13 @@ from typing import Any
 import polars as pl
 
 from rankbound.quantities import quantity
+from rankbound_study.claims.cells import is_distinct
 from rankbound_study.claims.certainty import significance
 from rankbound_study.report.findings import Finding, above_unbounded, data_set_label
 from rankbound_study.report.table_5_1_summary import cell_name
 from rankbound_study.report.typeset_numbers import signed
 from rankbound_study.results.trained import UNTRAINED
-from rankbound_study.vocabulary import HONEST, LOSSES, PUBLISHED
+from rankbound_study.vocabulary import AFFINE, HONEST, LOSSES, PUBLISHED
 
 
 def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Finding]:
@@ -19,7 +20,7 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
 
     `published` is the table by the published protocol, whose differences are counted without a test.
     """
-    tested = table.filter(pl.col("protocol") == HONEST, pl.col("p_holm").is_not_null())
+    tested = _distinct(table.filter(pl.col("protocol") == HONEST, pl.col("p_holm").is_not_null()))
     if tested.is_empty():
         return
     sides = pl.Series([significance(*row) for row in tested.select("change", "p_holm").rows()])
@@ -30,8 +31,8 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
         f"Bounding improves {len(better)} of {quantity(len(tested), 'cell')} significantly and degrades {len(worse)}; "
         f"for {len(tested) - len(better) - len(worse)} the difference is not significant.",
         "Each cell compares a bounded loss with the unbounded one, with epochs picked by validation, "
-        f"{quantity(seeds, 'seed')} and Holm's correction over all cells. {_left_out(untrained)}{_extremes(tested)}"
-        f"{_untested(published)}",
+        f"{quantity(seeds, 'seed')} and Holm's correction over these cells. The affine bounds of nRBP train one model "
+        f"and count as one cell. {_left_out(untrained)}{_extremes(tested)}{_untested(published)}",
         ("loss", "cells", "better", "worse", "mean change"),
         tuple(
             (
@@ -45,6 +46,14 @@ def honest_findings(table: pl.DataFrame, published: pl.DataFrame) -> Iterator[Fi
             if len(of_loss := tested.filter(pl.col("loss") == loss))
         ),
     )
+
+
+def _distinct(tested: pl.DataFrame) -> pl.DataFrame:
+    """Keep one of the boundings that train the same model (`is_distinct`): they are one piece of evidence."""
+    pairs = tested.select("loss", "bounding").rows()
+    training = pl.Series("training", [one if is_distinct(loss, one) else AFFINE[0] for loss, one in pairs], pl.String)
+    key = ["dataset", "nsr", "model", "loss", "training"]
+    return tested.with_columns(training).unique(key, keep="first", maintain_order=True).drop("training")
 
 
 def _left_out(untrained: int) -> str:
