@@ -64,10 +64,10 @@ def test_numbers_come_from_the_configuration() -> None:
     ("distributions", "expected"),
     [
         ({"method": "exact"}, "their cumulative distribution."),
-        ({"method": "sampled"}, "distribution. F is estimated from 3,000 random orders."),
+        ({"method": "sampled"}, "distribution. F is estimated from 3,000 random orderings."),
         (
             {"method": {"published": "sampled", "honest": "exact"}},
-            "random orders under the published protocol, and exact elsewhere.",
+            "random orderings under the published protocol, and exact elsewhere.",
         ),
         (
             {"method": "exact", "datasets": {"movielens": "sampled"}},

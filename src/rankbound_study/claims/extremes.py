@@ -1,4 +1,4 @@
-"""Claims about the extremes and the expectation of a metric over a list's orders, and their change with its sizes."""
+"""Claims about a metric's extremes and expectation over the orderings of a list, and their change with its sizes."""
 
 from functools import partial
 from itertools import product
@@ -49,7 +49,7 @@ EXPECTED = "figure_3_2"
 
 @decides("T01")
 def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
-    """Decide by the floor of every list and its change with one more relevant item; short lists by all their orders."""
+    """Decide by each list's floor and its change with one more relevant item; short lists by all their orderings."""
     sizes = (*range(2, SHORT + 1), *SIZES)
     floors = [smallest(metric, np.full(n, n), np.arange(1, n + 1)) for metric, n in product(ABOVE_ZERO, sizes)]
     every = np.concatenate(floors)
@@ -57,10 +57,10 @@ def the_worst_order_scores_above_zero(evidence: Evidence) -> Verdict:
     above = int((every > SAME).sum())
     return Verdict(
         holds(above == len(every) and bool(rises.all())),
-        f"The worst order scores above zero in {above} of {len(every)} cases (nDCG and AP, lists of 2 to {SHORT} and "
-        f"25 to 200 items; the lowest score is {every.min():.4f}), and one more relevant item raises it in "
+        f"The worst ordering scores above zero in {above} of {len(every)} cases (nDCG and AP, lists of 2 to {SHORT} "
+        f"and 25 to 200 items; the lowest score is {every.min():.4f}), and one more relevant item raises it in "
         f"{rises.sum()} of {len(rises)} steps.",
-        "lowest score of a worst order",
+        "lowest score of a worst ordering",
         float(every.min()),
         n=len(every),
         shown_in="figure_1_1",
@@ -107,7 +107,7 @@ def low_lists_that_outscore_higher_ones(evidence: Evidence) -> Verdict:
 
 @decides("T04")
 def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
-    """Compare the thesis' equations and the library's extremes with all orders of short lists."""
+    """Compare the thesis' equations and the library's extremes with all orderings of short lists."""
     formulas: list[tuple[Formula, str, OfOrders]] = [
         (equations.smallest_ndcg, "nDCG", min),
         (equations.smallest_ap, "AP", min),
@@ -123,7 +123,7 @@ def the_extremes_have_formulas(evidence: Evidence) -> Verdict:
     return counted(
         right,
         cases,
-        f"The formulas give the smallest and the largest value over all orders in {right} of {cases} cases "
+        f"The formulas give the smallest and the largest value over all orderings in {right} of {cases} cases "
         f"(those of the thesis and of the library, all lists of 2 to {SHORT} items, three metrics); equation 3.2 needs "
         f"a division by the ideal DCG: as printed it is right for {undivided} of {len(LISTS)} lists.",
         "share of cases that agree",
@@ -166,7 +166,7 @@ def turning_points() -> list[int]:
 
 @decides("T08")
 def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
-    """Compare the thesis' equations and the library's expectations with the means over all orders of short lists."""
+    """Compare the thesis' equations and the library's expectations with the means over all orderings of short lists."""
     formulas: list[tuple[Formula, str, OfOrders]] = [
         (equations.expected_ndcg, "nDCG", mean),
         (equations.expected_nrbp, "nRBP", mean),
@@ -178,7 +178,7 @@ def the_expectations_have_formulas(evidence: Evidence) -> Verdict:
     return counted(
         right,
         cases,
-        f"The formulas give the mean over all orders in {right} of {cases} cases (those of the thesis and of the "
+        f"The formulas give the mean over all orderings in {right} of {cases} cases (those of the thesis and of the "
         f"library, all lists of 2 to {SHORT} items; AP in exact fractions in {exact} of {len(LISTS)}); equation 3.8 "
         f"needs P/N instead of P: as printed it is right for {printed} of {len(LISTS)} lists.",
         "share of cases that agree",

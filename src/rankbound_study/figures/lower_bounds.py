@@ -1,4 +1,4 @@
-"""Figure 1.1: the score of the worst order against the share of relevant items, by list size."""
+"""Figure 1.1: the score of the worst ordering against the share of relevant items, by list size."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rankbound_study.figures.spec import FigureSpec
 
 SPECS = {
     "figure_1_1": FigureSpec(
-        "Lower bounds of nDCG and AP: score of the worst order against the share of relevant items, by list size N."
+        "Lower bounds of nDCG and AP: score of the worst ordering against the share of relevant items, by list size N."
     )
 }
 
@@ -27,7 +27,7 @@ def draw() -> Any:
             style.line(panel, relevant / n, floor, look, label=f"N = {n}", marks=6)
         panel.set_title(metric)
         panel.set_xlabel("share of relevant items, P / N")
-    axes[0, 0].set_ylabel("score of the worst order")
+    axes[0, 0].set_ylabel("score of the worst ordering")
     axes[0, 0].set(xlim=(0, 1), ylim=(0, 1))
     style.shared_legend(figure, axes, columns=4)
     return figure

@@ -15,7 +15,7 @@ FIGURES = ("figure_law", "figure_weight_powers")
 
 _TEXT = (
     "Affine bounds multiply a list's gradient by a weight and do nothing else. The influence of a list is its weight "
-    "times the range of its loss over all orders; its mismatch is the influence over the range of the metric that "
+    "times the range of its loss over all orderings; its mismatch is the influence over the range of the metric that "
     "judges the loss. The law: weights gain where they make the mismatch more equal between lists, lose where they "
     "make it less equal, and do nothing else. docs/law.md has the formulas and the prediction."
 )

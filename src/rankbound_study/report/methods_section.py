@@ -13,7 +13,7 @@ from rankbound_study.vocabulary import HONEST, PUBLISHED
 
 _BOUNDED = {
     "none": ("M", "the metric itself"),
-    "min-max": ("(M − min) / (max − min)", "0 for the smallest value over all orders, 1 for the largest"),
+    "min-max": ("(M − min) / (max − min)", "0 for the smallest value over all orderings, 1 for the largest"),
     "expectation": ("M / E", "1 for a random ordering of the list"),
     "expectation-max": ("(M − E) / (max − E)", "0 for a random ordering, 1 for the largest value"),
     "distribution": ("F(M)", "the share of random orderings that score at most M, smoothed"),
@@ -26,7 +26,7 @@ _LOSSES = (
     "AP differentiable; their losses are −nDCG and −AP. The nRBP loss is Σ (Rᵢ − 1) over the P relevant items minus "
     "P(P − 1)/2, a smooth count of the pairs with an irrelevant item above a relevant one. A loss is bounded list by "
     "list and then averaged over the lists of a batch. nDCG and AP are bounded first and then negated; the nRBP loss "
-    "is bounded without negation, and its largest value is that of the worst order, P(N − P)."
+    "is bounded without negation, and its largest value is that of the worst ordering, P(N − P)."
 )
 _TRAINING = (
     "Within a protocol, all losses and boundings of a data set and a model share {shared}the number of epochs, the "
@@ -203,7 +203,7 @@ def _estimates(config: Mapping[str, Any]) -> str:
     found = {one: [name for name in sets if method_of(config, one, name) == SAMPLED] for one in protocols}
     if not any(found.values()):
         return ""
-    text = f" F is estimated from {config['distributions']['samples']:,} random orders"
+    text = f" F is estimated from {config['distributions']['samples']:,} random orderings"
     if all(names == sets for names in found.values()):
         return f"{text}."
     places = [
@@ -219,7 +219,7 @@ def _bounds(names: list[str], estimates: str) -> TableBlock:
     rows = tuple((Cell(bounding_title(name)), *map(Cell, _BOUNDED[name])) for name in names if name in _BOUNDED)
     caption = (
         "The bounded value of a metric M on one list of N items, P of them relevant. Here min, max and E are the "
-        "smallest, largest and mean value over all orders of that list, and F is their cumulative distribution."
+        "smallest, largest and mean value over all orderings of that list, and F is their cumulative distribution."
         f"{estimates if 'distribution' in names else ''}"
     )
     return TableBlock("Boundings", caption, ("bounding", "value", "in words"), rows, labels=3)

@@ -13,12 +13,12 @@ from rankbound_study.results.specs import StudyFiles
 
 _CAPTIONS = {
     "1.1": "A list with all relevant items at the bottom scores above a list whose only relevant item is second.",
-    "2.2": "DCG of the ideal and the worst order of nine items with three relevant ones.",
-    "2.3": f"RBP with p = {PERSISTENCE} of the same two orders.",
-    "2.4": "AP of the same two orders.",
-    "3.1": "DCG of all orders of X(2,1) and X(3,2), and its expectation.",
-    "3.2": "First term of the nRBP loss of all orders of X(2,1) and X(3,2), and its expectation.",
-    "3.3": "AP of all orders of X(2,1) and X(3,2), and its expectation.",
+    "2.2": "DCG of the ideal and the worst ordering of nine items with three relevant ones.",
+    "2.3": f"RBP with p = {PERSISTENCE} of the same two orderings.",
+    "2.4": "AP of the same two orderings.",
+    "3.1": "DCG of all orderings of X(2,1) and X(3,2), and its expectation.",
+    "3.2": "First term of the nRBP loss of all orderings of X(2,1) and X(3,2), and its expectation.",
+    "3.3": "AP of all orderings of X(2,1) and X(3,2), and its expectation.",
 }
 SPECS = {
     f"table_{number.replace('.', '_')}": TableSpec(caption, title=f"Table {number}", beside=(), section="worked")
