@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import yaml
 from fault_steps import RECORDS, digest, steps_of
-from project import GENERATED, Project
+from project import GENERATED, ROOT, Project
 
 from rankbound import losses, metrics
 from rankbound.bounds import kinds as bounds
@@ -106,6 +107,17 @@ def test_steps_are_forks_of_one_process_with_the_same_results(finished: Project,
     (report,) = re.findall("^loaded modules: (.*)$", log.read_text("utf-8"), re.MULTILINE)
     assert report.split() == ["rankbound_study", "rankbound_study.warm", "rankbound_study.warm.client"]
     assert _digest(run) == before
+
+
+def test_claims_read_the_faces_by_number_of_features(tmp_path: Path) -> None:
+    """Without their predictions the claim about many features would be decided on web queries alone."""
+    demo = yaml.safe_load((ROOT / "profiles/demo/study.yaml").read_text("utf-8"))
+    project = Project.create(tmp_path / "demo", demo)
+    table = Path(demo["pathvars"]["results"], "tables", "table_claims.csv")
+    plan = project.run("snakemake", "--cores", "1", "--dry-run", "--printshellcmds", "--", str(table))
+    (command,) = re.findall("^.* rankbound_study claims .*$", plan, re.MULTILINE)
+    counts = {f"-of-{count}/" for count in demo["comparisons"]["faces-by-features"]["feature_counts"]}
+    assert counts <= set(re.findall("-of-[0-9]+/", command))
 
 
 def test_touching_every_file_reruns_nothing(finished: Project) -> None:
