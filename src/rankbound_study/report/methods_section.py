@@ -61,11 +61,11 @@ _CONTROLS = {
 _STATISTICS = (
     "Units are topics: whole users, with all their folds, and queries, each in one fold. The 95 % interval of a mean "
     "covers the variation over topics and, with several seeds, over trainings (a t interval of crossed or nested "
-    "means). Differences are paired by topic. P-values of a family, such as all distinct bounded cells of a table, are "
-    "adjusted by Holm's method. “Alike” and “no worse” are tests against a margin (two one-sided tests, and one), never "
-    "the absence of a significant difference. Intervals of the bias of a test-picked epoch, of Kendall's tau and of scores "
-    "over queries in the second study are bootstrap intervals over topics; those over pairs of faces account for faces "
-    "that occur in several pairs."
+    "means). Differences are paired by topic. P-values of a family, such as all distinct bounded cells of a table, "
+    "are adjusted by Holm's method. “Alike” and “no worse” are tests against a margin (two one-sided tests, and one), "
+    "never the absence of a significant difference. Intervals of the bias of a test-picked epoch, of Kendall's tau "
+    "and of scores over queries in the second study are bootstrap intervals over topics; those over pairs of faces "
+    "account for faces that occur in several pairs."
 )
 
 
