@@ -1,6 +1,7 @@
 """Zero-copy conversion of NumPy, Arrow, polars and pandas columns to tensors, without importing those libraries.
 
-Data are copied only where the layout requires it: several chunks, bit-packed booleans, negative strides.
+Data are copied only where the layout requires it: several chunks, bit-packed booleans, negative strides. Sequences of
+Python's numbers keep their double precision: in single precision, different scores could become ties.
 """
 
 import warnings
@@ -78,7 +79,7 @@ def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
         values = values.flatten()
     offsets = column_tensor(lists.offsets, "column")
     if len(offsets) == 0:
-        offsets = torch.zeros(1, dtype=torch.int64)
+        offsets = torch.zeros(1, dtype=torch.int64, device="cpu")
     elif int(offsets[0]) != 0:
         offsets = offsets - offsets[0]
     flat = column_tensor(values, "column")
@@ -90,13 +91,20 @@ def _is_arrow(values: Any) -> bool:
 
 
 def _of_numpy(values: Any) -> Tensor:
-    if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
-        values = values.copy()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{array.dtype} is not a numeric type")
+    if any(stride < 0 for stride in array.strides):
+        array = array.copy()
     with warnings.catch_warnings():
         # Other libraries' arrays are often read-only, for which torch warns; no function here writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         try:
-            return torch.as_tensor(values)
+            # Unlike `torch.as_tensor`, it stays on the CPU whatever the default device.
+            return torch.from_numpy(array)
         except ValueError as error:
             raise TypeError(str(error)) from None
 
@@ -115,7 +123,7 @@ def _of_arrow(values: Any, name: str) -> Tensor:
         views = [_of_arrow(chunk, name) for chunk in values.chunks if len(chunk)]
         if len(views) > 1:
             return torch.cat(views)
-        return views[0] if views else torch.empty(0, dtype=_of_numpy(np.empty(0, _numpy_type(values.type))).dtype)
+        return views[0] if views else _of_numpy(np.empty(0, _numpy_type(values.type)))
     if str(values.type) == "bool":
         return _of_arrow(values.cast("int8"), name).to(torch.bool)
     dtype = _numpy_type(values.type)

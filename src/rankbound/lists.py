@@ -23,6 +23,9 @@ Weights = tuple[Tensor | None, ...]
 # Sums of at least this many numbers are computed in double precision.
 LONG = 10_000
 
+# Types of whole numbers that PyTorch stores, but neither sorts nor compares.
+_STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
+
 
 @dataclass(frozen=True)
 class Lists:
@@ -237,15 +240,25 @@ def as_floating(values: Tensor) -> Tensor:
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
     """Return a flat tensor that shares the memory of `values` where possible.
 
-    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Raises `ValueError`, with the
-    argument's `name`, for values that aren't flat or not `n_items` many.
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
+    or more are converted to int64. Raises `ValueError`, with the argument's `name`, for values that aren't flat or not
+    `n_items` many, and for integers from 2^63.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
+    if tensor.dtype in _STORED_ONLY:
+        tensor = _signed(tensor, name)
     if tensor.dim() != 1:
         raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
     if n_items is not None and len(tensor) != n_items:
         raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
     return tensor
+
+
+def _signed(values: Tensor, name: str) -> Tensor:
+    signed = values.to(torch.int64)
+    if values.dtype == torch.uint64 and signed.numel() and int(signed.min()) < 0:
+        raise ValueError(f"{name}: found {int(signed.min()) + 2**64}, expected integers below 2^63")
+    return signed
 
 
 class NotFiniteError(ValueError):

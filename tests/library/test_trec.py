@@ -431,6 +431,13 @@ def test_columns_of_other_libraries_make_a_run() -> None:
     assert table_of(run) == {"a": {"x": 1.0, "y": 2.0}}
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_of_any_precision_make_a_run(dtype: torch.dtype) -> None:
+    scores = torch.tensor([1.5, 2.25], dtype=dtype, requires_grad=True)
+    run = Run(topics=["a"], items=["x", "y"], scores=scores, offsets=[0, 2])
+    assert table_of(run) == {"a": {"x": 1.5, "y": 2.25}}
+
+
 def test_numbers_are_names_too(tmp_path: Path) -> None:
     run = Run(topics=[7, 8], items=np.array([3, 4, 3]), scores=[1.0, 2.0, 3.0], offsets=[0, 2, 3])
     write_run(tmp_path / "run.txt", run)

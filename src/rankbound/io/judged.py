@@ -42,7 +42,7 @@ class Run:
         ValueError: the columns' lengths do not match, or a topic occurs twice.
 
     >>> rb.Run(topics=["q"], items=["a", "b"], scores=[0.5, 0.25], offsets=[0, 2]).scores
-    array([0.5 , 0.25], dtype=float32)
+    array([0.5 , 0.25])
     """
 
     topics: Sequence[str]
@@ -206,6 +206,9 @@ def _settle(lists: Any, column: str) -> None:
     n_items = len(lists.items)
     object.__setattr__(lists, "topics", [str(topic) for topic in lists.topics])
     values = as_tensor(getattr(lists, column), column, n_items).detach().cpu()
+    if values.dtype == torch.bfloat16:
+        # NumPy has no such type.
+        values = values.to(torch.float32)
     offsets = Lists.checked(lists.offsets, n_items).offsets.cpu()
     if len(lists.topics) != len(offsets) - 1:
         raise ValueError(f"topics: found {len(lists.topics)} names, expected {len(offsets) - 1}, one per list")
