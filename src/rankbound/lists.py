@@ -78,6 +78,7 @@ class Lists:
         if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
             raise ValueError(
                 f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
+                + _hint(tensor, n_items)
             )
         if bool((tensor[1:] < tensor[:-1]).any()):
             where = int(torch.nonzero(tensor[1:] < tensor[:-1])[0, 0])
@@ -88,7 +89,7 @@ class Lists:
         return lists
 
     @classmethod
-    def of_sizes(cls, sizes: Tensor) -> "Lists":
+    def of_sizes(cls, sizes: ArrayLike) -> "Lists":
         """Return lists with these numbers of items, one after another.
 
         Args:
@@ -96,8 +97,12 @@ class Lists:
 
         Returns:
             The lists.
+
+        >>> rb.Lists.of_sizes([2, 1]).offsets
+        tensor([0, 2, 3])
         """
-        return cls(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        counts = sizes if isinstance(sizes, Tensor) else as_tensor(sizes, "sizes")
+        return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -205,6 +210,15 @@ class Lists:
         """Return one slice per list, for tests and for printed output."""
         bounds = self.offsets.tolist()
         return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def _hint(offsets: Tensor, n_items: int) -> str:
+    """Return the end of the message for offsets that look like the sizes of the lists, or the list of each item."""
+    if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
+        return "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
+    if len(offsets) == n_items:
+        return "; there is one per item: pass the index of each list's first item, and the number of items at the end"
+    return ""
 
 
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
