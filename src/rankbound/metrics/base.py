@@ -215,7 +215,9 @@ class Metric(ABC):
             require_grades(grades)
             exact = grades.to(torch.float64)
             relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        value = values_of([self], scores, relevance, offsets)[str(self)]
+        # Kernels compute gains of whole grades without loss, but not the small ones that weights make.
+        by_kernel = None if weights is None else False
+        value = values_of([self], scores, relevance, offsets, by_kernel=by_kernel)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
 
     def __str__(self) -> str:
