@@ -295,14 +295,14 @@ def require_finite(scores: Tensor) -> None:
 
 
 def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor, one per score, on the scores' device.
+    """Return `values` as a flat tensor of constants, one per score, on the scores' device.
 
     Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
     """
     tensor = as_tensor(values, name, len(scores))
     if tensor.device != scores.device and isinstance(values, Tensor):
         raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
-    return tensor.to(scores.device)
+    return tensor.detach().to(scores.device)
 
 
 def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:

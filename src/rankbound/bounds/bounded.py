@@ -52,8 +52,8 @@ class BoundedMetric:
         Raises:
             ValueError: as `Metric.__call__`.
         """
-        value = torch.as_tensor(self.metric(scores, relevance, offsets))
-        grades = as_tensor(relevance, "relevance")
+        value = as_tensor(self.metric(scores, relevance, offsets), "value")
+        grades = as_tensor(relevance, "relevance").detach()
         facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
         bounded = self.bound(value, facts)
         return bounded if isinstance(scores, Tensor) else bounded.numpy()

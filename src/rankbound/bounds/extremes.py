@@ -184,5 +184,5 @@ def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
 
 
 def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
-    grades = as_tensor(relevance, "relevance")
+    grades = as_tensor(relevance, "relevance").detach()
     return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))

@@ -50,7 +50,7 @@ class RankingLoss(nn.Module, ABC):
 
         Args:
             scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
-            relevance: `(n_items,)`, grades from 0.
+            relevance: `(n_items,)`, grades from 0; constants, as weights are: they receive no gradient.
             offsets: `(n_lists + 1,)`, the lists' limits.
             weights: `(n_items,)`, $w_i \ge 0$, which multiply the items' terms of the loss (`ItemSum`) or, in losses of
                 nDCG, DCG and CG, the items' gains; inverse propensities of clicks, for example.
