@@ -44,7 +44,7 @@ class Profile:
     @property
     def key(self) -> int:
         """An integer that identifies the profile; `binary_keys` for a binary one."""
-        return self.n << 32 | self.p if self.grades is None else _graded_key(self.grades)
+        return int(self.n) << 32 | int(self.p) if self.grades is None else _graded_key(self.grades)
 
     def __str__(self) -> str:
         if self.grades is None:
