@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankbound.devices import on_cpu
 from rankbound.lists import Lists, as_floating
 from rankbound.metrics import Metric
 
@@ -124,6 +125,7 @@ def binary_keys(n: Tensor, p: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
+@on_cpu
 def _graded_key(grades: tuple[float, ...]) -> int:
     lists = Lists(torch.tensor([0, len(grades)]))
     return int(_graded_keys(torch.tensor(grades, dtype=torch.float64), lists)[0])
@@ -147,6 +149,7 @@ def _scattered(bits: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
+@on_cpu
 def counted_grade(metric: Metric) -> int:
     """Return the lowest grade that the metric counts as relevant."""
     counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))
