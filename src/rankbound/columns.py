@@ -28,7 +28,8 @@ def column_tensor(values: Any, name: str) -> Tensor:
     """Return the numbers of `values` as a tensor that shares their memory where possible.
 
     Args:
-        values: a NumPy array, Arrow array, polars or pandas Series, sequence of numbers, or anything with `__dlpack__`.
+        values: a NumPy array, Arrow array, polars or pandas Series or data frame, sequence of numbers, or
+            anything with `__dlpack__`.
         name: the name of the argument in error messages.
 
     Raises:
@@ -110,9 +111,9 @@ def _of_numpy(values: Any) -> Tensor:
 
 
 def _of_series(values: Any, name: str) -> Tensor:
-    """Convert a polars or pandas Series; `to_numpy` of both returns a view where possible."""
-    nulls = values.null_count() if hasattr(values, "null_count") else int(values.isna().sum())
-    _require_no_nulls(nulls, name)
+    """Convert a polars or pandas Series or data frame; `to_numpy` of both returns a view where possible."""
+    nulls = values.null_count() if hasattr(values, "null_count") else values.isna()
+    _require_no_nulls(int(np.sum(np.asarray(nulls))), name)
     return _of_numpy(values.to_numpy())
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 POLICIES = ("skip", "zero")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """The metrics of a run, one value per topic.
 

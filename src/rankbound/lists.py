@@ -27,7 +27,7 @@ LONG = 10_000
 _STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lists:
     """The limits of a batch's lists.
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.columns import from_list_column
+from rankbound.columns import column_tensor, from_list_column
 from rankbound.lists import Lists, as_tensor
 from tests.forks import run_with_torch
 
@@ -72,6 +72,16 @@ def test_sequences_of_numbers_keep_their_precision(make: Any) -> None:
     scores = [1.0, 1.0 + 1e-9]
     assert as_tensor(make(scores), "scores").tolist() == scores
     assert rb.metric("RR")(make(scores), [0, 1], [0, 2]).tolist() == [1]
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_data_frames_are_matrices(make: Any) -> None:
+    frame = make({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert column_tensor(frame, "features").tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(ValueError, match=r"^features: found 2 nulls"):
+        column_tensor(make({"a": [1.0, None], "b": [None, 4.0]}), "features")
+    with pytest.raises(ValueError, match=r"^scores: found shape \(2, 2\), expected a flat"):
+        as_tensor(frame, "scores")
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])

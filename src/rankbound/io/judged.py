@@ -25,7 +25,7 @@ else:
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """A ranker's output: the scored items of each topic, in any order.
 
@@ -54,7 +54,7 @@ class Run:
         _settle(self, "scores")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Intents:
     """Judgements by intent (TREC: subtopic): row r gives item `item[r]` of the qrels the `relevance[r]` to an intent.
 
@@ -67,7 +67,7 @@ class Intents:
     names: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Qrels:
     """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
@@ -101,7 +101,7 @@ class Qrels:
             object.__setattr__(self, "unjudged", mask.to(torch.bool).numpy())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class JudgedLists(Qrels):
     """Judged lists whose items have features, a dataset of topics for PyTorch's `DataLoader`.
 
