@@ -323,6 +323,10 @@ class RankingLoss(nn.Module, ABC):
 
         return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
 
+    def __radd__(self, other: int) -> "RankingLoss":
+        # `sum` begins with 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
     def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():
             # Shapes of ragged lists change with every batch, so a graph would never be reused.
