@@ -138,9 +138,13 @@ class JudgedLists(Qrels):
         return len(self.topics)
 
     def __getitem__(self, index: int) -> Topic:
-        """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`)."""
+        """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`).
+
+        Read-only features are copied, since a tensor that shares their memory could be written to.
+        """
         start, stop = self.offsets[range(len(self))[index] :][:2]
-        features, relevance = (column_tensor(column[start:stop], "lists") for column in (self.features, self.relevance))
+        columns = np.require(self.features[start:stop], requirements="W"), self.relevance[start:stop]
+        features, relevance = (column_tensor(column, "lists") for column in columns)
         return Topic(features, relevance, self.topics[index])
 
 
