@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -312,7 +313,9 @@ class Thresholded(Metric):
 
 
 def require_cutoff(name: str, cutoff: int | None) -> None:
-    """Raise `ValueError` for a cut-off below 1."""
+    """Raise `ValueError` for a cut-off below 1 or between two ranks."""
+    if cutoff is not None and not isinstance(cutoff, Integral):
+        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
     if cutoff is not None and cutoff < 1:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
 
