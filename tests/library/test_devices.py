@@ -3,7 +3,8 @@
 The device `meta`, on which no number can be read, stands for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,18 @@ def topic() -> rb.Topic:
     return rb.Topic(LEAF[:, None], torch.from_numpy(RELEVANCE), "a")
 
 
+OF_NAMES: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
+    "metric": (METRICS, lambda name: rb.metric(name)(SCORES, RELEVANCE, OFFSETS)),
+    "metric of a list": (METRICS, lambda name: rb.metric(name)([0.2, 0.1], [0, 1], [0, 2])),
+    "loss": (LOSSES, lambda name: rb.loss(name)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded loss": (BOUNDS, lambda by: rb.loss("nDCG", by)(LEAF, RELEVANCE, OFFSETS)),
+    "bounded metric": (BOUNDS, lambda by: rb.bounded("infAP", by)(SCORES, RELEVANCE, OFFSETS)),
+    "minimum": (METRICS, lambda name: rb.minimum(name, 5, 2)),
+    "expectation": (METRICS, lambda name: rb.expectation(name, relevance=RELEVANCE, offsets=OFFSETS)),
+    "distribution": (("AP", "RR", "P@3", "RBP(p=0.8)"), lambda name: rb.score_distribution(name, 50, 20).sd),
+}
 CASES: dict[str, Callable[[], Any]] = {
-    **{f"metric {name}": lambda name=name: rb.metric(name)(SCORES, RELEVANCE, OFFSETS) for name in METRICS},
-    **{f"metric {name} of lists": lambda name=name: rb.metric(name)([0.2, 0.1], [0, 1], [0, 2]) for name in METRICS},
-    **{f"loss {name}": lambda name=name: rb.loss(name)(LEAF, RELEVANCE, OFFSETS) for name in LOSSES},
-    **{f"loss {by}": lambda by=by: rb.loss("nDCG", by)(LEAF, RELEVANCE, OFFSETS) for by in BOUNDS},
-    **{f"bounded {by}": lambda by=by: rb.bounded("infAP", by)(SCORES, RELEVANCE, OFFSETS) for by in BOUNDS},
-    **{f"minimum {name}": lambda name=name: rb.minimum(name, 5, 2) for name in METRICS},
-    **{
-        f"mean {name}": lambda name=name: rb.expectation(name, relevance=RELEVANCE, offsets=OFFSETS) for name in METRICS
-    },
-    **{
-        f"distribution {name}": lambda name=name: rb.score_distribution(name, 50, 20).sd
-        for name in ("AP", "RR", "P@3", "RBP(p=0.8)")
-    },
+    **{f"{what} {name}": partial(call, name) for what, (names, call) in OF_NAMES.items() for name in names},
     "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
     "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
     "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS, kernel="laplace"),
