@@ -58,7 +58,8 @@ class RankingLoss(nn.Module, ABC):
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
             validate: compare offsets, scores and relevance with what is expected. On a GPU, every comparison waits for
-                it; without them, invalid values give wrong losses. Lengths, devices and types are always compared.
+                it; without them, invalid values give wrong losses, and invalid offsets may read other memory. Lengths,
+                devices and types are always compared, and offsets on a CPU.
 
         Returns:
             A tensor `(n_lists,)`, or one number for `sum` and `mean`.
