@@ -268,7 +268,8 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
     if tensor.dtype in _STORED_ONLY:
         tensor = _signed(tensor, name)
     if tensor.dim() != 1:
-        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
+        advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""
+        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
     if n_items is not None and len(tensor) != n_items:
         raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
     return tensor

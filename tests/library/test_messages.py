@@ -52,6 +52,18 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: rb.SmoothLoss("nDCG", temperature="0.5"),  # type: ignore[arg-type]
         "temperature: found 0.5, expected a number above 0",
     ),
+    "a name of trec_eval": (
+        lambda: rb.metric("ndcg_cut_10"),
+        r"unknown name 'ndcg_cut_10'\. Did you mean nDCG\(gain=linear\)@10, which is trec_eval's ndcg_cut_10\?",
+    ),
+    "another name with an underscore": (
+        lambda: rb.metric("num_ret"),
+        "unknown name 'num_ret'; known are AP, Bpref",
+    ),
+    "padded scores": (
+        lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
+        r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one",
+    ),
     "a cut-off between two ranks": (
         lambda: NDCG(cutoff=2.5),  # type: ignore[arg-type]
         "metric nDCG: found cut-off 2.5, expected a whole number",
