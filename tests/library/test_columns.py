@@ -142,6 +142,7 @@ def test_anything_with_dlpack_is_taken() -> None:
         pl.Series([1, None]),
         pd.Series([1, None], dtype="Int64"),
         pd.Series([1.0, None]),
+        np.ma.array([1.0, 2.0], mask=[False, True]),
     ],
     ids=lambda values: type(values).__name__,
 )
