@@ -128,8 +128,9 @@ def collate(topics: Sequence[tuple[Tensor, Tensor] | Topic]) -> Batch:
         if len(rows) != len(labels):
             raise ValueError(f"topic {place} of the batch: found {len(rows)} rows of features, {len(labels)} labels")
     names = [topic[2] if len(topic) > 2 else str(place) for place, topic in enumerate(topics)]
-    sizes = torch.tensor([len(labels) for labels in relevance])
-    return Batch(torch.cat(features), torch.cat(relevance), Lists.of_sizes(sizes).offsets, names)
+    labels = torch.cat(relevance)
+    sizes = torch.tensor([len(one) for one in relevance], device=labels.device)
+    return Batch(torch.cat(features), labels, Lists.of_sizes(sizes).offsets, names)
 
 
 def _mask_of(lengths: Tensor, values: Tensor) -> Tensor:

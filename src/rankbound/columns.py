@@ -1,6 +1,7 @@
 """Zero-copy conversion of NumPy, Arrow, polars and pandas columns to tensors, without importing those libraries.
 
-Data are copied only where the layout requires it: several chunks, bit-packed booleans, negative strides.
+Data are copied only where the layout requires it: several chunks, bit-packed booleans, negative strides. Sequences of
+Python's numbers keep their double precision: in single precision, different scores could become ties.
 """
 
 import warnings
@@ -27,7 +28,8 @@ def column_tensor(values: Any, name: str) -> Tensor:
     """Return the numbers of `values` as a tensor that shares their memory where possible.
 
     Args:
-        values: a NumPy array, Arrow array, polars or pandas Series, sequence of numbers, or anything with `__dlpack__`.
+        values: a NumPy array, Arrow array, polars or pandas Series or data frame, sequence of numbers, or
+            anything with `__dlpack__`.
         name: the name of the argument in error messages.
 
     Raises:
@@ -37,6 +39,8 @@ def column_tensor(values: Any, name: str) -> Tensor:
         if _is_arrow(values):
             return _of_arrow(values, name)
         if isinstance(values, np.ndarray):
+            if isinstance(values, np.ma.MaskedArray):
+                _require_no_nulls(int(np.ma.count_masked(values)), name)
             return _of_numpy(values)
         if hasattr(values, "to_numpy"):
             return _of_series(values, name)
@@ -78,7 +82,7 @@ def from_list_column(column: Any) -> tuple[Tensor, Tensor]:
         values = values.flatten()
     offsets = column_tensor(lists.offsets, "column")
     if len(offsets) == 0:
-        offsets = torch.zeros(1, dtype=torch.int64)
+        offsets = torch.zeros(1, dtype=torch.int64, device="cpu")
     elif int(offsets[0]) != 0:
         offsets = offsets - offsets[0]
     flat = column_tensor(values, "column")
@@ -90,21 +94,28 @@ def _is_arrow(values: Any) -> bool:
 
 
 def _of_numpy(values: Any) -> Tensor:
-    if isinstance(values, np.ndarray) and any(stride < 0 for stride in values.strides):
-        values = values.copy()
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise TypeError(str(error)) from None
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{array.dtype} is not a numeric type")
+    if any(stride < 0 for stride in array.strides):
+        array = array.copy()
     with warnings.catch_warnings():
         # Other libraries' arrays are often read-only, for which torch warns; no function here writes to its arguments.
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         try:
-            return torch.as_tensor(values)
+            # Unlike `torch.as_tensor`, it stays on the CPU whatever the default device.
+            return torch.from_numpy(array)
         except ValueError as error:
             raise TypeError(str(error)) from None
 
 
 def _of_series(values: Any, name: str) -> Tensor:
-    """Convert a polars or pandas Series; `to_numpy` of both returns a view where possible."""
-    nulls = values.null_count() if hasattr(values, "null_count") else int(values.isna().sum())
-    _require_no_nulls(nulls, name)
+    """Convert a polars or pandas Series or data frame; `to_numpy` of both returns a view where possible."""
+    nulls = values.null_count() if hasattr(values, "null_count") else values.isna()
+    _require_no_nulls(int(np.sum(np.asarray(nulls))), name)
     return _of_numpy(values.to_numpy())
 
 
@@ -115,7 +126,7 @@ def _of_arrow(values: Any, name: str) -> Tensor:
         views = [_of_arrow(chunk, name) for chunk in values.chunks if len(chunk)]
         if len(views) > 1:
             return torch.cat(views)
-        return views[0] if views else torch.empty(0, dtype=_of_numpy(np.empty(0, _numpy_type(values.type))).dtype)
+        return views[0] if views else _of_numpy(np.empty(0, _numpy_type(values.type)))
     if str(values.type) == "bool":
         return _of_arrow(values.cast("int8"), name).to(torch.bool)
     dtype = _numpy_type(values.type)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rankbound.devices import on_cpu
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 POLICIES = ("skip", "zero")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evaluation:
     """The metrics of a run, one value per topic.
 
@@ -262,6 +263,7 @@ def _joined_intents(qrels: Qrels, intents: Intents, row: "pl.Series", names: "pl
     return of_all.rows(of_all.item >= 0)
 
 
+@on_cpu
 def values_of(metrics: Sequence[Metric], joined: Joined, undefined: str = "skip") -> dict[str, npt.NDArray[np.float64]]:
     """Return the values of each metric, `(n_lists,)`, by its text; NaN where undefined, or 0 by the policy `zero`."""
     if not np.isfinite(joined.scores).all():

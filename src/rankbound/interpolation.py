@@ -17,6 +17,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rankbound.devices import on_cpu
 from rankbound.fused.formulas import BAND, ORDER
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
@@ -216,6 +217,7 @@ def _chebyshev(local: Tensor, order: int) -> Tensor:
 
 
 @lru_cache(maxsize=64)
+@on_cpu
 def kernel_matrix(kernel: Kernel, device: torch.device, order: int = ORDER) -> Tensor:
     r"""Return the matrix that maps the moments of a band of source boxes to a target box's expansion.
 

@@ -1,5 +1,7 @@
 """Sums of a kernel of score differences over each list, pair by pair or in near-linear time."""
 
+from numbers import Real
+
 import torch
 from torch import Tensor
 
@@ -86,5 +88,10 @@ def _require_method(method: str, temperature: float, kernel: Kernel) -> None:
     methods = ("auto", "direct", "interpolated" if kernel.exponentials is None else "scanned")
     if method not in methods:
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(methods)}")
-    if not temperature > 0:
+    require_temperature(temperature)
+
+
+def require_temperature(temperature: float) -> None:
+    """Raise `ValueError` unless the temperature is a number above 0; a tensor would receive no gradient."""
+    if not (isinstance(temperature, Real) and temperature > 0):
         raise ValueError(f"temperature: found {temperature}, expected a number above 0")

@@ -126,7 +126,7 @@ class Step:
     @cached_property
     def slope_at_0(self) -> float:
         """The slope at the gap of an item to itself; the curvature there is 0."""
-        return float(self.slope.at(torch.zeros(1)))
+        return float(self.slope.at(torch.zeros(1, device="cpu")))
 
 
 SIGMOID_STEP = Step(SIGMOID, SIGMOID_SLOPE, SIGMOID_SLOPE_SQUARED, SIGMOID_CURVATURE)

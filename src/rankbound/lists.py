@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -23,8 +24,11 @@ Weights = tuple[Tensor | None, ...]
 # Sums of at least this many numbers are computed in double precision.
 LONG = 10_000
 
+# Types of whole numbers that PyTorch stores, but neither sorts nor compares.
+_STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Lists:
     """The limits of a batch's lists.
 
@@ -48,7 +52,7 @@ class Lists:
             offsets: `(n_lists + 1,)`, integers, the lists' limits.
             n_items: the number of items.
             device: the device of the items; arrays are moved there. By default, any.
-            values: check the numbers, too, for which the computer waits for a GPU; otherwise type and device alone.
+            values: check the numbers on a GPU, too, for which the computer waits; otherwise type and device alone.
 
         Returns:
             The lists.
@@ -70,11 +74,13 @@ class Lists:
         lists = cls(tensor)
         # Known without reading the last offset.
         lists.__dict__["n_items"] = n_items
-        if not values:
+        # Sums over lists that end elsewhere would read any memory. On a CPU, no comparison waits.
+        if not values and (not tensor.is_cpu or _are_limits(tensor.numpy(), n_items)):
             return lists
         if int(tensor[0]) != 0 or int(tensor[-1]) != n_items:
             raise ValueError(
                 f"offsets: found {int(tensor[0])} .. {int(tensor[-1])}, expected 0 .. {n_items} (the number of items)"
+                + _hint(tensor, n_items)
             )
         if bool((tensor[1:] < tensor[:-1]).any()):
             where = int(torch.nonzero(tensor[1:] < tensor[:-1])[0, 0])
@@ -85,7 +91,7 @@ class Lists:
         return lists
 
     @classmethod
-    def of_sizes(cls, sizes: Tensor) -> "Lists":
+    def of_sizes(cls, sizes: ArrayLike) -> "Lists":
         """Return lists with these numbers of items, one after another.
 
         Args:
@@ -93,8 +99,12 @@ class Lists:
 
         Returns:
             The lists.
+
+        >>> rb.Lists.of_sizes([2, 1]).offsets
+        tensor([0, 2, 3])
         """
-        return cls(torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]))
+        counts = sizes if isinstance(sizes, Tensor) else as_tensor(sizes, "sizes")
+        return cls(torch.cat([counts.new_zeros(1), counts.cumsum(0)]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -204,6 +214,19 @@ class Lists:
         return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
+def _are_limits(offsets: npt.NDArray[np.int64], n_items: int) -> bool:
+    return bool(offsets[0] == 0 and offsets[-1] == n_items and (offsets[1:] >= offsets[:-1]).all())
+
+
+def _hint(offsets: Tensor, n_items: int) -> str:
+    """Return the end of the message for offsets that look like the sizes of the lists, or the list of each item."""
+    if int(offsets.sum()) == n_items and int(offsets.min()) >= 0:
+        return "; these are sizes of lists: pass rankbound.Lists.of_sizes(sizes).offsets"
+    if len(offsets) == n_items:
+        return "; there is one per item: pass the index of each list's first item, and the number of items at the end"
+    return ""
+
+
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
     if values.requires_grad and torch.is_grad_enabled():
         reduced: Tensor = _Reduced.apply(values, how, lists)  # type: ignore[no-untyped-call]
@@ -237,15 +260,26 @@ def as_floating(values: Tensor) -> Tensor:
 def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tensor:
     """Return a flat tensor that shares the memory of `values` where possible.
 
-    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Raises `ValueError`, with the
-    argument's `name`, for values that aren't flat or not `n_items` many.
+    `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
+    or more are converted to int64. Raises `ValueError`, with the argument's `name`, for values that aren't flat or not
+    `n_items` many, and for integers from 2^63.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
+    if tensor.dtype in _STORED_ONLY:
+        tensor = _signed(tensor, name)
     if tensor.dim() != 1:
-        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array")
+        advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""
+        raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
     if n_items is not None and len(tensor) != n_items:
         raise ValueError(f"{name}: found {len(tensor)} values, expected {n_items}, one per item")
     return tensor
+
+
+def _signed(values: Tensor, name: str) -> Tensor:
+    signed = values.to(torch.int64)
+    if values.dtype == torch.uint64 and signed.numel() and int(signed.min()) < 0:
+        raise ValueError(f"{name}: found {int(signed.min()) + 2**64}, expected integers below 2^63")
+    return signed
 
 
 class NotFiniteError(ValueError):
@@ -268,14 +302,14 @@ def require_finite(scores: Tensor) -> None:
 
 
 def beside(scores: Tensor, values: ArrayLike, name: str) -> Tensor:
-    """Return `values` as a flat tensor, one per score, on the scores' device.
+    """Return `values` as a flat tensor of constants, one per score, on the scores' device.
 
     Arrays are moved there. A tensor on another device raises `ValueError`, since silent copies at every call are slow.
     """
     tensor = as_tensor(values, name, len(scores))
     if tensor.device != scores.device and isinstance(values, Tensor):
         raise ValueError(f"{name}: found on {tensor.device}, expected on {scores.device} beside the scores")
-    return tensor.to(scores.device)
+    return tensor.detach().to(scores.device)
 
 
 def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Tensor:

@@ -68,8 +68,8 @@ def smooth_rank(
         kernel: `"sigmoid"` or `"laplace"`.
 
     Returns:
-        `(n_items,)`, the ranks, differentiable twice with respect to `scores`. The second derivative of the Laplace
-        step jumps at ties, where it counts as 0, the mean of both sides.
+        `(n_items,)`, the ranks in the scores' type, differentiable twice with respect to `scores`. The second
+        derivative of the Laplace step jumps at ties, where it counts as 0, the mean of both sides.
 
     Raises:
         ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown kernel, a
@@ -83,9 +83,11 @@ def smooth_rank(
     flat = as_floating(as_tensor(scores, "scores"))
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(flat)
-    weight = None if weights is None else as_tensor(weights, "weights", len(flat)).to(flat).detach()
-    ranks = smooth_ranks_of(flat, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
-    return ranks.squeeze(1)
+    # Sums of pairs in half precision would lose the gradient.
+    exact = flat.to(torch.promote_types(flat.dtype, torch.float32))
+    weight = None if weights is None else as_tensor(weights, "weights", len(flat)).to(exact).detach()
+    ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
+    return ranks.squeeze(1).to(flat.dtype)
 
 
 def smooth_ranks_of(

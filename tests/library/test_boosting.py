@@ -235,6 +235,9 @@ def test_bad_input_is_named() -> None:
         objective(grades, np.where(np.arange(len(scores)) == 0, np.nan, scores), None, sizes)
     with pytest.raises(ValueError, match="preds: found 3 values, expected"):
         objective(grades, scores[:3], None, sizes)
+    for wrong in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"weight: found {wrong} at 1, expected finite numbers from 0"):
+            objective(grades, scores, np.where(np.arange(len(scores)) == 1, wrong, 1.0), sizes)
     with pytest.raises(ValueError, match="hessian: found 'diagonal', expected one of exact, constant"):
         rb.boosting_objective("AP", hessian="diagonal")
     with pytest.raises(ValueError, match="step: found 0"):

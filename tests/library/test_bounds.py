@@ -400,6 +400,12 @@ def test_wrong_bounds_are_refused_with_what_was_expected(text: str, message: str
         rb.bound(text)
 
 
+@pytest.mark.parametrize("counts", [(3, 5), (3.7, 1.2), (3, -1), (0, 0)])
+def test_values_with_impossible_sizes_are_refused(counts: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^n, p: .*expected"):
+        rb.bounded("nDCG", "min-max").from_value(0.5, *counts)
+
+
 def test_none_is_the_metric_itself() -> None:
     bounded = rb.bounded("nDCG", "none")
     numbers = np.array([0.3, math.nan])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rankbound as rb
-from rankbound.columns import from_list_column
+from rankbound.columns import column_tensor, from_list_column
 from rankbound.lists import Lists, as_tensor
 from tests.forks import run_with_torch
 
@@ -64,6 +64,45 @@ def test_where_the_layout_asks_for_a_copy_the_numbers_are_the_same(values: Any) 
     assert as_tensor(values, "scores").tolist() == NUMBERS
 
 
+@pytest.mark.parametrize(
+    "make", [list, tuple, lambda scores: [torch.tensor(score, dtype=torch.float64) for score in scores]]
+)
+def test_sequences_of_numbers_keep_their_precision(make: Any) -> None:
+    """In single precision, these two scores would be a tie."""
+    scores = [1.0, 1.0 + 1e-9]
+    assert as_tensor(make(scores), "scores").tolist() == scores
+    assert rb.metric("RR")(make(scores), [0, 1], [0, 2]).tolist() == [1]
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_data_frames_are_matrices(make: Any) -> None:
+    frame = make({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert column_tensor(frame, "features").tolist() == [[1, 3], [2, 4]]
+    with pytest.raises(ValueError, match=r"^features: found 2 nulls"):
+        column_tensor(make({"a": [1.0, None], "b": [None, 4.0]}), "features")
+    with pytest.raises(ValueError, match=r"^scores: found shape \(2, 2\), expected a flat"):
+        as_tensor(frame, "scores")
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_unsigned_columns_are_ranked_and_are_relevance(dtype: Any) -> None:
+    columns = [np.array(values, dtype=dtype) for values in ([3, 1, 7, 7, 0], [0, 2, 1, 0, 1], [0, 3, 5])]
+    for make in (np.array, pl.Series, torch.from_numpy):
+        scores, relevance, offsets = map(make, columns)
+        expected = rb.metric("nDCG")(*(column.astype(np.int64) for column in columns))
+        np.testing.assert_array_equal(rb.metric("nDCG")(scores, relevance, offsets), expected)
+        leaf = torch.tensor([0.3, 0.1, 0.2, 0.5, 0.4])
+        assert torch.equal(
+            rb.loss("nDCG", "min-max")(leaf, relevance, offsets),
+            rb.loss("nDCG", "min-max")(leaf, columns[1].astype(np.int64), columns[2]),
+        )
+
+
+def test_unsigned_integers_that_do_not_fit_are_refused_by_the_arguments_name() -> None:
+    with pytest.raises(ValueError, match=r"^scores: found 9223372036854775813, expected integers below 2\^63"):
+        as_tensor(np.array([1, 2**63 + 5], dtype=np.uint64), "scores")
+
+
 @pytest.mark.parametrize("make", [np.array, pa.array, pl.Series, pd.Series, lambda flags: pa.array([True, *flags])[1:]])
 def test_booleans_come_as_booleans(make: Any) -> None:
     tensor = as_tensor(make([True, False, True]), "relevance")
@@ -103,6 +142,7 @@ def test_anything_with_dlpack_is_taken() -> None:
         pl.Series([1, None]),
         pd.Series([1, None], dtype="Int64"),
         pd.Series([1.0, None]),
+        np.ma.array([1.0, 2.0], mask=[False, True]),
     ],
     ids=lambda values: type(values).__name__,
 )

@@ -226,6 +226,16 @@ def test_certain_scores(metric: str) -> None:
         none.smooth_cdf(0.5)
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+def test_integers_of_numpy_do_not_overflow(dtype: type) -> None:
+    for metric in ("nRBP", "AP", "P@10"):
+        found, expected = score_distribution(metric, dtype(300), dtype(150)), score_distribution(metric, 300, 150)
+        assert (found.expectation, found.sd, found.gain()) == (expected.expectation, expected.sd, expected.gain())
+        assert found.profile.key == expected.profile.key
+    (found,) = score_distributions("nRBP", [(dtype(300), dtype(150))])
+    assert found.sd == score_distribution("nRBP", 300, 150).sd
+
+
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="Did you mean nDCG"):
         score_distribution("nDGC", 5, 2)
@@ -238,6 +248,8 @@ def test_wrong_arguments_are_named() -> None:
         score_distribution("nDCG", relevance=[])
     with pytest.raises(ValueError, match="found 5 items with 6 relevant"):
         score_distribution("AP", 5, 6)
+    with pytest.raises(ValueError, match=r"^n, p: found 5\.0 and 2, expected integers"):
+        score_distribution("AP", 5.0, 2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="method 'guess'"):
         score_distribution("AP", 5, 2, method="guess")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="gain 'wide' is not one of distinct, drawn, sd"):

@@ -104,6 +104,32 @@ def test_the_reference_has_the_same_values_and_gradients(
         torch.testing.assert_close(gradient / size, slopes / size, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("text", ["LambdaRank", "LambdaRank(metric=nDCG@3)"])
+def test_scores_that_only_differ_far_below_the_highest_are_no_ties(
+    text: str, dtype: torch.dtype, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    """As a sigmoid or an exponential gives them: relative to the highest, they would be rounded to one score."""
+    scores = torch.tensor([1.0, 1e-17, 3e-18, 2e-18, 0.0, 1e-18], dtype=dtype)
+    batch = scores, torch.tensor([0, 0, 2, 1, 0, 1]), torch.tensor([0, 6])
+    assert rb.loss(text)._fused(*batch) is not None
+    for found, expected in zip(results(rb.loss(text), batch), by_reference(rb.loss(text), batch), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@3", "AP", "nRBP"])
+def test_gaps_beyond_the_largest_number_are_left_to_the_reference(
+    text: str, by_reference: Callable[..., tuple[Tensor, Tensor]]
+) -> None:
+    scores = torch.tensor([1.7e308, -1.7e308, -1.7e308, 1.6e308], dtype=torch.float64)
+    batch = scores, torch.tensor([0, 1, 0, 1]), torch.tensor([0, 4])
+    for kernel in ("sigmoid", "laplace"):
+        loss = rb.SmoothLoss(text, kernel=kernel)
+        for found, expected in zip(results(loss, batch), by_reference(loss, batch), strict=True):
+            torch.testing.assert_close(found, expected)
+            assert torch.isfinite(found).all()
+
+
 # Kernels of these write the curvature, too.
 CURVED = (
     *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),

@@ -1,8 +1,10 @@
 """Distributions over the orders of graded lists, and of any list by the number of items of each grade."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankbound as rb
+from rankbound.bounds._score_distribution import ScoreDistribution
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profile, Profiles
 from rankbound.bounds.tables import DistributionTables
@@ -186,6 +189,45 @@ def test_what_is_kept_has_a_limit_and_what_is_dropped_comes_back_the_same() -> N
         np.testing.assert_array_equal(smooth("nDCG", values, batch, "sd", limited), expected)
         assert len(limited._known) == max(2, len(batch))
     assert len(unlimited._known) == len(lists)
+
+
+def test_an_interrupted_computation_leaves_what_was_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables, short, others = DistributionsOnDemand("nDCG"), [(1, 0, 0)], [(1, 1, 0, 0), (1, 0, 0, 0, 0)]
+    before = smooth("nDCG", [0.6], short, "sd", tables)
+    binned, calls = ScoreDistribution.binned, 0
+
+    def interrupted(distribution: ScoreDistribution) -> ScoreDistribution:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise KeyboardInterrupt
+        return binned(distribution)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ScoreDistribution, "binned", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            smooth("nDCG", [0.6, 0.6], others, "sd", tables)
+    np.testing.assert_array_equal(smooth("nDCG", [0.6], short, "sd", tables), before)
+    for batch in (others[:1], others[1:], others):
+        values = [0.6] * len(batch)
+        expected = smooth("nDCG", values, batch, "sd", DistributionsOnDemand("nDCG"))
+        np.testing.assert_array_equal(smooth("nDCG", values, batch, "sd", tables), expected)
+
+
+def test_threads_may_share_what_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two meet while they collect the distributions of their lists, of which fewer are kept than both need."""
+    tables, batches = DistributionsOnDemand("nDCG", kept=1), [[(1, 0, 0)], [(1, 1, 0, 0)]]
+    expected = [smooth("nDCG", [0.6], batch, "sd", DistributionsOnDemand("nDCG")) for batch in batches]
+    collect, both = DistributionTables.collect, Barrier(2, timeout=60)
+
+    def meeting(known: Iterable[ScoreDistribution]) -> DistributionTables:
+        both.wait()
+        return collect(known)
+
+    monkeypatch.setattr(DistributionTables, "collect", meeting)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda batch: smooth("nDCG", [0.6], batch, "sd", tables), batches))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_tables_of_binary_lists_refuse_graded_ones() -> None:

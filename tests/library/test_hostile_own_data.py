@@ -268,3 +268,23 @@ def test_a_parquet_file_larger_than_the_memory_is_refused(tmp_path: Path, monkey
     monkeypatch.setattr("os.sysconf", lambda name: 1024 if name == "SC_PAGE_SIZE" else 100)
     with pytest.raises(DataError, match=r"rows take .* GiB at least"):
         rb.read_lists(path)
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress], ids=["plain", "packed"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("lists.txt", b"1 qid:1 1:1\n0 qid:1 1:2\n"),
+        ("lists.csv", b"topic,item,relevance,f\n1,1-1,1,1\n1,1-2,0,2\n"),
+        ("qrels.txt", b"1 0 1-1 1\n1\t0 1-2  +0\n"),
+    ],
+)
+def test_a_byte_order_mark_is_no_text(
+    name: str, content: bytes, packed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """As Windows' programs write it."""
+    (tmp_path / name).write_bytes(packed(b"\xef\xbb\xbf" + content))
+    found = rb.read_qrels(tmp_path / name)
+    assert found.topics == ["1"]
+    assert list(found.items) == ["1-1", "1-2"]
+    assert found.relevance.tolist() == [1, 0]

@@ -52,6 +52,24 @@ def test_weights_of_1_change_nothing(name: str) -> None:
     torch.testing.assert_close(weighted.grad, plain.grad)
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e-17, 1e-9, 1e9])
+@pytest.mark.parametrize("name", ["nDCG", "nDCG@3", "LambdaRank", "LambdaLoss(scheme=ndcg-loss2)"])
+def test_a_factor_of_all_weights_changes_no_normalised_loss(name: str, factor: float) -> None:
+    for bound in BOUNDS[:3] if name.startswith("nDCG") else ["none"]:
+        loss, leaf = rb.loss(name, bound), SCORES.clone().requires_grad_()
+        one, other = (loss(leaf, GRADES, OFFSETS, weights=weights) for weights in (WEIGHTS, factor * WEIGHTS))
+        torch.testing.assert_close(other, one)
+        gradients = [torch.autograd.grad(values.sum(), leaf)[0] for values in (one, other)]
+        torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-17, 1e-9, 1e9])
+@pytest.mark.parametrize("name", ["nDCG", "nDCG@3"])
+def test_a_factor_of_all_weights_changes_no_normalised_metric(name: str, factor: float) -> None:
+    one, other = (rb.metric(name)(SCORES, GRADES, OFFSETS, weights=weights) for weights in (WEIGHTS, factor * WEIGHTS))
+    torch.testing.assert_close(other, one, equal_nan=True)
+
+
 @pytest.mark.parametrize("name", SUMS)
 def test_sums_over_items_are_linear_in_the_weights(name: str) -> None:
     loss = rb.loss(name)

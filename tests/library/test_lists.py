@@ -1,10 +1,12 @@
 """The flat layout: what is refused, and per-list arithmetic on ragged batches with empty lists."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 
-from rankbound.lists import Lists, as_tensor, require_finite
+from rankbound.lists import ArrayLike, Lists, as_tensor, require_finite
 
 # An empty list first, in the middle and last.
 OFFSETS = torch.tensor([0, 0, 3, 3, 4, 6, 6])
@@ -32,6 +34,24 @@ def lists() -> Lists:
 def test_offsets_that_do_not_fit_are_refused_by_name(offsets: object, found: str) -> None:
     with pytest.raises(ValueError, match=f"^offsets: .*{found}"):
         Lists.checked(torch.tensor(offsets, dtype=None if offsets else torch.int64), 6)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "hint"),
+    [
+        ([4, 2], r"; these are sizes of lists: pass rankbound\.Lists\.of_sizes\(sizes\)\.offsets$"),
+        ([0, 0, 0, 0, 1, 1], "; there is one per item: pass the index of each list's first item"),
+        ([0, 3], r"\(the number of items\)$"),
+    ],
+)
+def test_sizes_and_the_lists_of_items_are_told_from_offsets(offsets: list[int], hint: str) -> None:
+    with pytest.raises(ValueError, match=hint):
+        Lists.checked(offsets, 6)
+
+
+@pytest.mark.parametrize("make", [list, np.array, torch.tensor])
+def test_lists_of_sizes(make: Callable[[list[int]], ArrayLike]) -> None:
+    assert Lists.of_sizes(make([2, 0, 4])).offsets.tolist() == [0, 2, 2, 6]
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32, np.int16])

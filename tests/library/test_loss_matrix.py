@@ -375,6 +375,20 @@ def test_bad_arguments_are_named(changed: dict[str, Tensor], message: str, bound
         rb.SmoothLoss("nDCG", bound)(**(arguments | changed))
 
 
+@pytest.mark.parametrize("bound", ["none", "min-max", "distribution"])
+@pytest.mark.parametrize("name", ["nDCG", "AP"])
+def test_relevance_is_a_constant(name: str, bound: str) -> None:
+    """With or without kernels: relevance that another model computes gets no gradient, not even a part of it."""
+    scores = torch.tensor([0.3, -1.2, 2.0, 0.9]).requires_grad_()
+    relevance, offsets = torch.tensor([1.0, 0.0, 0.0, 1.0]).requires_grad_(), torch.tensor([0, 4])
+    rb.loss(name, bound)(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
+    rb.loss("squared")(scores, relevance, offsets, reduction="mean").backward()  # type: ignore[no-untyped-call]
+    assert relevance.grad is None
+    assert scores.grad is not None
+    assert not rb.metric(name)(scores, relevance, offsets).requires_grad
+    assert rb.bounded(name, bound)(scores.tolist(), relevance, offsets).shape == (1,)
+
+
 def test_a_loss_is_named_by_its_metric_and_bound() -> None:
     loss = rb.SmoothLoss("nDCG(gain=exp2)@10", "min-max", temperature=0.5)
     assert repr(loss) == "SmoothLoss(nDCG@10, bound=min-max, temperature=0.5)"

@@ -50,6 +50,17 @@ def test_what_is_packed_is_read_again(tmp_path: Path) -> None:
     same(rb.read_lists(tmp_path / "y.arrow"), rb.read_lists(FRAME, features=["g", "f"]))
 
 
+def test_the_file_cannot_be_written_to(tmp_path: Path) -> None:
+    rb.pack_lists(FRAME, tmp_path / "x.arrow")
+    lists = rb.read_lists(tmp_path / "x.arrow")
+    with pytest.raises(ValueError, match="read-only"):
+        lists.features[0, 0] = 7
+    topic = lists[0]
+    topic.features.add_(1)
+    assert topic.features.tolist() == [[1.5, 2], [3.5, 4]]
+    same(lists, rb.read_lists(FRAME))
+
+
 def test_text_of_many_chunks_is_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(letor_module.read_lists, "__defaults__", (1000, None, 127))
     seen: list[int] = []

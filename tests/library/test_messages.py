@@ -13,6 +13,7 @@ import torch
 import rankbound as rb
 from rankbound.cli import main
 from rankbound.errors import DataError
+from rankbound.metrics.cumulative_gain import NDCG
 
 SCORES, RELEVANCE, OFFSETS = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 0, 0]), torch.tensor([0, 3])
 FRAME = pl.DataFrame({"topic": [1, 1, 2, 2], "relevance": [0, 1, 1, 0], "f": [0.1, 0.2, 0.5, 0.4]})
@@ -42,6 +43,30 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "a temperature below 0": (
         lambda: rb.SmoothLoss("nDCG", temperature=-1),
         "temperature: found -1, expected a number above 0",
+    ),
+    "a temperature that a model would learn": (
+        lambda: rb.loss("nDCG", temperature=torch.nn.Parameter(torch.tensor(0.5))),  # type: ignore[arg-type]
+        "temperature: found Parameter",
+    ),
+    "a temperature as text": (
+        lambda: rb.SmoothLoss("nDCG", temperature="0.5"),  # type: ignore[arg-type]
+        "temperature: found 0.5, expected a number above 0",
+    ),
+    "a name of trec_eval": (
+        lambda: rb.metric("ndcg_cut_10"),
+        r"unknown name 'ndcg_cut_10'\. Did you mean nDCG\(gain=linear\)@10, which is trec_eval's ndcg_cut_10\?",
+    ),
+    "another name with an underscore": (
+        lambda: rb.metric("num_ret"),
+        "unknown name 'num_ret'; known are AP, Bpref",
+    ),
+    "padded scores": (
+        lambda: rb.loss("nDCG")(torch.zeros(2, 3), torch.zeros(2, 3), [0, 3, 6]),
+        r"scores: found shape \(2, 3\), expected a flat \(n_items,\) array; rankbound\.from_padded returns one",
+    ),
+    "a cut-off between two ranks": (
+        lambda: NDCG(cutoff=2.5),  # type: ignore[arg-type]
+        "metric nDCG: found cut-off 2.5, expected a whole number",
     ),
     "a temperature of 0": (lambda: rb.loss("nDCG", temperature=0), "temperature: found 0, expected"),
     "an unknown summation": (lambda: rb.SmoothLoss("nDCG", method="fast"), "method: found 'fast', expected one of"),

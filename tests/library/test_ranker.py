@@ -5,7 +5,10 @@ import errno
 import json
 import re
 import shlex
-from dataclasses import fields
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -52,6 +55,16 @@ def frame(lists: JudgedLists) -> pl.DataFrame:
 
 def value(ranker: rb.Ranker, lists: JudgedLists) -> float:
     return rb.evaluate_run(ranker.score_lists(lists), lists, ["nDCG"]).means()["nDCG"]
+
+
+@contextmanager
+def doubles() -> Iterator[None]:
+    """Double precision as the default."""
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 @pytest.mark.parametrize("model", ["linear", "mlp"])
@@ -137,6 +150,27 @@ def test_the_kernel_reaches_the_loss() -> None:
         for kernel in ("sigmoid", "laplace")
     )
     assert not np.allclose(sigmoid.score_lists(planted()).scores, laplace.score_lists(planted()).scores)
+
+
+@pytest.mark.parametrize(
+    "surroundings",
+    [torch.no_grad, torch.inference_mode, partial(torch.device, "meta"), doubles],
+    ids=["no gradients", "inference", "another device", "doubles"],
+)
+@pytest.mark.parametrize("model", ["mlp", "matrix-factorization"])
+def test_settings_of_pytorch_change_no_ranker(
+    model: str, surroundings: Callable[[], AbstractContextManager[object]], tmp_path: Path
+) -> None:
+    lists = replace(planted(n_topics=6), items=[f"d{row % N_ITEMS}" for row in range(6 * N_ITEMS)])
+    before = torch.get_rng_state()
+    expected = rb.train_ranker(lists, model=model, epochs=2, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    with surroundings():
+        found = rb.train_ranker(lists, model=model, epochs=2, device="cpu")
+        found.save(tmp_path / "model.safetensors")
+        runs = [ranker.score_lists(lists) for ranker in (found, rb.load(tmp_path / "model.safetensors"))]
+    for run in runs:
+        np.testing.assert_array_equal(run.scores, expected.score_lists(lists).scores)
 
 
 # Scoring

@@ -321,6 +321,21 @@ def test_half_precision_scores_keep_their_type(dtype: torch.dtype, method: str) 
     assert torch.isfinite(scores.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("method", ["interpolated", "direct"])
+def test_half_precision_scores_have_the_gradient_of_double_ones(dtype: torch.dtype, method: str) -> None:
+    scores, offsets = batch([1000, 40], 2.0, dtype=dtype)
+    upstream = torch.where(torch.arange(len(scores)) % 3 == 0, 1.0, -1.0)
+    gradients = []
+    for leaf in (scores.requires_grad_(), scores.detach().to(torch.float64).requires_grad_()):
+        ranks = rb.smooth_rank(leaf, offsets, method=method, temperature=0.1)
+        gradients += torch.autograd.grad(ranks, leaf, upstream.to(ranks))
+    found, expected = gradients
+    torch.testing.assert_close(
+        found.to(torch.float64), expected, rtol=0, atol=float(torch.finfo(dtype).eps * expected.abs().max())
+    )
+
+
 @pytest.mark.parametrize("method", ["interpolated", "direct"])
 def test_autocast_changes_nothing(method: str) -> None:
     """Nor when the backward pass stands inside the context."""

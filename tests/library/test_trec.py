@@ -426,9 +426,31 @@ def test_a_run_whose_columns_do_not_fit_is_refused(change: dict[str, Any], messa
         Run(**{"topics": ["a", "b"], "items": ["x", "y"], "scores": [1.0, 2.0], "offsets": [0, 1, 2], **change})
 
 
+def test_objects_with_arrays_are_compared_by_identity() -> None:
+    columns = {"topics": ["a"], "items": ["x", "y"], "offsets": [0, 2]}
+    of_topic = {"a": {"x": 1.0, "y": 2.0}}
+    pairs: list[list[object]] = [
+        [Run(**columns, scores=[1.0, 2.0]) for _ in range(2)],
+        [Qrels(**columns, relevance=[1, 0]) for _ in range(2)],
+        [Lists.of_sizes([1, 2]) for _ in range(2)],
+        [evaluate_run(of_topic, of_topic, "AP") for _ in range(2)],
+    ]
+    for one, other in pairs:
+        assert one == one
+        assert one != other
+        assert len({one, other}) == 2
+
+
 def test_columns_of_other_libraries_make_a_run() -> None:
     run = Run(topics=["a"], items=pl.Series(["x", "y"]), scores=pl.Series([1.0, 2.0]), offsets=pl.Series([0, 2]))
     assert table_of(run) == {"a": {"x": 1.0, "y": 2.0}}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_scores_of_any_precision_make_a_run(dtype: torch.dtype) -> None:
+    scores = torch.tensor([1.5, 2.25], dtype=dtype, requires_grad=True)
+    run = Run(topics=["a"], items=["x", "y"], scores=scores, offsets=[0, 2])
+    assert table_of(run) == {"a": {"x": 1.5, "y": 2.25}}
 
 
 def test_numbers_are_names_too(tmp_path: Path) -> None:

@@ -69,6 +69,17 @@ def test_every_check_is_a_wait_less(name: str, batch: tuple[Tensor, Tensor, Tens
     assert waits(rb.loss(name), batch, validate=False) <= waits(rb.loss(name), batch, validate=True) - checks
 
 
+@pytest.mark.parametrize("name", WITHOUT_WAITS + OTHERS)
+@pytest.mark.parametrize("offsets", [[0, 10**9], [0, 5 * 10**6, 20], [0, -(10**7), 20], [3, 20], [0, 3]])
+def test_offsets_of_a_cpu_are_compared_anyway(
+    name: str, offsets: list[int], batch: tuple[Tensor, Tensor, Tensor]
+) -> None:
+    """Sums over these lists would end the process, or read what lies behind the scores."""
+    scores, relevance, _ = batch
+    with pytest.raises(ValueError, match=r"^offsets: "):
+        rb.loss(name)(scores, relevance, torch.tensor(offsets), validate=False)
+
+
 def test_lengths_and_types_are_compared_anyway(batch: tuple[Tensor, Tensor, Tensor]) -> None:
     scores, relevance, offsets = batch
     with pytest.raises(ValueError, match="relevance: found"):

@@ -38,6 +38,11 @@ def test_sums_are_flat_and_say_what_they_are() -> None:
     assert [factor for factor, _ in total.terms] == [2.0, 1.0, 1.0]
     assert total.text == "2 * SmoothLoss(nDCG, bound=min-max, temperature=1) + RankNet + ListNet@1"
     assert str(total).startswith("WeightedSum(")
+    by_sum = sum([rb.loss("RankNet"), rb.loss("hinge"), 2 * rb.loss("softmax")])
+    assert isinstance(by_sum, RankingLoss)
+    assert by_sum.text == "RankNet + hinge + 2 * softmax"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1.5 + rb.loss("nDCG")  # type: ignore[operator]
     assert total.temperature == 1
 
 

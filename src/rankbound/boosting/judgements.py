@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.lists import ArrayLike, Lists, as_tensor, require_finite, require_grades
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades, weights_of
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Judgements:
         """Build judgements from labels `(n_items,)`, the sizes of groups `(n_lists,)`, and weights of rows or groups.
 
         Raises:
-            ValueError: for groups that are missing or don't add up to the number of rows, labels below 0, or a wrong
-                number of weights.
+            ValueError: for groups that are missing or don't add up to the number of rows, labels below 0, a wrong
+                number of weights, or weights that are negative, NaN or infinite.
         """
         grades = _whole(as_tensor(labels, "label"))
         require_grades(grades)
@@ -67,6 +67,7 @@ def _per_item(weights: ArrayLike | None, lists: Lists) -> Tensor | None:
     if weights is None or len(weights) == 0:
         return None
     values = as_tensor(weights, "weight")
+    values = weights_of(values, "weight", len(values), as_floating(values))
     if len(values) == lists.n_items:
         return values
     # XGBoost has one weight per group.

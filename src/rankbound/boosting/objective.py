@@ -135,11 +135,13 @@ class RankingObjective:
 
     def _with_facts(self, judged: Judgements) -> tuple[Judgements, Facts | None]:
         """Return the judgements with the loss's facts about them, those of the tree before if they are the same."""
-        if self._known is None or not self._known[0].are(judged):
+        known = self._known
+        if known is None or not known[0].are(judged):
             # The caller may write to the labels later.
             kept = replace(judged, relevance=judged.relevance.clone())
-            self._known = kept, self.loss.facts(kept.relevance, kept.lists)
-        return self._known
+            # Another thread may keep other judgements meanwhile.
+            known = self._known = kept, self.loss.facts(kept.relevance, kept.lists)
+        return known
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_known": None}

@@ -17,6 +17,7 @@ from rankbound.bounds._sampled import random_sets
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.profiles import Profile
+from rankbound.devices import on_cpu
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
@@ -37,6 +38,7 @@ Kinds = Tensor
 
 
 @lru_cache(maxsize=16384)
+@on_cpu
 def mean_over_orders(metric: Metric, profile: Profile) -> float:
     """Return the mean over all orders if they are few, otherwise over `MEAN_SAMPLES` random ones; NaN if undefined."""
     orders = Orders(metric, profile)

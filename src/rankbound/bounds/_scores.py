@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankbound.devices import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.average_precision import AveragePrecision
@@ -168,6 +169,7 @@ _SCORES = {
 
 
 @lru_cache(maxsize=64)
+@on_cpu
 def _additive(metric: AdditiveMetric) -> Score | None:
     """Return the metric's score in units of the first discount, so that increments are at most 1; `None` otherwise."""
     seen = _discounts_at(metric, np.arange(1.0, DECREASING_UNTIL))
@@ -176,10 +178,10 @@ def _additive(metric: AdditiveMetric) -> Score | None:
         return None
 
     def scale(p: int) -> float:
-        return float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64))) / first
+        return float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64, device="cpu"))) / first
 
     def closed(form: Callable[[Tensor, Tensor], Tensor]) -> Callable[[int, int], float]:
-        return lambda n, p: float(form(torch.tensor([n]), torch.tensor([p])))
+        return lambda n, p: float(form(*(torch.tensor([count], device="cpu") for count in (n, p))))
 
     return Score(
         name=str(metric),
@@ -196,4 +198,4 @@ def _additive(metric: AdditiveMetric) -> Score | None:
 
 
 def _discounts_at(metric: AdditiveMetric, ranks: Floats) -> Floats:
-    return np.array(metric.discount_at(torch.as_tensor(ranks, dtype=torch.float64)).numpy())
+    return np.array(metric.discount_at(torch.from_numpy(np.asarray(ranks, dtype=np.float64))).numpy())

@@ -18,6 +18,7 @@ from rankbound.bounds._sums import ROUNDING, TiltedSums, UniformSums
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profile
+from rankbound.devices import on_cpu
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 
@@ -77,6 +78,7 @@ def _work(score: Score, method: Method) -> float:
     return inf if method == "exact" or is_of_thesis(score) else WORK_OF_SECONDS
 
 
+@on_cpu
 def _of_sums(
     metric: Metric, profile: Profile, sums: UniformSums | TiltedSums, method: Method, samples: int, seed: int
 ) -> ScoreDistribution:
@@ -100,6 +102,7 @@ def _of_sums(
     return _of_draws(empty, sums.drawn(samples, seed))
 
 
+@on_cpu
 def _of_any_metric(
     metric: Metric, profile: Profile, method: Method, samples: int, seed: int, tilt: float = UNIFORM
 ) -> ScoreDistribution:

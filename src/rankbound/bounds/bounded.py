@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds._score_distribution import Gain
-from rankbound.bounds.extremes import Counts
+from rankbound.bounds.extremes import Counts, checked_counts
 from rankbound.bounds.kinds import Bound, Facts, bound
 from rankbound.bounds.kinds.distribution import tilt_of
 from rankbound.bounds.on_demand import DistributionsOnDemand
@@ -52,8 +52,8 @@ class BoundedMetric:
         Raises:
             ValueError: as `Metric.__call__`.
         """
-        value = torch.as_tensor(self.metric(scores, relevance, offsets))
-        grades = as_tensor(relevance, "relevance")
+        value = as_tensor(self.metric(scores, relevance, offsets), "value")
+        grades = as_tensor(relevance, "relevance").detach()
         facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
         bounded = self.bound(value, facts)
         return bounded if isinstance(scores, Tensor) else bounded.numpy()
@@ -68,8 +68,11 @@ class BoundedMetric:
 
         Returns:
             The bounded values, in the common shape; NaN where undefined.
+
+        Raises:
+            ValueError: unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
         """
-        arrays = np.broadcast_arrays(np.asarray(value, np.float64), np.asarray(n, np.int64), np.asarray(p, np.int64))
+        arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(n, p))
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
         bounded: npt.NDArray[np.float64] = self.bound(values, facts).numpy()

@@ -15,6 +15,7 @@ formulas for uniform orders, such as Mann-Whitney U. A tilt requires binary rele
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import index
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def score_distribution(
     if relevance is None:
         assert n is not None
         assert p is not None
-        profile = Profile(n, p)
+        profile = _profile(n, p)
     else:
         array = relevance if hasattr(relevance, "dtype") else np.asarray(relevance)
         grades = as_tensor(array, "relevance")
@@ -102,7 +103,7 @@ def score_distributions(
 
     `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
-    profiles = [Profile(n, p) for n, p in pairs]
+    profiles = [_profile(n, p) for n, p in pairs]
     return distributions_of(
         parse_metric(metric), profiles, method=method, samples=samples, seed=seed, done=done, tilt=tilt
     )
@@ -129,6 +130,14 @@ def distributions_of(
     if samples < 1:
         raise ValueError(f"found samples={samples}, expected at least 1")
     return distributions(metric, profiles, method, samples, seed, done, tilt)
+
+
+def _profile(n: int, p: int) -> Profile:
+    """Return the profile with Python's integers: products of NumPy's could overflow."""
+    try:
+        return Profile(index(n), index(p))
+    except TypeError:
+        raise ValueError(f"n, p: found {n!r} and {p!r}, expected integers") from None
 
 
 __all__ = [

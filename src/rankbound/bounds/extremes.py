@@ -162,19 +162,25 @@ def list_expectation(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
 def _means(of: Metric, profiles: Profiles) -> Tensor:
     """Return the mean over all orders of each list, computed once per distinct profile."""
     distinct, which = profiles.distinct()
-    means = torch.tensor([mean_over_orders(of, profile) for profile in distinct], dtype=torch.float64)
-    return means.to(which.device).index_select(0, which)
+    means = [mean_over_orders(of, profile) for profile in distinct]
+    return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
 
 
 def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDArray[np.float64]:
-    sizes, counts = np.broadcast_arrays(np.asarray(n), np.asarray(p))
+    sizes, counts = np.broadcast_arrays(*checked_counts(n, p))
+    flat = [torch.from_numpy(values.flatten()) for values in (sizes, counts)]
+    values: npt.NDArray[np.float64] = function(metric(of), *flat).numpy().reshape(sizes.shape)
+    return values
+
+
+def checked_counts(n: Counts, p: Counts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return numbers of items and of relevant items; `ValueError` unless they are integers, 0 <= p <= n and n >= 1."""
+    sizes, counts = np.asarray(n), np.asarray(p)
     if not (np.issubdtype(sizes.dtype, np.integer) and np.issubdtype(counts.dtype, np.integer)):
         raise ValueError(f"n, p: found dtypes {sizes.dtype} and {counts.dtype}, expected integers")
     if bool(((counts < 0) | (counts > sizes) | (sizes < 1)).any()):
         raise ValueError("n, p: expected 0 <= p <= n and n >= 1 everywhere")
-    flat = [torch.from_numpy(values.astype(np.int64).ravel()) for values in (sizes, counts)]
-    values: npt.NDArray[np.float64] = function(metric(of), *flat).numpy().reshape(sizes.shape)
-    return values
+    return sizes.astype(np.int64), counts.astype(np.int64)
 
 
 def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
@@ -184,5 +190,5 @@ def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
 
 
 def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
-    grades = as_tensor(relevance, "relevance")
+    grades = as_tensor(relevance, "relevance").detach()
     return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))

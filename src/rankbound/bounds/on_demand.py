@@ -69,19 +69,27 @@ class DistributionsOnDemand:
         """
         if len(profiles) == 0:
             return values
-        if self._tables is None or not self._known.keys() >= set(profiles.keys.tolist()):
-            missing = [one for one in profiles.distinct()[0] if one.key not in self._known]
-            with _progress(len(missing)) as done:
-                self._known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
-            self._drop_all_but(set(profiles.keys.tolist()))
-            self._tables = DistributionTables.collect(self._known.values())
-        return self._tables.smooth(values, profiles, gain)
+        tables, needed = self._tables, set(profiles.keys.tolist())
+        if tables is None or not tables.has(needed):
+            tables = self._extended(profiles, needed)
+        return tables.smooth(values, profiles, gain)
 
-    def _drop_all_but(self, needed: set[int]) -> None:
-        """Drop the first distributions beyond the number that is kept, but none of the needed ones."""
-        surplus = max(0, len(self._known) - self._kept)
-        for key in [key for key in self._known if key not in needed][:surplus]:
-            del self._known[key]
+    def _extended(self, profiles: Profiles, needed: set[int]) -> DistributionTables:
+        """Return tables with all profiles, whose keys are `needed`, and keep them.
+
+        What is known changes at the end, as a whole: other threads may use it, and the computation may be interrupted.
+        """
+        known = dict(self._known)
+        missing = [one for one in profiles.distinct()[0] if one.key not in known]
+        with _progress(len(missing)) as done:
+            known.update((one.profile.key, one.binned()) for one in self._of(missing, done))
+        # The first distributions beyond the number that is kept are dropped, but none of the needed ones.
+        surplus = max(0, len(known) - self._kept)
+        for key in [key for key in known if key not in needed][:surplus]:
+            del known[key]
+        tables = DistributionTables.collect(known.values())
+        self._known, self._tables = known, tables
+        return tables
 
     def _of(
         self, profiles: list[Profile], done: Callable[[int], object] = lambda count: None

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankbound.devices import on_cpu
 from rankbound.lists import Lists, as_floating
 from rankbound.metrics import Metric
 
@@ -44,7 +45,7 @@ class Profile:
     @property
     def key(self) -> int:
         """An integer that identifies the profile; `binary_keys` for a binary one."""
-        return self.n << 32 | self.p if self.grades is None else _graded_key(self.grades)
+        return int(self.n) << 32 | int(self.p) if self.grades is None else _graded_key(self.grades)
 
     def __str__(self) -> str:
         if self.grades is None:
@@ -124,6 +125,7 @@ def binary_keys(n: Tensor, p: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=4096)
+@on_cpu
 def _graded_key(grades: tuple[float, ...]) -> int:
     lists = Lists(torch.tensor([0, len(grades)]))
     return int(_graded_keys(torch.tensor(grades, dtype=torch.float64), lists)[0])
@@ -147,6 +149,7 @@ def _scattered(bits: Tensor) -> Tensor:
 
 
 @lru_cache(maxsize=256)
+@on_cpu
 def counted_grade(metric: Metric) -> int:
     """Return the lowest grade that the metric counts as relevant."""
     counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))

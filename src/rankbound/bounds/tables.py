@@ -1,6 +1,6 @@
 """Tables of one metric's score distributions, and their smooth CDF for a batch of lists."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -74,6 +74,10 @@ class DistributionTables:
 
     def __len__(self) -> int:
         return len(self.n)
+
+    def has(self, keys: Collection[int]) -> bool:
+        """Return true if there is a table for each of these keys of profiles (`Profile.key`)."""
+        return all(key in self._index for key in keys)
 
     def of(self, n: int, p: int) -> ScoreDistribution:
         """Return the distribution of (N, P); raise `ConfigError`, with a remedy, if it is missing."""

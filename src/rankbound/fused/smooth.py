@@ -269,7 +269,8 @@ def smooth_metric(
             continue
         informative += 1
         divisor = normaliser(kind, normalised, gains, p, discount, cutoff)
-        if divisor == 0.0:
+        # The gap between two scores that are infinitely far below the highest would be NaN.
+        if divisor == 0.0 or lowest == -np.inf:
             return -1
         by_boxes = method == INTERPOLATED or (method == AUTO and boxes.pays(p, n, lowest, 2 if kind == AP else 1))
         if method == SCANNED:

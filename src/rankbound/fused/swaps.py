@@ -52,7 +52,8 @@ def lambdarank(
         return -1
     size = longest(offsets)
     order, by_score, block = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    key, x, power, odds, logs = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    key, raw, x = np.empty(size), np.empty(size), np.empty(size)
+    power, odds, logs = np.empty(size), np.empty(size), np.empty(size)
     weights, slope, gains, own, inside = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     table, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
     for place in range(size):
@@ -82,7 +83,10 @@ def lambdarank(
             return -1
         for k in range(n):
             gains[k] = gain_of_grade(key[k], gain) / divisor
-        has_ties = _discounts(x, n, table, by_score, block, own, inside)
+        # Relative to the highest score, scores that differ by less than its rounding would be ties.
+        for k in range(n):
+            raw[k] = scores[first + order[k]]
+        has_ties = _discounts(raw, n, table, by_score, block, own, inside)
         exponentials(x, n, power)
         for k in range(n):
             slope[k], bend[k] = 0.0, 0.0

@@ -25,7 +25,7 @@ else:
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """A ranker's output: the scored items of each topic, in any order.
 
@@ -42,7 +42,7 @@ class Run:
         ValueError: the columns' lengths do not match, or a topic occurs twice.
 
     >>> rb.Run(topics=["q"], items=["a", "b"], scores=[0.5, 0.25], offsets=[0, 2]).scores
-    array([0.5 , 0.25], dtype=float32)
+    array([0.5 , 0.25])
     """
 
     topics: Sequence[str]
@@ -54,7 +54,7 @@ class Run:
         _settle(self, "scores")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Intents:
     """Judgements by intent (TREC: subtopic): row r gives item `item[r]` of the qrels the `relevance[r]` to an intent.
 
@@ -67,7 +67,7 @@ class Intents:
     names: Sequence[str]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Qrels:
     """Judgements: the judged items of each topic with their relevance labels, laid out as in `Run`.
 
@@ -101,7 +101,7 @@ class Qrels:
             object.__setattr__(self, "unjudged", mask.to(torch.bool).numpy())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class JudgedLists(Qrels):
     """Judged lists whose items have features, a dataset of topics for PyTorch's `DataLoader`.
 
@@ -138,9 +138,13 @@ class JudgedLists(Qrels):
         return len(self.topics)
 
     def __getitem__(self, index: int) -> Topic:
-        """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`)."""
+        """Return one topic, so that the lists are a dataset for `torch.utils.data.DataLoader` (`rankbound.collate`).
+
+        Read-only features are copied, since a tensor that shares their memory could be written to.
+        """
         start, stop = self.offsets[range(len(self))[index] :][:2]
-        features, relevance = (column_tensor(column[start:stop], "lists") for column in (self.features, self.relevance))
+        columns = np.require(self.features[start:stop], requirements="W"), self.relevance[start:stop]
+        features, relevance = (column_tensor(column, "lists") for column in columns)
         return Topic(features, relevance, self.topics[index])
 
 
@@ -206,6 +210,9 @@ def _settle(lists: Any, column: str) -> None:
     n_items = len(lists.items)
     object.__setattr__(lists, "topics", [str(topic) for topic in lists.topics])
     values = as_tensor(getattr(lists, column), column, n_items).detach().cpu()
+    if values.dtype == torch.bfloat16:
+        # NumPy has no such type.
+        values = values.to(torch.float32)
     offsets = Lists.checked(lists.offsets, n_items).offsets.cpu()
     if len(lists.topics) != len(offsets) - 1:
         raise ValueError(f"topics: found {len(lists.topics)} names, expected {len(offsets) - 1}, one per list")

@@ -56,12 +56,18 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
 def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
     """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
+    Those of an Arrow file stay in it: the array is read-only.
+
     Raises:
         DataError: the file is damaged, lacks a column, or holds nulls or values that are not finite numbers; the
             message names the column and the item.
     """
-    table = _map(path) if Path(path).suffix == ARROW else _read(path)
-    return _judged(_without_nulls(table, path), path, features)
+    is_mapped = Path(path).suffix == ARROW
+    lists = _judged(_without_nulls(_map(path) if is_mapped else _read(path), path), path, features)
+    if is_mapped:
+        # Writing to the file's memory would end the process.
+        lists.features.flags.writeable = False
+    return lists
 
 
 def _map(path: str | os.PathLike[str]) -> pa.Table:

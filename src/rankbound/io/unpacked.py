@@ -1,5 +1,6 @@
 """Open files that may be packed by gzip, within limits: a megabyte of it can become a gigabyte."""
 
+import codecs
 import gzip
 import io
 import os
@@ -26,7 +27,7 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 @contextmanager
 def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file as a stream of bytes, unpacked if its content is gzip.
+    """Open a file as a stream of bytes, unpacked if its content is gzip, and without the byte order mark of UTF-8.
 
     Raises:
         DataError: it cannot be read, is packed otherwise or twice, is in UTF-16, or becomes too large.
@@ -36,6 +37,7 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             _refuse_packed(file.peek(4), _OTHERS, path)
             if not file.peek(2).startswith(_GZIP):
                 _refuse_utf_16(file.peek(2)[:2], path)
+                _skip_mark(file)
                 yield file
                 return
             limit = max(ALWAYS_ALLOWED, LARGEST_RATIO * os.fstat(file.fileno()).st_size)
@@ -43,6 +45,7 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 stream = io.BufferedReader(_Limited(packed, limit, path))
                 _refuse_packed(stream.peek(4), (_GZIP, *_OTHERS), path)
                 _refuse_utf_16(stream.peek(2)[:2], path)
+                _skip_mark(stream)
                 yield stream
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
@@ -66,6 +69,11 @@ def _refuse_utf_16(start: bytes, path: str | os.PathLike[str]) -> None:
             f"{path}: found text in UTF-16, expected UTF-8: save the file as UTF-8, or convert it by "
             "iconv -f UTF-16 -t UTF-8"
         )
+
+
+def _skip_mark(stream: io.BufferedReader) -> None:
+    if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+        stream.read(len(codecs.BOM_UTF8))
 
 
 class _Limited(io.RawIOBase):

@@ -50,7 +50,7 @@ class RankingLoss(nn.Module, ABC):
 
         Args:
             scores: `(n_items,)`, floating point and finite. Half precision is converted to single precision.
-            relevance: `(n_items,)`, grades from 0.
+            relevance: `(n_items,)`, grades from 0; constants, as weights are: they receive no gradient.
             offsets: `(n_lists + 1,)`, the lists' limits.
             weights: `(n_items,)`, $w_i \ge 0$, which multiply the items' terms of the loss (`ItemSum`) or, in losses of
                 nDCG, DCG and CG, the items' gains; inverse propensities of clicks, for example.
@@ -58,7 +58,8 @@ class RankingLoss(nn.Module, ABC):
             reduction: `none`; `sum`, $\sum_t v_t L_t$; or `mean`, the sum divided by the number of informative lists
                 (0 if there are none).
             validate: compare offsets, scores and relevance with what is expected. On a GPU, every comparison waits for
-                it; without them, invalid values give wrong losses. Lengths, devices and types are always compared.
+                it; without them, invalid values give wrong losses, and invalid offsets may read other memory. Lengths,
+                devices and types are always compared, and offsets on a CPU.
 
         Returns:
             A tensor `(n_lists,)`, or one number for `sum` and `mean`.
@@ -322,6 +323,10 @@ class RankingLoss(nn.Module, ABC):
         from rankbound.losses.weighted_sum import WeightedSum
 
         return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
+
+    def __radd__(self, other: int) -> "RankingLoss":
+        # `sum` begins with 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _call(self, *arguments: Any, **keywords: Any) -> Tensor:
         if torch.compiler.is_compiling():

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
+from rankbound.kernel_sums import require_temperature
 from rankbound.kernels import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses._smooth_kernel import smooth_formula_of
@@ -35,8 +36,7 @@ class SwapLoss(RankingLoss):
 
     def __init__(self, of: str | Metric, temperature: float) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise ValueError(f"temperature: found {temperature}, expected a number above 0")
+        require_temperature(temperature)
         self.temperature = temperature
         self._of = _additive(of)
         self.metric = str(self._of)

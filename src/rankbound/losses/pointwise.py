@@ -152,7 +152,7 @@ class OrdinalLoss(PointwiseLoss):
     def thresholds(self) -> Tensor:
         """The thresholds between grades, ascending, `(grades - 1,)`."""
         if not self.learn:
-            return torch.arange(1, self.grades) - 0.5
+            return torch.arange(1, self.grades, device="cpu") - 0.5
         distances = functional.softplus(self._distances).cumsum(0)
         return self._first + torch.cat([distances.new_zeros(1), distances])
 

@@ -120,7 +120,8 @@ class SmoothLoss(RankingLoss):
         if values is None:
             return None
         if facts is None:
-            facts = self.facts(as_tensor(relevance, "relevance"), Lists(as_tensor(offsets, "offsets").to(torch.int64)))
+            grades = as_tensor(relevance, "relevance").detach()
+            facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
         losses = self._loss(values, facts)
         if reduction == "none":
             return losses

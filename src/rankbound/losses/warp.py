@@ -77,7 +77,7 @@ class WARPLoss(ItemSum):
         self.alpha, self.cutoff, self.margin, self.rel = alpha, cutoff, margin, rel
         self.samples, self.seed = samples, seed
         # On the CPU, so that the draws don't depend on the device.
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator("cpu").manual_seed(seed)
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
@@ -113,7 +113,7 @@ class WARPLoss(ItemSum):
         parts = torch.split(torch.nonzero(count).squeeze(1), max(1, DRAWS_PER_CHUNK // self.samples))
         losses = scores.new_zeros(len(items))
         for part in parts:
-            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64)
+            drawn = torch.rand(len(part), self.samples, generator=self._generator, dtype=torch.float64, device="cpu")
             place = begin[part][:, None] + (drawn.to(scores.device) * count[part][:, None]).to(torch.int64)
             hinge = self.margin + (scores[others[place]] - scores[items[part]][:, None])
             violates = hinge.detach() > 0
@@ -158,7 +158,7 @@ def warp_penalty(rank: Tensor | int, alpha: ArrayLike | str = "harmonic", cutoff
     >>> warp_penalty(torch.tensor([0, 1, 3]))
     tensor([0.0000, 1.0000, 1.8333], dtype=torch.float64)
     """
-    ranks = torch.as_tensor(rank)
+    ranks = torch.as_tensor(rank, device=rank.device if isinstance(rank, Tensor) else "cpu")
     if ranks.numel() and int(ranks.min()) < 0:
         raise ValueError(f"rank: found {int(ranks.min())}, expected integers from 0")
     length = int(ranks.max()) if ranks.numel() else 0

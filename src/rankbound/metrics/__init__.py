@@ -70,8 +70,18 @@ def metric(text: str | Metric, *, names: str = "rankbound") -> Metric:
     if name == NormalizedRBP.name:
         return build(NormalizedRBP if "p" in parameters else RankSum, text, parameters, cutoff)
     if name not in KINDS:
-        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name], HINTS)
+        raise unknown_name("metric", text, name, [*KINDS, NormalizedRBP.name], HINTS | _hint_of_trec_eval(text, name))
     return build(KINDS[name], text, parameters, cutoff)
+
+
+def _hint_of_trec_eval(text: str, name: str) -> dict[str, str]:
+    """Return the metric that trec_eval calls `ndcg_cut_10` as the suggestion for this name; none for other texts."""
+    from rankbound.metrics.trec_eval_names import metric_of_trec_eval
+
+    try:
+        return {name: f"{metric_of_trec_eval(text)}, which is trec_eval's {text}"} if "_" in name else {}
+    except ValueError:
+        return {}
 
 
 def evaluate(

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -215,7 +216,9 @@ class Metric(ABC):
             require_grades(grades)
             exact = grades.to(torch.float64)
             relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        value = values_of([self], scores, relevance, offsets)[str(self)]
+        # Kernels compute gains of whole grades without loss, but not the small ones that weights make.
+        by_kernel = None if weights is None else False
+        value = values_of([self], scores, relevance, offsets, by_kernel=by_kernel)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
 
     def __str__(self) -> str:
@@ -310,7 +313,9 @@ class Thresholded(Metric):
 
 
 def require_cutoff(name: str, cutoff: int | None) -> None:
-    """Raise `ValueError` for a cut-off below 1."""
+    """Raise `ValueError` for a cut-off below 1 or between two ranks."""
+    if cutoff is not None and not isinstance(cutoff, Integral):
+        raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
     if cutoff is not None and cutoff < 1:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
 

@@ -37,7 +37,13 @@ class GainMetric(AdditiveMetric):
 
     def gains(self, relevance: Tensor) -> Tensor:
         grades = relevance.to(torch.float64)
-        return torch.exp2(grades) - 1 if self.gain == "exp2" else grades
+        if self.gain == "linear":
+            return grades
+        gains = torch.exp2(grades) - 1
+        if not relevance.is_floating_point():
+            return gains
+        # Small gains, which weights make, would lose their digits.
+        return torch.where(grades < 1, torch.expm1(grades * math.log(2)), gains)
 
     def weighted(self, relevance: Tensor, weights: Tensor) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)

@@ -85,7 +85,7 @@ def _likely_others(size: Tensor, relevant: Tensor, which: Tensor) -> Tensor:
     There are more than j - k if fewer than k of the first j items are relevant. Their mean number is M = j m / n, so by
     Chernoff's bound the probability is below exp(-(M - k)^2 / (2 M)).
     """
-    surprise = -torch.log(torch.tensor(NEGLIGIBLE, dtype=torch.float64))
+    surprise = -torch.log(torch.tensor(NEGLIGIBLE, dtype=torch.float64, device=size.device))
     mean = which + surprise + torch.sqrt(surprise * (surprise + 2 * which))
     return torch.ceil(mean * size / relevant).to(torch.int64) - which
 

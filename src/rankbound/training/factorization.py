@@ -46,7 +46,7 @@ class Factorization(nn.Module):
         super().__init__()
         self.topics = nn.Parameter(_uniform(n_topics, factors, spread, generator))
         self.items = nn.Parameter(_uniform(n_items, factors, spread, generator))
-        self.item_bias = nn.Parameter(torch.zeros(n_items)) if bias == "item" else None
+        self.item_bias = nn.Parameter(torch.zeros(n_items, dtype=torch.float32)) if bias == "item" else None
         self._by_kernel = by_kernel and usable()
 
     def forward(self, topics: Tensor, items: Tensor) -> Tensor:
@@ -110,4 +110,4 @@ class _Products(torch.autograd.Function):
 
 
 def _uniform(rows: int, columns: int, spread: float, generator: torch.Generator | None) -> Tensor:
-    return torch.empty(rows, columns).uniform_(-spread, spread, generator=generator)
+    return torch.empty(rows, columns, dtype=torch.float32).uniform_(-spread, spread, generator=generator)

@@ -62,7 +62,8 @@ class FactorizationInputs(Inputs):
         return model.to(device), _score
 
     def ranker(self, model: nn.Module, record: Mapping[str, Any]) -> Ranker:
-        unscaled = Scaling("none", torch.zeros(0), torch.zeros(0))
+        none = torch.zeros(0, dtype=torch.float32)
+        unscaled = Scaling("none", none, none)
         return Ranker(self.recipe, [], unscaled, model, record, self._vocabulary)
 
     def _part(self, pairs: Pairs, mask: Mask) -> Part:

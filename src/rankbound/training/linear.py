@@ -13,8 +13,8 @@ class Linear(nn.Module):
 
     def __init__(self, n_features: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(n_features))
-        self.bias = nn.Parameter(torch.zeros(()))
+        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float32))
+        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float32))
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the scores `(n,)` of items with `features` `(n, n_features)`."""

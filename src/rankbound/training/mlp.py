@@ -44,7 +44,9 @@ class MLP(nn.Module):
 
 
 def _linear(width_in: int, width_out: int, generator: torch.Generator | None) -> nn.Linear:
-    layer = nn.Linear(width_in, width_out)
+    # Without PyTorch's own initial weights, whose draws would change its global generator.
+    layer = nn.Linear(width_in, width_out, device="meta", dtype=torch.float32)
+    layer = layer.to_empty(device=torch.get_default_device())
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.uniform_(-(width_in**-0.5), width_in**-0.5, generator=generator)

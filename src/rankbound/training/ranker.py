@@ -37,7 +37,7 @@ WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ranker:
     """A trained model with what it reads, as `rankbound.train_ranker` and `rankbound.load` return it.
 
@@ -67,7 +67,7 @@ class Ranker:
         """Return the scores of items; higher is better.
 
         Args:
-            features: `(n_items, d)`, columns in the order of `feature_names`.
+            features: `(n_items, d)`, an array or a data frame, with columns in the order of `feature_names`.
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Returns:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rankbound import _version
+from rankbound.devices import on_cpu
 from rankbound.errors import DataError
 from rankbound.lists import Lists
 from rankbound.losses import loss
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 VALIDATION = "validation"
 
 
+@on_cpu
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
 def train_ranker(
     lists: "JudgedLists",
     validation: "JudgedLists | None" = None,
