@@ -40,7 +40,7 @@ def column_tensor(values: Any, name: str) -> Tensor:
             return _of_arrow(values, name)
         if isinstance(values, np.ndarray):
             if isinstance(values, np.ma.MaskedArray):
-                _require_no_nulls(int(np.ma.count_masked(values)), name)
+                _require_no_nulls(int(np.ma.getmaskarray(values).sum()), name)
             return _of_numpy(values)
         if hasattr(values, "to_numpy"):
             return _of_series(values, name)

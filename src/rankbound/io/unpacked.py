@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from rankbound.errors import DataError
 
@@ -71,7 +71,7 @@ def _refuse_utf_16(start: bytes, path: str | os.PathLike[str]) -> None:
         )
 
 
-def _skip_mark(stream: io.BufferedReader) -> None:
+def _skip_mark(stream: "io.BufferedReader[Any]") -> None:
     if stream.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
         stream.read(len(codecs.BOM_UTF8))
 
