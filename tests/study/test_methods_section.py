@@ -71,7 +71,7 @@ def test_numbers_come_from_the_configuration() -> None:
         ),
         (
             {"method": "exact", "datasets": {"movielens": "sampled"}},
-            "orders under the published protocol on MovieLens and under the honest protocol on MovieLens, and exact",
+            "orderings under the published protocol on MovieLens and under the honest protocol on MovieLens, and exact",
         ),
     ],
 )

@@ -81,6 +81,10 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def is_waiting(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(") ")[2].startswith("S")
+
+
 def forks(process: subprocess.Popen[bytes]) -> list[int]:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(number) for number in children.read_text("utf-8").split()]
@@ -202,6 +206,8 @@ def test_ctrl_c_before_the_fork_answers_ends_without_a_traceback(tmp_path: Path)
         connection, _ = listening.accept()
         with connection:
             assert connection.recv(1)
+            # A signal between two instructions, just before the step waits, would be seen after its wait alone.
+            until(lambda: is_waiting(step.pid))
             step.send_signal(signal.SIGINT)
             lines = step.communicate(timeout=SOON)[1].splitlines()
     assert (step.returncode, lines[-1]) == (130, "ended by SIGINT before the step began: run it again")
