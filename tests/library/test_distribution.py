@@ -236,6 +236,15 @@ def test_integers_of_numpy_do_not_overflow(dtype: type) -> None:
     assert found.sd == score_distribution("nRBP", 300, 150).sd
 
 
+def test_a_loss_with_more_scores_than_memory_holds_is_sampled_or_refused() -> None:
+    """A list of 100,000 items, half of them relevant, would take several arrays of 20 GB."""
+    found = score_distribution("nRBP", 100_000, 50_000, method="auto", samples=20)
+    assert 0 < len(found.support) <= 20
+    assert abs(found.support.mean() - found.expectation) < 6 * found.sd / 20**0.5
+    with pytest.raises(ValueError, match="it has 2,500,000,001 scores, more than 50,000,000"):
+        score_distribution("nRBP", 100_000, 50_000)
+
+
 def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="Did you mean nDCG"):
         score_distribution("nDGC", 5, 2)

@@ -27,6 +27,8 @@ METHODS: tuple[Method, ...] = ("exact", "sampled", "auto")
 
 ENUMERATED_ORDERS = 5_000_000
 """Sums over the relevant items are enumerated for lists with at most this many orders."""
+EXACT_INTEGERS = 50_000_000
+"""The nRBP loss has an exact distribution over at most so many integers, 400 MB of probabilities."""
 WORK_OF_SECONDS = 3e8
 """Limit of `auto` for the Fourier coefficients of one pass, in products of complex numbers; some seconds."""
 NO_RANGE = 1e-12
@@ -89,17 +91,28 @@ def _of_sums(
     mean, sd = sums.mean_and_sd()
     empty = replace(empty, expectation=mean, sd=sd)
     if method != "sampled":
-        if score.name == "nRBP":
-            probability, error = sums.of_integers()
-            return _with_draws(_in_atoms(empty, (np.arange(len(probability), dtype=np.float64), probability), error))
-        if comb(n, p) <= ENUMERATED_ORDERS:
-            return _with_draws(_in_atoms(empty, sums.enumerated(), ROUNDING))
-        binned = sums.in_bins(_work(score, method), samples)
-        if binned is not None:
-            return sums.with_count(_with_draws(empty.in_bins(binned), sums.repeated()))
+        exact = _exact_sums(empty, sums, method)
+        if isinstance(exact, ScoreDistribution):
+            return exact
         if method == "exact":
-            raise _no_exact(metric, profile, "it is too rugged for Fourier coefficients")
+            raise _no_exact(metric, profile, exact)
     return _of_draws(empty, sums.drawn(samples, seed))
+
+
+def _exact_sums(empty: ScoreDistribution, sums: UniformSums | TiltedSums, method: Method) -> ScoreDistribution | str:
+    """Return the distribution of all possible scores, or why there is none."""
+    n, p, score = empty.n, empty.p, sums.score
+    if score.name == "nRBP":
+        if p * (n - p) > EXACT_INTEGERS:
+            return f"it has {p * (n - p) + 1:,} scores, more than {EXACT_INTEGERS:,}"
+        probability, error = sums.of_integers()
+        return _with_draws(_in_atoms(empty, (np.arange(len(probability), dtype=np.float64), probability), error))
+    if comb(n, p) <= ENUMERATED_ORDERS:
+        return _with_draws(_in_atoms(empty, sums.enumerated(), ROUNDING))
+    binned = sums.in_bins(_work(score, method), empty.samples)
+    if binned is None:
+        return "it is too rugged for Fourier coefficients"
+    return sums.with_count(_with_draws(empty.in_bins(binned), sums.repeated()))
 
 
 @on_cpu

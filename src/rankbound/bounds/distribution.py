@@ -58,8 +58,8 @@ def score_distribution(
         n, p: the numbers of items and of relevant items; or
         relevance: `(n_items,)`, the grades of the list's items.
         method: `exact`, single scores, or bins with a CDF error below 1e-4; `sampled`, the distinct scores of `samples`
-            random orders; `auto`, exact if that takes seconds, otherwise sampled. The nRBP loss and short lists always
-            have exact distributions; the module's docstring lists the others.
+            random orders; `auto`, exact if that takes seconds, otherwise sampled. Short lists always have exact
+            distributions, the nRBP loss up to P (N - P) = 50,000,000; the module's docstring lists the others.
         samples: the number of random orders, drawn (`sampled`) or assumed in the gain of eq. 3.13 (`exact`).
         seed: the seed of the random orders.
         tilt: t > 0, binary relevance only.
