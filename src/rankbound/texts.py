@@ -72,7 +72,8 @@ def build(
     for key, value in parameters.items():
         if key not in known or key == CUTOFF:
             expected = ", ".join(one for one in known if one != CUTOFF) or "none"
-            raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}")
+            cut_off = f"; a cut-off is written {name}@10" if CUTOFF in known else ""
+            raise ValueError(f"{what} {text!r}: unknown parameter {key!r}; {name} takes: {expected}{cut_off}")
         arguments[key] = _typed(value, known[key].annotation, f"{what} {text!r}", key)
     if cutoff is not None:
         if CUTOFF not in known:

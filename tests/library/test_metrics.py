@@ -157,7 +157,7 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
         ("PairAccuracy@5", "takes no cut-off"),
         ("nRBP(p=0.9)@5", "takes no cut-off"),
         ("AP(relevance=2)", "unknown parameter 'relevance'; AP takes: rel"),
-        ("nDCG(cutoff=3)", "unknown parameter 'cutoff'; nDCG takes: gain, discount"),
+        ("nDCG(cutoff=3)", "unknown parameter 'cutoff'; nDCG takes: gain, discount; a cut-off is written nDCG@10"),
         ("nDCG(gain=square)", "gain=square, expected one of exp2, linear"),
         ("nDCG(discount=log)", "discount=log, expected one of"),
         ("nDCG(linear)", "expected parameters as name=value"),
