@@ -8,7 +8,7 @@ from scipy import stats
 
 from tests.study.calibrations import CASES, Case
 
-FEW, MANY = 8, 100
+FEW, MANY = 8, 50
 SURPRISE = 1e-4
 """A share is beyond its limit if chance would give such a count less often."""
 
