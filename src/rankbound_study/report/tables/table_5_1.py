@@ -86,8 +86,8 @@ def block(table: pl.DataFrame, protocol: str) -> TableBlock:
     if is_honest(table):
         beside = (
             "In small type: half of the 95 % interval over topics and trainings, with an arrow if a bounded loss ranks "
-            f"significantly better or worse than the unbounded one ({SIGNIFICANT}); rows of nRBP(p=0.8) and nRBP(p=0.9) "
-            "are not tested. "
+            f"significantly better or worse than the unbounded one ({SIGNIFICANT}); rows of nRBP(p=0.8) and "
+            "nRBP(p=0.9) are not tested. "
         )
     return TableBlock(
         "Table 5.1",
