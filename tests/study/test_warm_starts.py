@@ -50,9 +50,19 @@ def warm() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def begin(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
-    """Start a step in `folder`; it prints the modules that its own process imports."""
+    """Start a step in `folder`; it prints the modules that its own process imports.
+
+    It heeds Ctrl-C even if the tests do not, as in the background of a script.
+    """
     command = [sys.executable, "-X", "importtime", "-m", "rankbound_study", *words]
-    return subprocess.Popen(command, cwd=folder, env=environment(variables), stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment(variables),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
