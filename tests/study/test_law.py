@@ -11,8 +11,8 @@ from planted_cells import Lists, Study
 
 from rankbound_study.claims import law_table
 from rankbound_study.claims.evidence import Evidence
-from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, Law, law
-from rankbound_study.claims.law_predictions import fit, outcomes, verdict
+from rankbound_study.claims.law import ALL, BOUNDS, EXPERIMENT, MISMATCH, SECOND, Law, law
+from rankbound_study.claims.law_predictions import SECOND_HYPOTHESIS, fit, outcomes, verdict
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
@@ -140,6 +140,34 @@ def test_the_law_is_confirmed_where_it_is_planted(planted: Law) -> None:
     assert next(o for p, o in by_text.items() if p.startswith("Permuted, the weights pairs^-1 of nRBP")) == CONFIRMED
     assert next(o for p, o in by_text.items() if p.startswith("nDCG and AP on MovieLens fall")) == CONFIRMED
     assert next(o for p, o in by_text.items() if p.startswith("The slope")) == REFUTED, "the planted one is steeper"
+
+
+@pytest.mark.parametrize(("bonus", "outcome"), [(0.0, REFUTED), (0.05, CONFIRMED)])
+def test_the_second_hypothesis_has_cells_and_predictions_of_its_own(
+    instances: Mapping[DataSet, Path], tmp_path: Path, planted: Law, bonus: float, outcome: str
+) -> None:
+    """The same cells again, best at the powers of the first hypothesis, or with a bonus at those of the second."""
+    made = evidence(instances, tmp_path)
+    assert made.experiments is not None
+    first = pl.read_parquet(made.experiments)
+    best = pl.when(pl.col("loss") == "nRBP").then(pl.lit("weak")).otherwise(pl.lit("half"))
+    lifted = pl.when(pl.col("study").str.ends_with(best)).then(bonus).otherwise(0.0)
+    second = first.with_columns(
+        pl.col("study").str.replace("@weights-", "@influence-"),
+        *(pl.col(metric) + lifted for metric in ("nDCG", "AP", "nRBP(p=0.95)")),
+    )
+    pl.concat([first, second]).write_parquet(made.experiments)
+    both = law(made, {column: read_instances(path) for column, path in instances.items()})
+    assert both.line() == planted.line(), "the registered regression is the same"
+    assert [(one.prediction, one.outcome) for one in outcomes(both) if SECOND_HYPOTHESIS not in one.prediction] == [
+        (one.prediction, one.outcome) for one in outcomes(planted)
+    ]
+    found = [one for one in outcomes(both) if one.prediction.startswith(SECOND_HYPOTHESIS)]
+    assert len(found) == len(STUDY.losses) * len(COLUMNS)
+    # On MQ2008, nRBP is best at -0.5 by the first hypothesis, too.
+    assert {one.outcome for one in found if "MovieLens" in one.prediction} == {outcome}
+    cells = law_table.cells_table(both)
+    assert len(cells.filter(origin=SECOND)) == len(cells.filter(origin=EXPERIMENT))
 
 
 def test_a_gain_from_mismatch_refutes_the_law(instances: Mapping[DataSet, Path], tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 EXPERIMENT = "weights"
 """The experiment whose runs differ from the study's own in the weights of lists alone."""
 
+SECOND = "influence"
+"""The experiment of the second hypothesis, that a list's best influence is proportional to its relevant items."""
+
 BOUNDS = "bounds"
 """The origin of cells of the study's own runs."""
 
@@ -61,7 +64,7 @@ class Effect:
 
     Attributes:
         cell: its loss, data set and judging metric; `bounding` is the text of the weights.
-        origin: `BOUNDS` or `EXPERIMENT`.
+        origin: `BOUNDS`, `EXPERIMENT` or `SECOND`.
         pair: the scores with and without weights.
         contrast: their difference.
         usual, weighted: the variation over training lists without and with weights, as means over folds.
@@ -106,13 +109,22 @@ class Law:
 
     @cached_property
     def counted(self) -> list[Effect]:
-        """The cells that count: of several with the same relative weights, the first."""
-        return [one for one in self.effects if not one.same_as]
+        """The cells that count: of several with the same relative weights, the first.
+
+        The law's prediction was about these; the second experiment came later, and has predictions of its own.
+        """
+        return [one for one, counts in zip(self.effects, self._counts, strict=True) if counts]
+
+    @cached_property
+    def _counts(self) -> Mask:
+        return np.array([not one.same_as and one.origin != SECOND for one in self.effects], dtype=bool)
 
     @cached_property
     def resampled(self) -> Floats:
         """The effects of all cells in every bootstrap sample, `(n_resamples, n_cells)`."""
-        return resampled_means({one.cell: one.pair for one in self.effects})
+        # Both experiments may have the same cell.
+        named = [(one.cell._replace(bounding=f"{one.origin}: {one.cell.bounding}"), one.pair) for one in self.effects]
+        return resampled_means(dict(named))
 
     @cached_property
     def lines(self) -> list[Line]:
@@ -161,8 +173,7 @@ class Law:
             return None
         y = np.array([one.contrast.mean for one in self.counted])[chosen]
         slope, intercept = _least_squares(x, y)
-        counts = np.array([not one.same_as for one in self.effects])
-        slopes, intercepts = _least_squares(x, self.resampled[:, counts][:, chosen])
+        slopes, intercepts = _least_squares(x, self.resampled[:, self._counts][:, chosen])
         rest = ((y - intercept - slope * x) ** 2).sum() / ((y - y.mean()) ** 2).sum()
         return Line(
             predictor,
@@ -186,7 +197,8 @@ def law(evidence: Evidence, instances: Mapping[DataSet, FoldedLists]) -> Law:
 
     found: list[Effect] = []
     first: dict[object, str] = {}
-    for cell, origin, values in (*_of_bounds(evidence), *_of_experiment(evidence)):
+    of_experiments = (*_of_experiment(evidence, EXPERIMENT), *_of_experiment(evidence, SECOND))
+    for cell, origin, values in (*_of_bounds(evidence), *of_experiments):
         weights, pair = ListWeights.of(cell.bounding), values.pair(*SYSTEMS)
         if cell.column not in instances or len(pair.units) < 2:
             continue
@@ -213,11 +225,11 @@ def _of_bounds(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
         yield cell, BOUNDS, replace(found, systems=SYSTEMS, values=found.values[places])
 
 
-def _of_experiment(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores]]:
-    """Yield the experiment's cells, likewise."""
+def _of_experiment(evidence: Evidence, experiment: str) -> Iterator[tuple[Cell, str, PairedScores]]:
+    """Yield an experiment's cells, likewise."""
     for column in evidence.data_sets:
         try:
-            varied = variants(evidence, EXPERIMENT, column, with_usual=False)
+            varied = variants(evidence, experiment, column, with_usual=False)
             beside = [(rows, usual_beside(evidence, column, rows)) for rows in varied.values()]
         except MissingEvidence:
             continue
@@ -225,7 +237,7 @@ def _of_experiment(evidence: Evidence) -> Iterator[tuple[Cell, str, PairedScores
             weights = json.loads(rows["options"][0]).get(LIST_WEIGHTS)
             if weights and (loss, UNBOUNDED) in trainings(rows):
                 cell = Cell(loss, weights, column, judge(loss))
-                yield cell, EXPERIMENT, side_by_side(rows, usual, (loss, UNBOUNDED))
+                yield cell, experiment, side_by_side(rows, usual, (loss, UNBOUNDED))
 
 
 def _least_squares(x: Floats, y: Floats) -> tuple[Floats, Floats]:

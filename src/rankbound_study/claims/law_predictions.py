@@ -1,6 +1,6 @@
 """The predictions of docs/law.md, written before the experiment ran, and the verdict on the law."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from rankbound.compare.effects import LEVEL
 from rankbound.compare.intervals import percentiles
 from rankbound_study.claims.cells import Cell
-from rankbound_study.claims.law import EXPERIMENT, TOLERANCE, Effect, Law, Line
+from rankbound_study.claims.law import EXPERIMENT, SECOND, TOLERANCE, Effect, Law, Line
 from rankbound_study.claims.rules import FLAT, among, by_interval
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.config.data_sets import DataSet
@@ -29,6 +29,9 @@ FALLS = (-1.5, -1.0, 0.5)
 """Powers at which nDCG and AP should fall on MovieLens."""
 
 OF_PAIRS, MOVED = "pairs^-1", "permuted(pairs^-1)"
+
+SECOND_HYPOTHESIS = "Second hypothesis"
+"""How its predictions begin."""
 
 PAIRWISE = "nRBP"
 """The loss that counts pairs."""
@@ -94,13 +97,13 @@ def _distance(law: Law, cell: Cell) -> float:
 
 def outcomes(law: Law) -> Iterator[Outcome]:
     """Yield the outcome of every other prediction; none without runs of the experiment."""
-    if not any(one.origin == EXPERIMENT for one in law.effects):
-        return
-    yield from _slope_in_region(law)
-    yield from _doses(law)
-    yield _falls(law)
-    yield from _permuted(law)
-    yield _nothing(law)
+    if any(one.origin == EXPERIMENT for one in law.effects):
+        yield from _slope_in_region(law)
+        yield from _doses(law)
+        yield _falls(law)
+        yield from _permuted(law)
+        yield _nothing(law)
+    yield from _second_doses(law)
 
 
 def _slope_in_region(law: Law) -> Iterator[Outcome]:
@@ -123,28 +126,45 @@ def _slope_in_region(law: Law) -> Iterator[Outcome]:
 
 
 def _doses(law: Law) -> Iterator[Outcome]:
-    """Yield, for each loss and data set, at which power of the number of pairs the score is highest.
+    """Yield, for each loss and data set, at which power of the number of pairs the score is highest."""
+    for (loss, column), places in _curves(law, EXPERIMENT):
+        expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
+        yield _highest(law, places, expected, f"{loss} on {column.label}")
 
-    The prediction holds if this power is an expected one in 95 % of the bootstrap samples, and fails if in 5 %.
-    """
+
+def _second_doses(law: Law) -> Iterator[Outcome]:
+    """Yield the same for the second hypothesis: the best influence of a list is proportional to P."""
+    for (loss, column), places in _curves(law, SECOND):
+        expected = (0.5,) if loss != PAIRWISE else (-0.5,)
+        yield _highest(law, places, expected, f"{SECOND_HYPOTHESIS}: {loss} on {column.label}")
+
+
+def _curves(law: Law, origin: str) -> Iterable[tuple[tuple[str, DataSet], dict[float, int]]]:
+    """Return, for each loss and data set, the places of an experiment's cells by power of the number of pairs."""
     curves: dict[tuple[str, DataSet], dict[float, int]] = {}
     for place, one in enumerate(law.effects):
         weights = ListWeights.of(one.cell.bounding)
-        if one.origin == EXPERIMENT and weights.quantity == PAIRS and not weights.permuted:
+        if one.origin == origin and weights.quantity == PAIRS and not weights.permuted:
             curves.setdefault((one.cell.loss, one.cell.column), {})[weights.power] = place
-    for (loss, column), places in curves.items():
-        powers = np.array([0.0, *places])
-        resampled = law.resampled[:, list(places.values())]
-        best = powers[np.argmax(np.column_stack([np.zeros(len(resampled)), resampled]), axis=1)]
-        means = [0.0, *(law.effects[place].contrast.mean for place in places.values())]
-        expected = (0.0,) if loss != PAIRWISE else (-1.0,) if column.sampled else (-1.0, -0.5)
-        share = float(np.isin(best, expected).mean())
-        named = " or ".join(f"{power:g}" for power in expected)
-        yield Outcome(
-            f"{loss} on {column.label} scores highest at the power {named} of P(N - P).",
-            CONFIRMED if share >= 1 - LEVEL else REFUTED if share <= LEVEL else INCONCLUSIVE,
-            f"Highest at {powers[np.argmax(means)]:g}; in {100 * share:.0f} % of bootstrap samples as predicted.",
-        )
+    return curves.items()
+
+
+def _highest(law: Law, places: Mapping[float, int], expected: Sequence[float], what: str) -> Outcome:
+    """Return whether the score is highest at an expected power.
+
+    The prediction holds if it is in 95 % of the bootstrap samples, and fails if it is in 5 %.
+    """
+    powers = np.array([0.0, *places])
+    resampled = law.resampled[:, list(places.values())]
+    best = powers[np.argmax(np.column_stack([np.zeros(len(resampled)), resampled]), axis=1)]
+    means = [0.0, *(law.effects[place].contrast.mean for place in places.values())]
+    share = float(np.isin(best, expected).mean())
+    named = " or ".join(f"{power:g}" for power in expected)
+    return Outcome(
+        f"{what} scores highest at the power {named} of P(N - P).",
+        CONFIRMED if share >= 1 - LEVEL else REFUTED if share <= LEVEL else INCONCLUSIVE,
+        f"Highest at {powers[np.argmax(means)]:g}; in {100 * share:.0f} % of bootstrap samples as predicted.",
+    )
 
 
 def _falls(law: Law) -> Outcome:

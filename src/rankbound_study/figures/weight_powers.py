@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from rankbound_study.claims.law import EXPERIMENT
+from rankbound_study.claims.law import EXPERIMENT, SECOND
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.figures import style
@@ -17,7 +17,9 @@ SPECS = {
     "figure_weight_powers": FigureSpec(
         "The effect on the mean score of training with list weights that are a power of P(N − P), the number of "
         "pairs, in the metric that judges the loss, with 95 % intervals; at the power 0 all lists count alike. Hollow, "
-        "at the right: the weights of the power −1 permuted at random between lists.",
+        "at the right: the weights of the power −1 permuted at random between lists. Up to the power 1: data of the "
+        "second hypothesis, that a list's best influence is proportional to its relevant items (0.5 for nDCG and AP, "
+        "−0.5 for nRBP).",
         title="Powers of the number of pairs",
         needs=("law",),
         order=11,
@@ -31,18 +33,20 @@ _AT = 1.0
 
 def draw(files: StudyFiles) -> Any:
     """Draw a panel per data set, with a line per loss."""
-    cells = read_cells(files).filter(pl.col("origin") == EXPERIMENT)
+    cells = read_cells(files).filter(pl.col("origin").is_in([EXPERIMENT, SECOND]))
     if cells.is_empty():
         return remark("There is nothing to draw: add the experiment `weights` and table_law to the configuration.")
-    sets = list(dict.fromkeys(cells.select("dataset", "nsr").rows()))
-    figure, axes = style.panels(1, len(sets), height=3.1)
-    for panel, key in zip(axes[0], sets, strict=True):
-        own = cells.filter(pl.col("dataset") == key[0], pl.col("nsr").eq_missing(pl.lit(key[1], pl.Int8)))
+    sets = list(dict.fromkeys(cells.select("dataset", "nsr", "origin").rows()))
+    figure, axes = style.panels(1, len(sets), height=3.1, sharey="row")
+    for panel, (*key, origin) in zip(axes[0], sets, strict=True):
+        on_set = pl.col("dataset") == key[0], pl.col("nsr").eq_missing(pl.lit(key[1], pl.Int8))
+        own = cells.filter(pl.col("origin") == origin, *on_set)
         panel.axhline(0, color=style.MUTED, linewidth=0.6, label="_zero")
         for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
             _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
         panel.set_title(DataSet(*key).label)
-        panel.set_xticks([-1.5, -1, -0.5, 0, 0.5, _AT], ["−1.5", "−1", "−0.5", "0", "0.5", "−1,\npermuted"])
+        first, last = (["−1.5"], "−1,\npermuted") if origin == EXPERIMENT else ([], "1")
+        panel.set_xticks([*([-1.5] if first else []), -1, -0.5, 0, 0.5, _AT], [*first, "−1", "−0.5", "0", "0.5", last])
         panel.set_xlabel("power of P(N − P)")
     axes[0, 0].set_ylabel("score with weights − without")
     style.shared_legend(figure, axes, columns=3)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from rankbound_study.claims.law_predictions import SECOND_HYPOTHESIS
 from rankbound_study.claims.law_table import NAME, PREDICTION_COLUMNS, PREDICTIONS
 from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_RUN, REFUTED
 from rankbound_study.report.blocks import ReportSection
@@ -40,9 +41,14 @@ def law_findings(folder: Path) -> Iterator[Finding]:
         return
     (_, direction, slopes), (_, fit, cells), *others = predictions.rows()
     found = f"{slopes} {cells}"
-    if others:
-        held = [outcome for _, outcome, _ in others].count(CONFIRMED)
-        found += f" Of {len(others)} predictions about the experiment, written before it ran, {held} hold."
+    second = [row for row in others if row[0].startswith(SECOND_HYPOTHESIS)]
+    for rows, what in (
+        ([row for row in others if row not in second], "about the experiment"),
+        (second, "of a second hypothesis, that a list's best influence is proportional to its relevant items"),
+    ):
+        if rows:
+            held = [outcome for _, outcome, _ in rows].count(CONFIRMED)
+            found += f" Of {len(rows)} predictions {what}, written before it ran, {held} hold."
     yield Finding(f"{_DIRECTION[direction]}{_FIT[fit]}", with_minus_signs(found))
 
 
