@@ -95,8 +95,8 @@ def test_the_limits_of_seeds_and_ratios_are_those_of_the_results() -> None:
     [
         ("profiles/demo/study.yaml", ("temperature",), 1.0, "some 7 minutes of a processor; the largest step, "),
         ("config.yaml", ("temperature",), 1.0, "some 7 hours of a processor; the largest step, Reg-l1 of aaf, 5.2 GB"),
-        ("config.yaml", ("compare",), [], "some 4 hours of a processor; the largest step, "),
-        ("config.yaml", ("training", "movielens", "epochs"), 10_000, "some 19 days of a processor"),
+        ("config.yaml", ("compare",), [], "some 5 hours of a processor; the largest step, "),
+        ("config.yaml", ("training", "movielens", "epochs"), 10_000, "some 22 days of a processor"),
         (
             "config.yaml",
             ("training", "mq2008", "model", "hidden"),
