@@ -197,6 +197,14 @@ def test_wrong_values_are_told_with_what_is_allowed(old: str, new: str, expected
     assert re.search(r"config\.yaml, line \d+: ", message)
 
 
+def test_variants_of_two_experiments_cannot_be_taken_for_each_other(tmp_path: Path) -> None:
+    """`factors-more-f16` would be a variant of `factors-more`, or `more-f16` of `factors`."""
+    text = default("starts, activations,", "starts, factors-more,").replace("\n  activations:\n", "\n  factors-more:\n")
+    message = problems(text, tmp_path)
+    assert f"line {line_of(text, '  factors-more:')}: " in message
+    assert "experiments.factors-more begins with the name of another experiment, 'factors', and a hyphen" in message
+
+
 def test_experiments_that_do_not_run_are_nobodys_problem(tmp_path: Path) -> None:
     text = default("nsr: [1, 2, 3]", "nsr: [1]")
     assert "movielens-nsr2', which nothing defines: did you mean movielens-nsr1?" in problems(text, tmp_path)

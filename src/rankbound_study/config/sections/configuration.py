@@ -275,7 +275,16 @@ class Configuration(Keys):
                         )
 
     def _experiment_problems(self, defined: Mapping[str, Instances]) -> Iterator[Problem]:
-        for position, name in enumerate(self.experiments if self.experiment is None else self.experiment):
+        chosen = self.experiments if self.experiment is None else self.experiment
+        for position, name in enumerate(chosen):
+            for other in chosen:
+                # Results name a variant `study@experiment-variant`.
+                if other.startswith(f"{name}-"):
+                    yield (
+                        ("experiments", other),
+                        f"begins with the name of another experiment, {name!r}, and a hyphen: its variants would count "
+                        "as variants of that one; give it another name",
+                    )
             if name in self.experiments:
                 problems = self.experiments[name].study_problems(name, self, defined)
                 yield from within(("experiments", name), problems)
