@@ -1,42 +1,56 @@
 """Cross-entropies of the scores' softmax: softmax, multinomial and ListNet."""
 
-import math
-
 import numpy as np
 
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import TARGETS
-from rankbound.fused.input import highest, is_valid, longest
+from rankbound.fused.input import LONG, highest, is_valid, longest
+from rankbound.fused.logarithms import logarithms_of_next
 
 # Shares of the relevance, shares of the gain 2^y - 1, the only relevant item, the softmax of the relevance.
 LINEAR, EXP2, ONE, SOFTMAX = map(TARGETS.index, ("linear", "exp2", "one", "softmax"))
 
+# Short lists up to this number of items are computed together: loops over one of them at a time would hardly pay.
+BLOCK = 1024
+
 
 @part
-def _targets(grades, kind, rel, shifted, target):
-    """Write the targets of a list; return their sum before scaling to 1: 0 if uninformative, below 0 if refused."""
-    total, n = 0.0, len(grades)
-    top = highest(grades, 0, n)
-    if top <= 0.0:
-        return 0.0
-    for i in range(n):
+def _block_end(offsets, begin):
+    """Return the list up to which the lists from `begin` are computed together: at least one, at most `BLOCK`."""
+    end = begin + 1
+    while end < len(offsets) - 1 and end - begin < BLOCK and offsets[end + 1] - offsets[begin] <= BLOCK:
+        end += 1
+    return end
+
+
+@part
+def _below_highest(values, limits, tops, below):
+    """Write the highest value of each list, and all values less this."""
+    for t in range(len(limits) - 1):
+        start, stop = np.uint64(limits[t]), np.uint64(limits[t + 1])
+        if stop - start < LONG:
+            top = -np.inf
+            for i in range(start, stop):
+                top = values[i] if values[i] > top else top
+        else:
+            top = highest(values, limits[t], limits[t + 1] - limits[t])
+        tops[t] = top
+        for i in range(start, stop):
+            below[i] = values[i] - top
+
+
+@part
+def _targets(grades, kind, rel, target):
+    """Write the targets of lists, which do not sum to 1 yet."""
+    for i in range(len(grades)):
         y = grades[i]
         if kind == LINEAR:
             target[i] = y
         elif kind == EXP2:
             target[i] = 2.0**y - 1.0
-        elif kind == ONE:
-            target[i] = 1.0 if y >= rel else 0.0
         else:
-            shifted[i] = y - top
-    if kind == SOFTMAX:
-        exponentials(shifted, n, target)
-    for i in range(n):
-        total += target[i]
-    if kind == ONE and total > 1.0:
-        return -1.0
-    return total
+            target[i] = 1.0 if y >= rel else 0.0
 
 
 @compiled("i8(f8[::1],f8[::1],i8[::1],i8,f8,f8,f8[::1],f8[::1])")
@@ -44,34 +58,41 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
     """See `rankbound.fused.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
     if not is_valid(scores, relevance, offsets, largest):
         return -1
-    informative = 0
-    size = longest(offsets)
-    target, x, power = np.empty(size), np.empty(size), np.empty(size)
-    for t in range(len(offsets) - 1):
-        first, stop = offsets[t], offsets[t + 1]
-        n = stop - first
-        # Loops over a part of an array become vector instructions; those over places that may be negative don't.
-        score, slope = scores[first:stop], slopes[first:stop]
-        losses[t] = 0.0
-        total = _targets(relevance[first:stop], kind, rel, x, target)
-        if total < 0.0:
-            return -1
-        if total == 0.0:
-            slope[:] = 0.0
-            continue
-        informative += 1
-        top = highest(score, 0, n)
-        for i in range(n):
-            x[i] = score[i] - top
+    informative, begin, size = 0, 0, max(longest(offsets), BLOCK)
+    x, power, target, shifted = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    tops, totals, others, logs = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    gains, limits = np.empty(BLOCK), np.empty(BLOCK + 1, np.int64)
+    while begin < len(offsets) - 1:
+        end = _block_end(offsets, begin)
+        first, count, n = offsets[begin], end - begin, offsets[end] - offsets[begin]
+        for t in range(count + 1):
+            limits[t] = offsets[begin + t] - first
+        score, grades, slope = scores[first : first + n], relevance[first : first + n], slopes[first : first + n]
+        if kind == SOFTMAX:
+            _below_highest(grades, limits[: count + 1], tops, shifted)
+            exponentials(shifted, n, target)
+        else:
+            _targets(grades, kind, rel, target)
+            tops[:] = 1.0
+        _below_highest(score, limits[: count + 1], others, x)
         exponentials(x, n, power)
-        powers = 0.0
-        for i in range(n):
-            powers += power[i]
-        log_total, share, chance = math.log(powers), 1.0 / total, 1.0 / powers
-        loss = 0.0
-        for i in range(n):
-            loss += target[i] * (log_total - x[i])
-        losses[t] = loss * share
-        for i in range(n):
-            slope[i] = power[i] * chance - target[i] * share
+        for t in range(count):
+            total = powers = gain = 0.0
+            for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
+                total += target[i]
+                powers += power[i]
+                gain += target[i] * x[i]
+            totals[t], others[t], gains[t] = total, powers - 1.0, gain
+            if kind == ONE and total > 1.0:
+                return -1
+        logarithms_of_next(others, count, logs)
+        for t in range(count):
+            is_informative = tops[t] > 0.0 and totals[t] > 0.0
+            share = 1.0 / totals[t] if is_informative else 0.0
+            chance = 1.0 / (others[t] + 1.0) if is_informative else 0.0
+            losses[begin + t] = logs[t] - gains[t] * share if is_informative else 0.0
+            informative += is_informative
+            for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
+                slope[i] = power[i] * chance - target[i] * share
+        begin = end
     return informative
