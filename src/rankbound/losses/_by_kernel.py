@@ -52,12 +52,13 @@ def by_kernel(
     reference: Reference,
     reduction: Reduction = "none",
 ) -> Tensor | None:
-    """Return the losses, reduced; None for what the kernel refuses."""
+    """Return the losses, reduced; None for what the kernel refuses, and without any informative list."""
     computed = _computed(run, scores, relevance, offsets)
-    if computed is None:
+    # Without any informative list, the reference sees whether a warning is due.
+    if computed is None or computed[0] == 0:
         return None
     count, of_lists, slopes, y, limits = computed
-    share = None if reduction == "none" else 1.0 / max(count, 1) if reduction == "mean" else 1.0
+    share = None if reduction == "none" else 1.0 / count if reduction == "mean" else 1.0
     values = of_lists if share is None else np.add.reduce(of_lists) * share
     values = np.asarray(values, _NUMPY.get(scores.dtype, np.float32))
     if scores.requires_grad and torch.is_grad_enabled():

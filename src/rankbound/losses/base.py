@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import torch
 from torch import Tensor, nn
 
+from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import Array, Kernel
 from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
@@ -86,6 +87,8 @@ class RankingLoss(nn.Module, ABC):
             require_grades(grades)
             require_finite(scores)
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
+        if validate and are_fractions(grades) and not bool(self.informative(grades, lists).any()):
+            warn_of_fractions(self.text)
         # Autocast and half precision would lose the differences between scores.
         with torch.autocast(scores.device.type, enabled=False):
             losses = self._losses(at_least_single(scores), grades, lists, weights)

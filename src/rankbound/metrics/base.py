@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import usable
 from rankbound.fused.formulas import Formula
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
@@ -242,6 +243,10 @@ def values_of(
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
+    if are_fractions(grades):
+        for metric in chosen:
+            if not bool(metric.relevant(grades).any()):
+                warn_of_fractions(str(metric))
     worth = len(flat) >= WORTH_A_KERNEL if by_kernel is None else by_kernel
     may = worth and flat.device.type == "cpu" and usable()
     known = [metric for metric in chosen if may and formula_of(metric) is not None]
