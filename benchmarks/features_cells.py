@@ -90,7 +90,8 @@ def try_cell(feature: Feature, library: str) -> Seen:
 
 def allrank(module: str) -> ModuleType:
     """Import a module of allRank, with stand-ins for what it loads files by, which no probe does."""
-    stand_ins = {name: MagicMock() for name in ("gcsfs", "pkg_resources", "torchvision", "torchvision.transforms")}
+    names = ("attr", "gcsfs", "pkg_resources", "torchvision", "torchvision.transforms")
+    stand_ins = {name: MagicMock() for name in names if name != "attr" or find_spec(name) is None}
     before = {name: sys.modules.get(name) for name in stand_ins}
     sys.modules.update(stand_ins)
     try:

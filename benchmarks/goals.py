@@ -106,8 +106,14 @@ GOALS = (
     Goal("32 lists of MovieLens' sizes, against Rax", "ragged", 32, 100, "x", _times("Rax")),
     Goal("evaluation, against the fastest peer", "evaluation", 10_000, 5, "x", _times(*_EVALUATORS)),
     Goal("evaluation, time", "evaluation", 10_000, 0.08, "s", _ours),
+    # Our own compiled sampler is no peer: it is faster than what it is measured against, too.
     Goal(
-        "exact tables, against 300,000 random orders", "distributions", 48, 50, "x", _times("sampled", "order by order")
+        "exact tables, against 300,000 random orders drawn one by one",
+        "distributions",
+        48,
+        50,
+        "x",
+        _times("order by order"),
     ),
     Goal(
         "LETOR to parquet, against scikit-learn's reading alone",

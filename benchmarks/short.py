@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
-from importlib.util import find_spec
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +13,7 @@ from benchmarks.batches import Batch, lists_of
 from benchmarks.loss_contenders import Step, with_gradient
 from benchmarks.rows import OURS, Row, rows_of
 from benchmarks.run import Run
+from benchmarks.short_peers import peers_of
 from benchmarks.timing import Contender, race
 
 TITLE = "Losses, batches of short lists"
@@ -22,8 +21,9 @@ ABOUT = """\
 A step, forward and backward, of the mean loss of batches of short lists with a tenth of relevant items: 128 and 512
 lists of 10, 128 of 100, and 64 whose lengths are lognormal (mean 121, longest 324; a third relevant). `padded torch` is
 the formula of each loss written over one padded tensor, of all pairs where the loss has pairs, and checked to have our
-value. `Rax` has its own losses, compiled for the shape of each batch beforehand; those of pairs and ListMLE are scaled
-differently. Ours runs with compiled kernels (the extra `fast`); `reference` is the same loss without."""
+value. `Rax`, `allRank` and `pytorchltr` (LambdaNDCGLoss2 for LambdaRank) are their own losses on padded tensors, Rax'
+compiled for the shape of each batch beforehand; several are scaled or normalised otherwise. Ours runs with
+compiled kernels (the extra `fast`); `reference` is the same loss without."""
 SETTINGS = ("default",)
 
 LOSSES = ("nDCG", "AP", "softmax", "ListNet", "ListMLE", "RankNet", "LambdaRank")
@@ -57,8 +57,7 @@ def _race(loss: str, size: str, place: int, batch: Batch, run: Run) -> list[Row]
     steps = {OURS: _ours(loss, batch, "1"), "reference": _ours(loss, batch, "0")}
     if run.peers:
         steps["padded torch"] = _padded(loss, batch)
-        if find_spec("rax") is not None:
-            steps["Rax"] = _rax(loss, batch)
+        steps |= {name: make(loss, batch) for name, make in peers_of(loss).items()}
     value = float(steps[OURS]()[0])
     for name in ("reference", "padded torch"):
         if name in steps and abs(float(steps[name]()[0]) - value) > RELATIVE_DIFFERENCE * abs(value):
@@ -155,32 +154,3 @@ PADDED: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "RankNet": _ranknet,
     "LambdaRank": _lambdarank,
 }
-
-
-def _rax(text: str, batch: Batch) -> Step:
-    import jax
-    import rax
-
-    def approximate(metric: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda scores, relevance, where: (
-            -metric(scores, relevance, where=where, rank_fn=rax.utils.approx_ranks, reduce_fn=jax.numpy.mean)
-        )
-
-    losses = {
-        "nDCG": approximate(rax.ndcg_metric),
-        "AP": approximate(rax.ap_metric),
-        "softmax": rax.softmax_loss,
-        "ListNet": rax.softmax_loss,
-        "ListMLE": rax.listmle_loss,
-        "RankNet": rax.pairwise_logistic_loss,
-        "LambdaRank": partial(rax.pairwise_logistic_loss, lambdaweight_fn=rax.dcg_lambdaweight),
-    }
-    padded, grades, mask = batch.padded()
-    targets = grades.float()
-    if text == "ListNet":
-        targets = torch.softmax(targets.masked_fill(~mask, -torch.inf), 1)
-    scores, relevance = (jax.numpy.asarray(values.numpy()) for values in (padded, targets))
-    where = None if bool(mask.all()) else jax.numpy.asarray(mask.numpy())
-    of = jax.value_and_grad(lambda s, y, w: losses[text](s, y, where=w))
-    step = jax.jit(of).lower(scores, relevance, where).compile()
-    return lambda: jax.block_until_ready(step(scores, relevance, where))
