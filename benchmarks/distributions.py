@@ -11,8 +11,9 @@ TITLE = "Score distributions"
 ABOUT = """\
 Tables of nDCG, AP and the nRBP loss for lists with MovieLens' sizes (equally spaced quantiles): ours exact to 1e-4
 or better, against 300,000 random orders of each list, as the thesis does, which err by 1.5e-3 (95 %). `sampled`
-draws many orders at once, compiled, and is `method="sampled"` of ours; `order by order` is the plain way, a permutation and
-the three scores of it in NumPy, one after the other. Of both only a stated part is drawn, and the time scaled up."""
+draws many orders at once by a compiled kernel and is `method="sampled"` of ours; `order by order` is the plain way, a
+permutation and its three scores in NumPy, one after the other. Of both only a stated part is drawn, and the time
+scaled up."""
 SETTINGS = ("default",)
 
 METRICS = ("nDCG", "AP", "nRBP")
