@@ -53,6 +53,18 @@ def _targets(grades, kind, rel, target):
             target[i] = 1.0 if y >= rel else 0.0
 
 
+@part
+def _sums(target, x, power, limits, totals, gains, others):
+    """Write the sums of targets, of targets times x, and of powers less 1, which is that of the highest score."""
+    for t in range(len(limits) - 1):
+        total = gain = powers = 0.0
+        for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
+            total += target[i]
+            gain += target[i] * x[i]
+            powers += power[i]
+        totals[t], gains[t], others[t] = total, gain, powers - 1.0
+
+
 @compiled("i8(f8[::1],f8[::1],i8[::1],i8,f8,f8,f8[::1],f8[::1])")
 def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes):
     """See `rankbound.fused.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
@@ -60,38 +72,29 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
         return -1
     informative, begin, size = 0, 0, max(longest(offsets), BLOCK)
     x, power, target, shifted = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    tops, totals, others, logs = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
-    gains, limits = np.empty(BLOCK), np.empty(BLOCK + 1, np.int64)
+    tops, totals, gains, others, logs = np.empty((5, BLOCK))
     while begin < len(offsets) - 1:
         end = _block_end(offsets, begin)
-        first, count, n = offsets[begin], end - begin, offsets[end] - offsets[begin]
-        for t in range(count + 1):
-            limits[t] = offsets[begin + t] - first
-        score, grades, slope = scores[first : first + n], relevance[first : first + n], slopes[first : first + n]
+        first, last = offsets[begin], offsets[end]
+        limits, slope = offsets[begin : end + 1] - first, slopes[first:last]
         if kind == SOFTMAX:
-            _below_highest(grades, limits[: count + 1], tops, shifted)
-            exponentials(shifted, n, target)
+            _below_highest(relevance[first:last], limits, tops, shifted)
+            exponentials(shifted, last - first, target)
         else:
-            _targets(grades, kind, rel, target)
+            _targets(relevance[first:last], kind, rel, target)
             tops[:] = 1.0
-        _below_highest(score, limits[: count + 1], others, x)
-        exponentials(x, n, power)
-        for t in range(count):
-            total = powers = gain = 0.0
-            for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
-                total += target[i]
-                powers += power[i]
-                gain += target[i] * x[i]
-            totals[t], others[t], gains[t] = total, powers - 1.0, gain
-            if kind == ONE and total > 1.0:
+        _below_highest(scores[first:last], limits, others, x)
+        exponentials(x, last - first, power)
+        _sums(target, x, power, limits, totals, gains, others)
+        logarithms_of_next(others, end - begin, logs)
+        for t in range(end - begin):
+            if kind == ONE and totals[t] > 1.0:
                 return -1
-        logarithms_of_next(others, count, logs)
-        for t in range(count):
             is_informative = tops[t] > 0.0 and totals[t] > 0.0
+            informative += is_informative
             share = 1.0 / totals[t] if is_informative else 0.0
             chance = 1.0 / (others[t] + 1.0) if is_informative else 0.0
             losses[begin + t] = logs[t] - gains[t] * share if is_informative else 0.0
-            informative += is_informative
             for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
                 slope[i] = power[i] * chance - target[i] * share
         begin = end
