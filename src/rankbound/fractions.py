@@ -16,7 +16,7 @@ def are_fractions(relevance: Tensor) -> bool:
 def warn_of_fractions(name: str) -> None:
     """Warn that the loss or metric of this name finds no relevant item in any list."""
     warnings.warn(
-        f"relevance: found numbers below 1 alone, which {name} does not count as relevant, so that it finds no relevant "
-        "item in any list; use grades of 0 and 1, or a loss or metric of gains (nDCG(gain=linear), softmax)",
+        f"relevance: found numbers below 1 alone, which {name} does not count as relevant, so that it finds no "
+        "relevant item in any list; use grades of 0 and 1, or a loss or metric of gains (nDCG(gain=linear), softmax)",
         stacklevel=3,
     )
