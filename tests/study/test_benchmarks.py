@@ -187,7 +187,7 @@ def test_every_goal_is_measured_by_its_question() -> None:
     assert all(goal.n in sizes[goal.question] for goal in GOALS)
     results = {(goal.question, "default"): [] for goal in GOALS}
     for goal in GOALS:
-        others = "ranx", "sampled", "scikit-learn, reading only", boosting.PEER
+        others = "ranx", "order by order", "scikit-learn, reading only", boosting.PEER
         names = (OURS, *(c.name for c in loss_contenders.ALL), *others)
         results[goal.question, "default"] += [
             Row(size, 1 if goal.n is None else goal.n, name, 0.1, "s", 5.0, 4.0, 6.0)
