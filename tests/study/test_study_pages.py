@@ -74,7 +74,7 @@ def test_the_profile_of_mslr_trains_little_besides_it(
         ("evaluation", "valid: study 'evaluation', 4 data sets, 60 training jobs, 240 trainings\n"),
         ("stronger", "experiment trees: 15 training jobs, 60 trainings\n"),
         ("ratios", "experiment ratios: 135 training jobs, 810 trainings\n"),
-        ("citeulike", "experiment rates: 72 training jobs, 648 trainings\n"),
+        ("citeulike", "experiment rates: 90 training jobs, 810 trainings\n"),
     ],
 )
 def test_the_profiles_of_whole_studies_are_valid(
