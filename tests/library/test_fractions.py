@@ -39,6 +39,8 @@ def test_a_loss_of_binary_relevance_warns_of_fractions(text: str, fast: str, mon
         # Lists without anything relevant, and some grade of 1 beside fractions, are common.
         *((text, [0.0, 0.0, 0.0, 0.0]) for text in ("AP", "softmax")),
         *((text, [0.2, 1.0, 0.0, 0.4]) for text in ("AP", "nRBP")),
+        # No list has two grades.
+        *((text, [0.5, 0.5, 0.5, 0.4]) for text in ("RankNet", "LambdaRank", "hinge")),
     ],
 )
 def test_others_do_not_warn(text: str, relevance: list[float], fast: str, monkeypatch: pytest.MonkeyPatch) -> None:
