@@ -91,6 +91,7 @@ def try_cell(feature: Feature, library: str) -> Seen:
 def allrank(module: str) -> ModuleType:
     """Import a module of allRank, with stand-ins for what it loads files by, which no probe does."""
     names = ("attr", "gcsfs", "pkg_resources", "torchvision", "torchvision.transforms")
+    # Its configuration is made of `attr`, where that is installed.
     stand_ins = {name: MagicMock() for name in names if name != "attr" or find_spec(name) is None}
     before = {name: sys.modules.get(name) for name in stand_ins}
     sys.modules.update(stand_ins)

@@ -1,6 +1,7 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
@@ -87,8 +88,8 @@ class RankingLoss(nn.Module, ABC):
             require_grades(grades)
             require_finite(scores)
         lists = Lists.checked(offsets, len(scores), scores.device, values=validate)
-        if validate and are_fractions(grades) and self._needs_grades_from_1(grades, lists):
-            warn_of_fractions(self.text)
+        if validate and are_fractions(grades):
+            warn_of_fractions(self.text, grades, partial(self.informative, lists=lists))
         # Autocast and half precision would lose the differences between scores.
         with torch.autocast(scores.device.type, enabled=False):
             losses = self._losses(at_least_single(scores), grades, lists, weights)
@@ -98,11 +99,6 @@ class RankingLoss(nn.Module, ABC):
                 return losses
             total = losses.sum()
             return total if reduction == "sum" else total / self.informative(grades, lists).sum().clamp(min=1)
-
-    def _needs_grades_from_1(self, relevance: Tensor, lists: Lists) -> bool:
-        """Return true if no list is informative, and one were with grades of 1 in the place of those above 0."""
-        grades = (relevance > 0).to(relevance.dtype)
-        return not bool(self.informative(relevance, lists).any()) and bool(self.informative(grades, lists).any())
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:

@@ -245,8 +245,7 @@ def values_of(
     require_grades(grades)
     if are_fractions(grades):
         for metric in chosen:
-            if not bool(metric.relevant(grades).any()):
-                warn_of_fractions(str(metric))
+            warn_of_fractions(str(metric), grades, metric.relevant)
     worth = len(flat) >= WORTH_A_KERNEL if by_kernel is None else by_kernel
     may = worth and flat.device.type == "cpu" and usable()
     known = [metric for metric in chosen if may and formula_of(metric) is not None]
