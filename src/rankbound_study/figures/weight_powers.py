@@ -45,8 +45,9 @@ def draw(files: StudyFiles) -> Any:
         for place, loss in enumerate(loss for loss in COLORS if loss in own["loss"]):
             _curve(panel, own.filter(pl.col("loss") == loss), loss, (place - 1) * 0.035)
         panel.set_title(DataSet(*key).label)
-        first, last = (["−1.5"], "−1,\npermuted") if origin == EXPERIMENT else ([], "1\n")
-        panel.set_xticks([*([-1.5] if first else []), -1, -0.5, 0, 0.5, _AT], [*first, "−1", "−0.5", "0", "0.5", last])
+        ticks = {-1.0: "−1", -0.5: "−0.5", 0.0: "0", 0.5: "0.5"}
+        ticks = {-1.5: "−1.5", **ticks, _AT: "−1,\npermuted"} if origin == EXPERIMENT else {**ticks, 1.0: "1\n"}
+        panel.set_xticks(list(ticks), list(ticks.values()))
         panel.set_xlabel("power of P(N − P)")
     axes[0, 0].set_ylabel("score with weights − without")
     style.shared_legend(figure, axes, columns=3)
