@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from rankbound.columns import Column, column_tensor
 
@@ -227,8 +228,14 @@ def _hint(offsets: Tensor, n_items: int) -> str:
     return ""
 
 
+def is_transformed() -> bool:
+    """Return true in forward mode, and inside a transform of `torch.func` (`grad`, `vmap`, `jvp`, `jacrev`, ...)."""
+    # PyTorch has no public way to ask; `autograd.Function` asks in this way, too.
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+
+
 def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
-    if values.requires_grad and torch.is_grad_enabled():
+    if is_transformed() or (values.requires_grad and torch.is_grad_enabled()):
         reduced: Tensor = _Reduced.apply(values, how, lists)  # type: ignore[no-untyped-call]
         return reduced
     return torch.segment_reduce(values, how, offsets=lists.offsets, unsafe=True)
@@ -237,19 +244,31 @@ def _reduce(values: Tensor, how: str, lists: Lists) -> Tensor:
 class _Reduced(torch.autograd.Function):
     """A reduction that can be differentiated repeatedly, unlike PyTorch's; items that tie for an extreme share it."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, values: Tensor, how: str, lists: Lists) -> Tensor:
-        reduced = torch.segment_reduce(values, how, offsets=lists.offsets, unsafe=True)
-        ctx.lists = lists
+    def forward(values: Tensor, how: str, lists: Lists) -> Tensor:
+        return torch.segment_reduce(values, how, offsets=lists.offsets, unsafe=True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, str, Lists], output: Tensor) -> None:
+        values, how, ctx.lists = inputs
+        share = None
         if how != "sum":
-            reached = (values == lists.spread(reduced)).to(values)
-            ctx.save_for_backward(reached / lists.spread(lists.sum(reached)))
-        return reduced
+            reached = (values == ctx.lists.spread(output)).to(values)
+            share = reached / ctx.lists.spread(_reduce(reached, "sum", ctx.lists))
+        ctx.save_for_backward(share)
+        ctx.save_for_forward(share)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
-        gradient = ctx.lists.spread(upstream)
-        return gradient * ctx.saved_tensors[0] if ctx.saved_tensors else gradient, None, None
+        (share,), gradient = ctx.saved_tensors, ctx.lists.spread(upstream)
+        return gradient if share is None else gradient * share, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        (share,) = ctx.saved_tensors
+        return _reduce(tangent if share is None else tangent * share, "sum", ctx.lists)
 
 
 def as_floating(values: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rankbound.gradients import last_derivative
+from rankbound.gradients import last_derivative, refuse_batched, through_transforms
 from rankbound.interpolation import InterpolatedSums
 from rankbound.kernel_sums import chosen_method, kernel_sums, require_method
 from rankbound.kernels import STEPS, Kernel, Step
-from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, require_finite
+from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
 from rankbound.pairs import pair_sums
 from rankbound.scans import ScannedSums
 
@@ -81,13 +81,19 @@ def smooth_rank(
     tensor([1.0926, 2.1163, 2.7912])
     """
     flat = as_floating(as_tensor(scores, "scores"))
-    lists = Lists.checked(offsets, len(flat), flat.device)
-    require_finite(flat)
-    # Sums of pairs in half precision would lose the gradient.
-    exact = flat.to(torch.promote_types(flat.dtype, torch.float32))
-    weight = None if weights is None else as_tensor(weights, "weights", len(flat)).to(exact).detach()
-    ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
-    return ranks.squeeze(1).to(flat.dtype)
+
+    def ranks_of(x: Tensor, limits: ArrayLike, w: ArrayLike | None) -> Tensor:
+        lists = Lists.checked(limits, len(x), x.device)
+        require_finite(x)
+        # Sums of pairs in half precision would lose the gradient.
+        exact = x.to(torch.promote_types(x.dtype, torch.float32))
+        weight = None if w is None else as_tensor(w, "weights", len(x)).to(exact).detach()
+        ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
+        return ranks.squeeze(1).to(x.dtype)
+
+    return (
+        through_transforms(ranks_of, flat, offsets, weights) if is_transformed() else ranks_of(flat, offsets, weights)
+    )
 
 
 def smooth_ranks_of(
@@ -179,6 +185,7 @@ class _SmoothRanks(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
+        refuse_batched(upstream)
         (scores,) = ctx.saved_tensors
         return _RankGradient.apply(scores, upstream, ctx.sums, ctx.problem), None  # type: ignore[no-untyped-call]
 

@@ -83,6 +83,7 @@ def test_programs_are_short() -> None:
         "The Trainer of transformers",
         "Several processes",
         "Compiled models",
+        "Transforms of torch.func",
         "Mixed precision",
     ]
     assert max(max(each) for each in lengths.values()) < 50
@@ -219,3 +220,13 @@ def test_compiled_models_and_steps_have_the_loss_of_others(names: dict[str, Any]
     torch.testing.assert_close(half, single, rtol=0.1, atol=0.1 * float(single.abs().max()))
     scores = torch.linspace(1, 2, 1000)[:-1].to(torch.bfloat16)
     assert len(scores.unique()) == 129
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+def test_transforms_agree_with_one_another(names: dict[str, Any]) -> None:
+    exec(program("Transforms of torch.func"), names)
+    assert names["slope"].abs().max() > 1e-3
+    parameters = dict(names["model"].named_parameters())
+    assert {name: slope.shape for name, slope in names["slopes"].items()} == {
+        name: (3, *value.shape) for name, value in parameters.items()
+    }

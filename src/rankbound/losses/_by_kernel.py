@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rankbound.fused import Array, Kernel, usable
-from rankbound.gradients import with_gradient
+from rankbound.gradients import refuse_batched, with_gradient
 from rankbound.lists import ArrayLike, Lists, as_tensor
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ class _ByKernel(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
+        refuse_batched(upstream)
         (scores,), known = ctx.saved_tensors, ctx.known
         if torch.is_grad_enabled():
             return _differentiable(scores, upstream, known), None, None

@@ -9,7 +9,17 @@ from torch import Tensor, nn
 
 from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import Array, Kernel
-from rankbound.lists import ArrayLike, Lists, as_tensor, beside, require_finite, require_grades, weights_of
+from rankbound.gradients import through_transforms, with_gradient, without_curvature
+from rankbound.lists import (
+    ArrayLike,
+    Lists,
+    as_tensor,
+    beside,
+    is_transformed,
+    require_finite,
+    require_grades,
+    weights_of,
+)
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
 from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
@@ -77,6 +87,20 @@ class RankingLoss(nn.Module, ABC):
                 f"scores: found {type(scores).__name__}, expected a torch.Tensor, through which gradients flow; to "
                 "evaluate other arrays, call a metric"
             )
+        compute = self._under_transforms if is_transformed() else self._of_plain
+        return compute(scores, relevance, offsets, weights, list_weights, reduction, validate)
+
+    def _of_plain(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None,
+        list_weights: ArrayLike | None,
+        reduction: Reduction,
+        validate: bool,
+    ) -> Tensor:
+        """Return what `forward` returns, outside transforms."""
         if weights is None and list_weights is None:
             fused = self._fused(scores, relevance, offsets, reduction)
             if fused is not None:
@@ -95,10 +119,36 @@ class RankingLoss(nn.Module, ABC):
             losses = self._losses(at_least_single(scores), grades, lists, weights)
             if list_weights is not None:
                 losses = losses * weights_of(list_weights, "list_weights", len(lists), losses)
+            losses = _attached(losses, scores, lists)
             if reduction == "none":
                 return losses
             total = losses.sum()
             return total if reduction == "sum" else total / self.informative(grades, lists).sum().clamp(min=1)
+
+    def _under_transforms(
+        self,
+        scores: Tensor,
+        relevance: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None,
+        list_weights: ArrayLike | None,
+        reduction: Reduction,
+        validate: bool,
+    ) -> Tensor:
+        """Return what `forward` returns, in forward mode and under the transforms of `torch.func`."""
+
+        def losses_of(x: Tensor, limits: Tensor, y: Tensor, w: Tensor | None, v: Tensor | None) -> Tensor:
+            return self._of_plain(x, y, limits, w, v, "none", validate)
+
+        def informative_of(x: Tensor, limits: Tensor, y: Tensor) -> Tensor:
+            return self.informative(y, Lists(limits)).to(at_least_single(x).dtype)
+
+        losses = through_transforms(losses_of, scores, offsets, relevance, weights, list_weights)
+        if reduction == "none":
+            return losses
+        if reduction == "sum":
+            return losses.sum()
+        return losses.sum() / through_transforms(informative_of, scores, offsets, relevance).sum().clamp(min=1)
 
     @abstractmethod
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
@@ -140,7 +190,7 @@ class RankingLoss(nn.Module, ABC):
             The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
         """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
-        return self.of_lists(scores, relevance, lists) if fused is None else fused
+        return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         """Return the compiled kernel for scores of a dtype; none by default."""
@@ -346,3 +396,10 @@ class RankingLoss(nn.Module, ABC):
         __call__ = forward
     else:
         __call__ = _call
+
+
+def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
+    """Return the losses with a gradient of 0 if they don't depend on the scores, as without any informative list."""
+    if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
+        return losses
+    return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rankbound.gradients import refuse_batched
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.item_sums import ItemSum, times
 from rankbound.losses.violations import Violations
@@ -85,6 +86,14 @@ class WARPLoss(ItemSum):
         kept = lists.keep(relevant)
         mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
+
+    def _under_transforms(self, *arguments: Any) -> Tensor:
+        if self.samples:
+            raise NotImplementedError(
+                f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
+                "other draws; use samples=0, which takes all violators, or backward()"
+            )
+        return super()._under_transforms(*arguments)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""
@@ -195,6 +204,7 @@ class _WARP(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_batched(upstream)
         scores, rank, share = ctx.saved_tensors
         pushed = share * upstream
         others = torch.nonzero(~ctx.relevant).squeeze(1)

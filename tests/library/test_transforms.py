@@ -1,0 +1,277 @@
+"""Derivatives of every loss and of smooth ranks, in each way of PyTorch: true, or refused by name.
+
+The reference is one backward pass per value, whose truth `gradcheck` shows. A row of `WAYS` is one way to a derivative;
+a row of `REFUSED` is one that is not available.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad, functional, gradcheck, gradgradcheck
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+
+import rankbound as rb
+from rankbound.losses import KINDS
+from rankbound.losses.pointwise import PointwiseLoss
+from tests.library.drawn_arguments import ROUNDS, drawn, outcome, require_same
+
+# PyTorch's own forward mode compiles its decompositions so.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script`:DeprecationWarning")
+Function = Callable[[Tensor], Tensor]
+
+SIZES = [5, 0, 1, 3]
+OFFSETS = torch.tensor([0, *SIZES]).cumsum(0)
+RELEVANCE = torch.tensor([2, 0, 1, 0, 1, 1, 0, 1, 0])
+BINARY = torch.tensor([1, 0, 0, 0, 0, 0, 0, 1, 0])
+SCORES = torch.randn(sum(SIZES), generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+OTHERS = torch.randn(sum(SIZES), generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+WEIGHTS = 0.5 + torch.arange(len(SCORES), dtype=torch.float64) % 3
+LIST_WEIGHTS = torch.tensor([1.0, 2.0, 0.0, 3.0])
+BOUNDS = ("min-max", "expectation", "expectation-max", "distribution(gain=sd)")
+
+
+def of_loss(loss: rb.RankingLoss, relevance: Tensor = RELEVANCE, **options: object) -> Function:
+    return lambda x: loss(x, relevance, OFFSETS, **options)  # type: ignore[arg-type]
+
+
+FUNCTIONS: dict[str, Function] = {
+    **{name: of_loss(kind(), BINARY if name == "multinomial" else RELEVANCE) for name, kind in KINDS.items()},
+    **{
+        text: of_loss(rb.SmoothLoss(text, method="direct"))
+        for text in ("nDCG", "nDCG@3", "AP", "RR", "nRBP", "ERR(max=2)", "Kendall", "PairAccuracy")
+    },
+    **{f"nDCG {bound}": of_loss(rb.loss("nDCG", bound), BINARY) for bound in BOUNDS},
+    "AP interpolated": of_loss(rb.SmoothLoss("AP", method="interpolated")),
+    "a sum of losses": of_loss(rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet")),
+    "weighted items": of_loss(rb.loss("RankNet"), weights=WEIGHTS),
+    "weighted lists": of_loss(rb.loss("nDCG"), list_weights=LIST_WEIGHTS),
+    "the mean": of_loss(rb.loss("AP"), reduction="mean"),
+    "the sum": of_loss(rb.loss("softmax"), reduction="sum"),
+    "smooth ranks": lambda x: rb.smooth_rank(x, OFFSETS),
+    "smooth ranks among relevant items": lambda x: rb.smooth_rank(x, OFFSETS, weights=RELEVANCE, temperature=0.5),
+}
+# Their weights come from the current ranks, and are constants to a second derivative: no differences show it.
+WEIGHED_BY_RANKS = ("LambdaRank", "LambdaLoss", "WARP")
+# Differences across their kinks or boxes are less precise.
+LOOSE = {"AP interpolated": 1e-4}
+
+
+@pytest.fixture(params=["kernels", "reference"], autouse=True)
+def way_of_computing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "reference":
+        monkeypatch.setenv("RANKBOUND_FAST", "0")
+
+
+def jacobian(function: Function, at: Tensor = SCORES) -> Tensor:
+    """Return the derivatives of each value, `(m, n_items)`, by one backward pass each."""
+    leaf = at.clone().requires_grad_()
+    values = function(leaf).reshape(-1)
+    return torch.stack([torch.autograd.grad(value, leaf, retain_graph=True)[0] for value in values])
+
+
+def squares(function: Function) -> Function:
+    """A function of the values that is not linear: its second derivatives need the values' first ones, too."""
+    return lambda x: function(x).square().sum()
+
+
+def second(function: Function, at: Tensor = SCORES) -> Tensor:
+    leaf = at.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(function(leaf), leaf, create_graph=True)
+    return torch.stack([torch.autograd.grad(one, leaf, retain_graph=True)[0] for one in slope])
+
+
+def in_a_dual_level(function: Function) -> Tensor:
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(SCORES, OTHERS))).tangent
+
+
+def forward_over_reverse(function: Function) -> Tensor:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(SCORES.clone().requires_grad_(), OTHERS)
+        (slope,) = torch.autograd.grad(squares(function)(dual), dual)
+        return forward_ad.unpack_dual(slope).tangent
+
+
+def through_a_model(function: Function) -> Tensor:
+    """The gradient of each parameter of a model whose outputs are the scores."""
+    model = torch.nn.Linear(1, 1, bias=False, dtype=torch.float64)
+    features = OTHERS[:, None]
+
+    def total(parameters: dict[str, Tensor]) -> Tensor:
+        return function(functional_call(model, parameters, (features,)).squeeze(1)).sum()
+
+    return grad(total)({"weight": torch.ones(1, 1, dtype=torch.float64)})["weight"]
+
+
+Way = tuple[Callable[[Function], Tensor], Callable[[Function], Tensor]]
+WAYS: dict[str, Way] = {
+    "func.grad": (lambda f: grad(lambda x: f(x).sum())(SCORES), lambda f: jacobian(f).sum(0)),
+    "func.vjp": (lambda f: vjp(f, SCORES)[1](f(SCORES))[0], lambda f: f(SCORES).reshape(-1) @ jacobian(f)),
+    "func.jvp": (lambda f: jvp(f, (SCORES,), (OTHERS,))[1].reshape(-1), lambda f: jacobian(f) @ OTHERS),
+    "forward_ad": (lambda f: in_a_dual_level(f).reshape(-1), lambda f: jacobian(f) @ OTHERS),
+    "func.jacrev": (lambda f: jacrev(f)(SCORES).reshape(-1, len(SCORES)), jacobian),
+    "func.jacfwd": (lambda f: jacfwd(f)(SCORES).reshape(-1, len(SCORES)), jacobian),
+    "functional.jacobian": (lambda f: functional.jacobian(f, SCORES).reshape(-1, len(SCORES)), jacobian),
+    "vmap": (lambda f: vmap(f)(torch.stack([SCORES, OTHERS])), lambda f: torch.stack([f(SCORES), f(OTHERS)])),
+    "vmap of columns": (
+        lambda f: vmap(f, in_dims=1, out_dims=-1)(torch.stack([SCORES, OTHERS], 1)),
+        lambda f: torch.stack([f(SCORES), f(OTHERS)], -1),
+    ),
+    "vmap of grad": (
+        lambda f: vmap(grad(lambda x: f(x).sum()))(torch.stack([SCORES, OTHERS])),
+        lambda f: torch.stack([jacobian(f).sum(0), jacobian(f, OTHERS).sum(0)]),
+    ),
+    "grad of vmap": (
+        lambda f: grad(lambda x: vmap(f)(torch.stack([x, 2 * x])).sum())(SCORES),
+        lambda f: jacobian(f).sum(0) + 2 * jacobian(f, 2 * SCORES).sum(0),
+    ),
+    "func.hessian": (lambda f: hessian(squares(f))(SCORES), lambda f: second(squares(f))),
+    "jacrev of jacrev": (lambda f: jacrev(jacrev(squares(f)))(SCORES), lambda f: second(squares(f))),
+    "jacrev of jacfwd": (lambda f: jacrev(jacfwd(squares(f)))(SCORES), lambda f: second(squares(f))),
+    "functional.hessian": (lambda f: functional.hessian(squares(f), SCORES), lambda f: second(squares(f))),
+    "forward over reverse": (forward_over_reverse, lambda f: second(squares(f)) @ OTHERS),
+    "functional_call": (through_a_model, lambda f: (jacobian(f, OTHERS).sum(0) @ OTHERS).reshape(1, 1)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_way_to_a_derivative_is_true(name: str, way: str) -> None:
+    found, expected = (of(FUNCTIONS[name]) for of in WAYS[way])
+    # Interpolated sums have errors of their own, other ones in each direction.
+    tolerance = 1e-5 if "interpolated" in name else 1e-9
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_agree_with_differences(name: str) -> None:
+    leaf, tolerance = SCORES.clone().requires_grad_(), LOOSE.get(name, 1e-5)
+    assert gradcheck(FUNCTIONS[name], leaf, atol=tolerance, check_forward_ad=True)
+    if name not in WEIGHED_BY_RANKS:
+        assert gradgradcheck(FUNCTIONS[name], leaf, atol=10 * tolerance, check_fwd_over_rev=True)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives_are_not_all_zeros(name: str) -> None:
+    assert jacobian(FUNCTIONS[name]).abs().max() > 1e-3, "zeros would agree with nothing"
+
+
+REFUSED: dict[str, tuple[str, Callable[[Function], object]]] = {
+    "forward mode in forward mode": ("func.hessian", lambda f: jacfwd(jacfwd(squares(f)))(SCORES)),
+    "third derivatives": ("third derivatives", lambda f: grad(lambda x: hessian(squares(f))(x).sum())(SCORES)),
+    "third derivatives by autograd": (
+        "third derivatives",
+        lambda f: torch.autograd.functional.jacobian(
+            lambda x: functional.hessian(squares(f), x, create_graph=True).sum(), SCORES
+        ),
+    ),
+    "batches of gradients": ("is_grads_batched", lambda f: functional.jacobian(f, SCORES, vectorize=True)),
+    "batches of tangents": (
+        "is_grads_batched",
+        lambda f: functional.jacobian(f, SCORES, vectorize=True, strategy="forward-mode"),
+    ),
+}
+
+
+@pytest.mark.parametrize("way", REFUSED)
+@pytest.mark.parametrize("name", ["nDCG", "AP", "RankNet", "softmax", "hinge", "LambdaRank", "ListMLE", "smooth ranks"])
+def test_what_is_not_available_is_refused_by_name(name: str, way: str) -> None:
+    match, call = REFUSED[way]
+    with pytest.raises(NotImplementedError, match=match):
+        call(FUNCTIONS[name])
+
+
+def test_vmap_over_relevance_and_weights() -> None:
+    grades = torch.stack([RELEVANCE, RELEVANCE.flip(0)])
+    factors = torch.stack([WEIGHTS, WEIGHTS.flip(0)], 1)
+    loss = rb.loss("RankNet")
+
+    def mean(x: Tensor, y: Tensor, w: Tensor) -> Tensor:
+        return loss(x, y, OFFSETS, weights=w, reduction="mean")
+
+    found = vmap(mean, in_dims=(None, 0, 1))(SCORES, grades, factors)
+    torch.testing.assert_close(found, torch.stack([mean(SCORES, grades[i], factors[:, i]) for i in range(2)]))
+
+
+def test_vmap_over_offsets_is_refused() -> None:
+    for call in (lambda o: rb.loss("nDCG")(SCORES, RELEVANCE, o), lambda o: rb.smooth_rank(SCORES, o)):
+        with pytest.raises(NotImplementedError, match="offsets: vmap maps over them"):
+            vmap(call)(torch.stack([OFFSETS, OFFSETS]))
+
+
+def test_losses_that_draw_items_are_refused_under_transforms() -> None:
+    with pytest.raises(NotImplementedError, match="samples=0"):
+        grad(lambda x: rb.loss("WARP(samples=3)")(x, RELEVANCE, OFFSETS).sum())(SCORES)
+
+
+@pytest.mark.parametrize("how", ["sum", "max", "min"])
+def test_reductions_of_lists_have_all_derivatives(how: str) -> None:
+    reduce = getattr(rb.Lists(torch.tensor([0, 5, 6, 9])), how)
+    leaf = SCORES.clone().requires_grad_()
+    assert gradcheck(reduce, leaf, check_forward_ad=True)
+    torch.testing.assert_close(jacrev(reduce)(SCORES), jacobian(reduce))
+
+
+@pytest.mark.filterwarnings("ignore:relevance. found numbers below 1 alone")
+@pytest.mark.parametrize("text", [*(name for name in KINDS if name != "multinomial"), "nDCG", "AP@3", "nRBP"])
+@pytest.mark.parametrize("round_", ROUNDS[:5])
+def test_transforms_give_what_backward_gives_or_the_same_error(text: str, round_: int) -> None:
+    """Over drawn lists, relevance in any form, and flaws of them."""
+    loss = rb.loss(text) if text in KINDS else rb.SmoothLoss(text)
+    compared = 0
+    for one in drawn(round_, score_tensors=True):
+        scores, relevance, offsets = one.passed()
+        tangent = torch.cos(torch.arange(len(scores))).to(scores.dtype)
+        leaf = scores.clone().requires_grad_()
+
+        def total(x: Tensor, relevance: object = relevance, offsets: object = offsets) -> Tensor:
+            return loss(x, relevance, offsets, reduction="sum")  # type: ignore[arg-type]
+
+        def ways(tangent: Tensor, leaf: Tensor, total: Function) -> dict[str, Callable[[], Tensor]]:
+            return {
+                "backward": lambda: torch.autograd.grad(total(leaf), leaf)[0],
+                "grad": lambda: grad(total)(leaf.detach()),
+                "along": lambda: jvp(total, (leaf.detach(),), (tangent,))[1],
+            }
+
+        found = {name: outcome(call) for name, call in ways(tangent, leaf, total).items()}
+        expected = found["backward"]
+        assert {other.error for other in found.values()} == {expected.error}, str(one)
+        if expected.error is not None:
+            continue
+        size = float(np.abs(expected.values[""]).max(initial=0.0))
+        require_same(found["grad"], expected, one, relative=1e-5, absolute=1e-6 * size)
+        along = expected.values[""] @ tangent.to(torch.float64).numpy()
+        np.testing.assert_allclose(found["along"].values[""], along, rtol=1e-4, atol=1e-4 * size, err_msg=str(one))
+        compared += 1
+    assert compared > 10, "errors alone would compare nothing"
+
+
+class Constant(rb.RankingLoss):
+    """A loss of one's own that ignores the scores, as some do without any informative list."""
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: rb.Lists) -> Tensor:
+        return torch.zeros(len(lists))
+
+
+WITHOUT_INFORMATIVE_LISTS = [
+    *(name for name, kind in KINDS.items() if not issubclass(kind, PointwiseLoss)),
+    *("PairAccuracy", "Kendall", "Kendall(weight=difference)", "nDCG", "constant"),
+]
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("text", WITHOUT_INFORMATIVE_LISTS)
+def test_a_batch_without_informative_lists_has_gradients_of_0(text: str, dtype: torch.dtype, reduction: str) -> None:
+    loss = Constant() if text == "constant" else rb.loss(text) if text in KINDS else rb.SmoothLoss(text)
+    scores = torch.tensor([0.3, 0.1, 0.2], dtype=dtype, requires_grad=True)
+    value = loss(scores, [0, 0, 0], [0, 2, 3], reduction=reduction)
+    (gradient,) = torch.autograd.grad(value.sum(), scores, create_graph=True)
+    assert not gradient.any()
+    assert not torch.autograd.grad(gradient.sum(), scores, allow_unused=True, materialize_grads=True)[0].any()
+    assert not loss.gradient(scores.detach().float(), torch.zeros(3), rb.Lists(torch.tensor([0, 2, 3]))).any()
+    assert not grad(lambda x: loss(x, [0, 0, 0], [0, 2, 3]).sum())(scores.detach()).any()
