@@ -10,7 +10,13 @@ from rankbound._version import __version__
 
 if TYPE_CHECKING:
     from rankbound.batches import Batch, Topic, collate, from_padded, to_padded
-    from rankbound.boosting import boosting_metric, boosting_objective, lightgbm_topics, xgboost_topics
+    from rankbound.boosting import (
+        boosting_metric,
+        boosting_objective,
+        lightgbm_folds,
+        lightgbm_topics,
+        xgboost_topics,
+    )
     from rankbound.bounds.bounded import BoundedMetric, bounded
     from rankbound.bounds.distribution import ScoreDistribution, score_distribution
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
@@ -33,7 +39,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
-    "rankbound.boosting": ("boosting_metric", "boosting_objective", "lightgbm_topics", "xgboost_topics"),
+    "rankbound.boosting": (
+        "boosting_metric",
+        "boosting_objective",
+        "lightgbm_folds",
+        "lightgbm_topics",
+        "xgboost_topics",
+    ),
     "rankbound.bounds.bounded": ("BoundedMetric", "bounded"),
     "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
@@ -88,6 +100,7 @@ __all__ = [
     "extremes",
     "from_list_column",
     "from_padded",
+    "lightgbm_folds",
     "lightgbm_topics",
     "load",
     "loss",

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.boosting.judgements import Judgements
+from rankbound.io.ragged import Indices, dealt_lists, rows_of_lists
 from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric, evaluate, metric
 
@@ -26,10 +27,19 @@ CALLBACK_ORDER = 25
 
 
 def boosting_metric(*metrics: str | Metric) -> "TopicMetrics":
-    """Return a function that computes the means of metrics over topics: `rb.boosting_metric("nDCG@10", "AP")`.
+    r"""Return a function that computes the means of metrics over topics: `rb.boosting_metric("nDCG@10", "AP")`.
 
     Use it as LightGBM's `feval`, as the `eval_metric` of `LGBMRanker`, or as XGBoost's `custom_metric`. It tells
-    LightGBM which metrics to maximise; for XGBoost, set `maximize=True` in `xgboost.callback.EarlyStopping`.
+    LightGBM which metrics to maximise; XGBoost minimises them unless `maximize=True` is set, in
+    `xgboost.callback.EarlyStopping` or `xgboost.train`.
+
+    The mean is
+
+    $$\bar m = \frac{\sum_{t \in D} w_t\, m_t}{\sum_{t \in D} w_t}$$
+
+    over the topics $D$ on which the metric is defined, with values $m_t$ and weights $w_t$: as in the libraries' own
+    metrics, the group's weight (XGBoost) or the mean weight of its rows (LightGBM), and 1 without weights. It is NaN if
+    $D$ is empty or its weights are 0.
 
     Args:
         metrics: the metrics or their texts.
@@ -53,20 +63,22 @@ class TopicMetrics:
         if not metrics:
             raise ValueError("metrics: found none, expected at least one, such as nDCG@10")
         self.metrics = tuple(metric(one) for one in metrics)
+        # XGBoost's scikit-learn classes ask for it before they call without groups, which is refused by name.
+        self.__name__ = repr(self)
 
     def __call__(
         self, first: ArrayLike, second: Any, weight: ArrayLike | None = None, group: ArrayLike | None = None
     ) -> list[tuple[Any, ...]]:
-        """Return each metric's name, its mean over the topics where it is defined and, for LightGBM, its direction.
+        """Return each metric's name, its weighted mean over the topics and, for LightGBM, its direction.
 
-        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`. Weights are
-        ignored.
+        The arguments are `(preds, data)` or, for scikit-learn's interface, `(label, preds, weight, group)`.
         """
         if hasattr(second, "get_label"):
-            values = self.per_topic(first, Judgements.of_data(second))
+            predictions, judged = first, Judgements.of_data(second)
         else:
-            values = self.per_topic(second, Judgements.of(first, group))
-        means = [(name, _mean(value)) for name, value in values.items()]
+            predictions, judged = second, Judgements.of(first, group, weight)
+        weights = judged.topic_weights
+        means = [(name, _mean(values, weights)) for name, values in self.per_topic(predictions, judged).items()]
         if hasattr(second, "get_uint_info"):
             return list(means)
         return [(*mean, one.higher_is_better) for mean, one in zip(means, self.metrics, strict=True)]
@@ -78,6 +90,34 @@ class TopicMetrics:
 
     def __repr__(self) -> str:
         return f"TopicMetrics({', '.join(map(str, self.metrics))})"
+
+
+def lightgbm_folds(data: Any, folds: int = 5, *, seed: int = 0) -> list[tuple[Indices, Indices]]:
+    """Return folds of whole topics for `lightgbm.cv(..., folds=...)`, which otherwise deals rows.
+
+    The topics of each fold are those of `rankbound.cross_validate` with the same number of folds and seed.
+
+    Args:
+        data: a LightGBM `Dataset` with groups, or the number of rows of each topic, `(n_lists,)`.
+        folds: the number of parts to which the topics are dealt at random.
+        seed: the seed by which they are dealt.
+
+    Returns:
+        For each fold, the rows to train on and those to test on.
+
+    Raises:
+        ValueError: for fewer than two folds or more than topics, or data without groups.
+
+    >>> [test.tolist() for train, test in rb.lightgbm_folds([2, 1, 3], 3)]
+    [[0, 1], [2], [3, 4, 5]]
+    """
+    sizes = data.get_group() if hasattr(data, "get_group") else data
+    if sizes is None:
+        raise ValueError("group: found none, expected a Dataset with groups, which folds keep whole")
+    offsets = np.append(0, np.cumsum(np.asarray(sizes, dtype=np.int64)))
+    rows = np.arange(offsets[-1])
+    tests = [rows_of_lists(offsets, topics)[0] for topics in dealt_lists(len(offsets) - 1, folds, seed)]
+    return [(np.setdiff1d(rows, test, assume_unique=True), test) for test in tests]
 
 
 def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
@@ -94,7 +134,7 @@ def lightgbm_topics(record: Record, *metrics: str | Metric) -> "LightGBMTopics":
         The callback.
 
     Raises:
-        ValueError: without metrics, or as `rankbound.metric`.
+        ValueError: without metrics, or as `rankbound.metric`. The callback raises one in `lightgbm.cv`.
 
     >>> record = {}
     >>> callbacks = [rb.lightgbm_topics(record, "nDCG@10")]  # of lightgbm.train
@@ -110,6 +150,12 @@ class LightGBMTopics:
         self.order, self.before_iteration = CALLBACK_ORDER, False
 
     def __call__(self, env: Any) -> None:
+        if hasattr(env.model, "boosters"):
+            raise ValueError(
+                "lightgbm_topics: found lightgbm.cv, whose folds have other topics each, expected lightgbm.train; with "
+                "return_cvbooster=True, rankbound.evaluate computes the values of a fold's topics from the predictions "
+                "of its booster"
+            )
         if env.iteration == env.begin_iteration:
             self.record.clear()
         names = self._listen(env.model.eval_valid)
@@ -165,10 +211,13 @@ def xgboost_topics(record: Record, evals: Sequence[tuple[Any, str]], *metrics: s
     return XGBoostTopics()
 
 
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    """Return the mean over the topics where the metric is defined; NaN if there are none."""
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else float("nan")
+def _mean(values: npt.NDArray[np.float64], weights: npt.NDArray[np.float64] | None) -> float:
+    """Return the weighted mean over the topics where the metric is defined; NaN if there are none of a weight."""
+    defined = ~np.isnan(values)
+    if weights is None:
+        return float(values[defined].mean()) if defined.any() else float("nan")
+    total = weights[defined].sum()
+    return float(np.dot(values[defined], weights[defined]) / total) if total > 0 else float("nan")
 
 
 def _keep(record: Record, name: str, values: Values) -> None:

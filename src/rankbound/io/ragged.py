@@ -1,7 +1,11 @@
-"""Items of chosen lists, in NumPy arrays."""
+"""Chosen lists and their items, in NumPy arrays."""
 
 import numpy as np
 import numpy.typing as npt
+
+from rankbound.seeds import derive_seed
+
+FEWEST_FOLDS = 2
 
 Indices = npt.NDArray[np.int64]
 
@@ -11,3 +15,11 @@ def rows_of_lists(offsets: Indices, chosen: Indices) -> tuple[Indices, Indices]:
     sizes = np.diff(offsets)[chosen]
     limits = np.append(0, np.cumsum(sizes))
     return np.repeat(np.asarray(offsets)[chosen] - limits[:-1], sizes) + np.arange(limits[-1]), limits
+
+
+def dealt_lists(count: int, folds: int, seed: int) -> list[Indices]:
+    """Return the lists of each fold, ascending, dealt at random; raise `ValueError` for too few or too many folds."""
+    if not FEWEST_FOLDS <= folds <= count:
+        raise ValueError(f"folds: found {folds}, expected {FEWEST_FOLDS} to {count}, the number of topics")
+    shuffled = np.random.default_rng(derive_seed("folds", seed)).permutation(count)
+    return [np.sort(part) for part in np.array_split(shuffled, folds)]

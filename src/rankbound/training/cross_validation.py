@@ -10,9 +10,8 @@ import numpy as np
 from rankbound.errors import DataError
 from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
-from rankbound.io.ragged import Indices, rows_of_lists
+from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
 from rankbound.metrics import Metric
-from rankbound.seeds import derive_seed
 from rankbound.training.epochs import Epoch
 from rankbound.training.factorization_inputs import sorted_pairs
 from rankbound.training.negatives import with_negatives
@@ -22,8 +21,6 @@ from rankbound.training.recipe import FACTORIZATION, Recipe
 from rankbound.training.splits import Split, require_apart, split_by_item, split_by_topic
 from rankbound.training.vocabulary import Vocabulary
 from rankbound.training.within_topics import folds_within
-
-FEWEST_FOLDS = 2
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def cross_validate(
     """
     chosen = Recipe(**recipe)
     if chosen.model != FACTORIZATION:
-        tested = _dealt(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
+        tested = dealt_lists(len(lists), folds, chosen.seed) if isinstance(folds, int) else _named(lists, folds)
         return _tested(split_by_topic(lists, tested), recipe, device, on_epoch, lists.topics)
     if not isinstance(folds, int):
         raise ValueError(
@@ -228,13 +225,6 @@ def _means(values: Any, group: Indices, count: int) -> Any:
     total = np.bincount(group[defined], values[defined], minlength=count)
     with np.errstate(invalid="ignore"):
         return total / np.bincount(group[defined], minlength=count)
-
-
-def _dealt(count: int, folds: int, seed: int) -> list[Indices]:
-    if not FEWEST_FOLDS <= folds <= count:
-        raise ValueError(f"folds: found {folds}, expected {FEWEST_FOLDS} to {count}, the number of topics")
-    shuffled = np.random.default_rng(derive_seed("folds", seed)).permutation(count)
-    return [np.sort(part) for part in np.array_split(shuffled, folds)]
 
 
 def _folds_of_items(lists: JudgedLists, folds: int, seed: int) -> Indices:
