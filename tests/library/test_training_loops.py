@@ -3,9 +3,6 @@
 import contextlib
 import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import torch
 
 import rankbound as rb
 from tests.library import parallel_gradients
+from tests.library.process_groups import run_processes
 
 # Read when the library is imported.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -27,8 +25,6 @@ BLOCKS = {
     for section in SECTIONS
 }
 N_FEATURES, N_TOPICS = 6, {"train": 64, "vali": 12, "test": 20}
-PATIENCE = 120
-"""Seconds after which processes that wait for one another are given up."""
 
 
 def program(section: str, kind: str = "python") -> str:
@@ -136,31 +132,6 @@ def test_the_trainer_of_transformers_trains_on_lists_of_any_length(names: dict[s
     more = [*names["queries"], *names["queries"][::-1], names["queries"][1]]
     trainer.args.per_device_eval_batch_size = 2
     assert trainer.evaluate(more)["eval_ndcg"] == pytest.approx(float(expected[[0, 1, 1, 0, 1]].mean()))
-
-
-def run_processes(count: int, arguments: list[str], folder: Path) -> None:
-    """Run Python as torchrun would, in several processes on loopback, and end them all if they take too long."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "GLOO_SOCKET_IFNAME": "lo"}
-    path = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=folder,
-            env=os.environ | group | path | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
-    try:
-        errors = [process.communicate(timeout=PATIENCE)[1] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0] * count, errors
 
 
 def test_processes_have_the_losses_and_the_gradient_of_one(tmp_path: Path) -> None:
