@@ -218,6 +218,7 @@ def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> 
         (torch.zeros(16), {"targets": torch.ones(2, 16)}, r"targets: found the shape \(2, 16\)"),
         (torch.zeros(16), {"targets": torch.full((16,), -2.0)}, "relevance"),
         (torch.zeros(16), {"docs": None}, "batch: found no documents"),
+        (torch.zeros(16), {"docs": ["a text"] * 4}, "batch: found texts as docs"),
         (torch.zeros(16), {"docs": [["text"] * 16]}, "batch: found 1 lists of documents for 4 queries"),
         (torch.zeros(0), {"docs": [[]] * 4}, "batch: found no document for any of 4 queries"),
     ],

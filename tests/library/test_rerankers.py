@@ -405,11 +405,50 @@ def test_ties_are_averaged(model: CrossEncoder, monkeypatch: pytest.MonkeyPatch)
         ({"query": "red", "documents": ["red"], "labels": 3}, "found int as labels of sample 0"),
         ({"query": "red", "documents": ["red"], "labels": [1, 0]}, "found 2 labels for 1 documents in sample 0"),
         ({"query": "red", "documents": ["red"], "labels": [-1]}, "found the label -1 in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [np.nan]}, "found the label nan in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": [None]}, r"found the labels \[None\] in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": ["high"]}, r"found the labels \['high'\] in sample 0"),
+        ({"query": "red", "documents": ["red"], "labels": torch.ones(1, 2)}, "found the labels .* in sample 0"),
+        ({"query": "red", "positive": ["red"], "negative": {"green": 0}}, "found dict as negative of sample 0"),
+        ({"query": "red", "positive": b"red", "negative": ["green"]}, "found bytes as positive of sample 0"),
+        ({"query": "red", "positive": ["red"], "documents": {"red", "green"}}, "found set as documents of sample 0"),
+        (["red", ["red"], ["green"]], "found list as sample 0, expected a dictionary"),
+        ("query", "found str as sample 0, expected a dictionary"),
+        (
+            {"query": "red", "positive": ["red", "ripe"], "negative": ["green", "ripe"]},
+            "found the document 'ripe' in sample 0 both as positive and as negative, expected one judgement",
+        ),
+        (
+            {"query": "red", "positive": "ripe " * 99, "negative": ["green", "ripe " * 99]},
+            r"found the document 'ripe .* \.\.\. \(417 more characters\) \.\.\. .*' in sample 0 both as positive",
+        ),
+        (
+            {"query": "red", "documents": ["ripe", "green", "ripe"], "labels": [2, 0, 1]},
+            "found the document 'ripe' in sample 0 both with the label 2 and with the label 1",
+        ),
     ],
 )
 def test_samples_are_checked(sample: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"samples: .*{message}"):
         RerankingEvaluator([sample])
+
+
+@pytest.mark.parametrize(
+    ("sample", "n_relevant", "n_documents"),
+    [
+        ({"positive": ["red", "red"], "negative": ["green"]}, 2, 3),
+        ({"positive": ["red"], "negative": ["green", "green"]}, 1, 3),
+        ({"documents": ["red", "red", "green"], "labels": [1, 1, 0]}, 2, 3),
+        ({"positive": ["red", "red"], "documents": ["green"]}, 1, 2),
+        ({"positive": ["red", "red"], "documents": ["red", "green"]}, 1, 2),
+        ({"positive": [{"text": "red"}], "negative": [{"text": "red"}, {"text": "green"}]}, 1, 3),
+    ],
+)
+def test_documents_that_occur_twice(sample: dict[str, Any], n_relevant: int, n_documents: int) -> None:
+    """Each that the model scores counts; a relevant one that the first stage lacks counts once."""
+    (checked,) = RerankingEvaluator([{"query": "apple", **sample}], "nDCG").samples
+    assert len(checked.documents) == len(checked.judged) == n_documents
+    assert sum(checked.judged.ranked) == n_relevant
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,8 @@ def _sizes(batch: TrainBatch) -> list[int]:
     """Return the number of documents of each query."""
     if getattr(batch, "docs", None) is None:
         raise ValueError("batch: found no documents, which tell the lists apart, expected docs, a list for each query")
+    if any(isinstance(documents, str) for documents in batch.docs):
+        raise ValueError("batch: found texts as docs, expected a list of documents for each query")
     sizes = [len(documents) for documents in batch.docs]
     if len(sizes) != len(batch.queries):
         raise ValueError(

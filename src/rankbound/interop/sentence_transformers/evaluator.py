@@ -28,8 +28,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
     Args:
         samples: dictionaries with a `query` and one of these pairs of lists: `positive` and `negative` documents;
             `positive` and `documents`, all documents in the order of the first stage, whose metrics are then reported
-            as `base_...`; or `documents` and `labels`, their relevance from 0. A document that occurs twice counts
-            twice.
+            as `base_...`; or `documents` and `labels`, their relevance from 0. A document that the model scores twice
+            counts twice.
         metrics: metrics or their texts; the first is `primary_metric`.
         undefined: queries on which a metric is undefined, mostly for lack of relevant documents, are skipped by its
             mean (`skip`) or count as 0 (`zero`, as in sentence-transformers).
@@ -40,8 +40,8 @@ class RerankingEvaluator(BaseEvaluator):  # type: ignore[misc,unused-ignore]
         write_csv: append the values to `csv_file` in the folder of the call.
 
     Raises:
-        ValueError: without samples or metrics, for a sample with other keys, labels below 0, an unknown metric or an
-            unknown policy.
+        ValueError: without samples or metrics, for a sample with other keys, labels below 0, a text that is positive
+            and negative or has two labels, an unknown metric or an unknown policy.
     """
 
     def __init__(

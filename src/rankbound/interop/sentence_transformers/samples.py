@@ -1,6 +1,6 @@
 """Samples of a reranking data set: a query, its documents and their relevance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.evaluation import Joined
+from rankbound.printable import quoted
 
 FORMS = (frozenset({"positive", "negative"}), frozenset({"positive", "documents"}), frozenset({"documents", "labels"}))
 KEYS = frozenset().union(*FORMS)
@@ -39,7 +40,7 @@ class Sample:
 
     @classmethod
     def checked(cls, sample: Mapping[str, Any], place: int, rerank_positives: bool) -> "Sample":
-        """Return the sample of a dictionary; raise `ValueError` for other keys, or a wrong label or number of labels.
+        """Return the sample of a dictionary; raise `ValueError` for other keys or lists, or wrong or contrary labels.
 
         Args:
             sample: `query`, and two lists: `positive` and `negative` documents; `positive` and all `documents` in the
@@ -47,6 +48,10 @@ class Sample:
             place: its index, for messages.
             rerank_positives: score positive documents that `documents` lacks, too, instead of counting them as missing.
         """
+        if not isinstance(sample, Mapping):
+            raise ValueError(
+                f"samples: found {type(sample).__name__} as sample {place}, expected a dictionary with a query"
+            )
         keys = frozenset(key for key in KEYS if sample.get(key) is not None)
         if sample.get("query") is None or keys not in FORMS:
             raise ValueError(
@@ -55,13 +60,18 @@ class Sample:
             )
         query, columns = sample["query"], {key: _listed(sample[key], key, place) for key in keys}
         if "labels" in keys:
-            return cls(query, columns["documents"], Judged(_grades(columns["labels"], columns["documents"], place), []))
+            documents = columns["documents"]
+            grades = _grades(columns["labels"], documents, place)
+            _require_one_judgement(documents, [f"with the label {grade:g}" for grade in grades], place)
+            return cls(query, documents, Judged(grades, []))
         positive = columns["positive"]
         if "negative" in keys:
             negative = columns["negative"]
-            return cls(query, positive + negative, Judged([1.0] * len(positive) + [0.0] * len(negative), []))
+            kinds = ["as positive"] * len(positive) + ["as negative"] * len(negative)
+            _require_one_judgement(positive + negative, kinds, place)
+            return cls(query, positive + negative, Judged([float(kind == "as positive") for kind in kinds], []))
         ranked = columns["documents"]
-        lacking = [text for text in positive if text not in ranked]
+        lacking = [text for at, text in enumerate(positive) if text not in ranked and text not in positive[:at]]
         first = Judged([float(text in positive) for text in ranked], [1.0] * len(lacking))
         if rerank_positives:
             return cls(query, ranked + lacking, Judged(first.ranked + first.missing, []), first)
@@ -96,16 +106,32 @@ def _grades(labels: list[Any], documents: list[Any], place: int) -> list[float]:
         raise ValueError(
             f"samples: found {len(labels)} labels for {len(documents)} documents in sample {place}, expected one each"
         )
-    wrong = [label for label in labels if not 0 <= label < inf]
+    try:
+        grades = [float(label) for label in labels]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"samples: found the labels {quoted(labels)} in sample {place}, expected numbers") from error
+    wrong = [label for label, grade in zip(labels, grades, strict=True) if not 0 <= grade < inf]
     if wrong:
         raise ValueError(f"samples: found the label {wrong[0]} in sample {place}, expected finite grades from 0")
-    return [float(label) for label in labels]
+    return grades
+
+
+def _require_one_judgement(documents: Iterable[Any], judgements: Iterable[str], place: int) -> None:
+    """Raise `ValueError` for a text that is judged in two ways."""
+    known: dict[str, str] = {}
+    for text, judgement in zip(documents, judgements, strict=True):
+        if isinstance(text, str) and known.setdefault(text, judgement) != judgement:
+            raise ValueError(
+                f"samples: found the document {quoted(text)} in sample {place} both {known[text]} and {judgement}, "
+                "expected one judgement of each document: remove the other"
+            )
 
 
 def _listed(value: Any, key: str, place: int) -> list[Any]:
     """Return a list; a single positive document may be given without one."""
     if key == "positive" and isinstance(value, str):
         return [value]
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
+    unordered = isinstance(value, Set) and key in ("documents", "labels")
+    if isinstance(value, str | bytes | Mapping) or not hasattr(value, "__iter__") or unordered:
         raise ValueError(f"samples: found {type(value).__name__} as {key} of sample {place}, expected a list")
     return list(value)
