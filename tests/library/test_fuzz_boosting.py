@@ -1,0 +1,212 @@
+"""Objectives and metrics of boosting on random data: with kernels as without, and as losses and metrics of the lists.
+
+Labels, predictions, sizes of groups and weights come in the forms in which LightGBM, XGBoost and scikit-learn's
+interface pass them, with the flaws of `drawn_arguments`, and some of weights.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from drawn_arguments import ROUNDS, Array, Drawn, drawn, outcome, require_same
+
+import rankbound as rb
+from rankbound.boosting import HESSIANS, Judgements, RankingObjective
+from rankbound.losses import KINDS
+
+OBJECTIVES = [
+    *((text, bound) for text in ("nDCG", "nDCG@10", "AP", "nRBP(p=0.8)", "DCG@3") for bound in ("none", "min-max")),
+    *(("nDCG", bound) for bound in ("expectation", "expectation-max", "distribution")),
+    *((name, "none") for name in sorted(KINDS)),
+]
+METRICS = ("nDCG", "nDCG@3", "AP", "RR", "nRBP", "P@5", "DCG", "Kendall", "PairAccuracy", "RBP(p=0.8)")
+ROUNDING = 1e-15
+WEIGHTS = ("none", "none", "of rows", "of topics", "zero for some", "too few", "negative", "NaN")
+
+
+@dataclass
+class LightGBMData:
+    """What the functions ask of a `lightgbm.Dataset`."""
+
+    label: Any
+    sizes: Any
+    weight: Any
+
+    used_indices = None
+    reference = None
+
+    def get_label(self) -> Any:
+        return self.label
+
+    def get_group(self) -> Any:
+        return self.sizes
+
+    def get_weight(self) -> Any:
+        return self.weight
+
+
+class XGBoostData(LightGBMData):
+    """What they ask of an `xgboost.DMatrix`."""
+
+    def get_uint_info(self, name: str) -> Array:
+        assert name == "group_ptr"
+        return np.concatenate(([0], np.cumsum(self.sizes)))
+
+    def get_weight(self) -> Any:
+        return np.zeros(0, np.float32) if self.weight is None else self.weight
+
+
+def weights(draw: Drawn, random: np.random.Generator) -> Array | None:
+    kind = str(random.choice(WEIGHTS))
+    n_items, n_topics = len(draw.relevance), max(len(draw.offsets) - 1, 0)
+    if kind == "none":
+        return None
+    values = random.random({"of topics": n_topics, "too few": max(n_items - 1, 0)}.get(kind, n_items)) + 0.1
+    if kind == "zero for some":
+        values[random.random(len(values)) < 0.5] = 0
+    if len(values) and kind in ("negative", "NaN"):
+        values[random.integers(len(values))] = np.nan if kind == "NaN" else -1
+    # XGBoost has none as an empty array.
+    return values.astype(np.float32) if len(values) else None
+
+
+def calls(function: Any, draw: Drawn, weight: Array | None) -> dict[str, Any]:
+    """Return the calls of each library, with labels in single precision as both libraries store them."""
+    scores, _, _ = draw.passed()
+    labels, sizes = draw.relevance.astype(np.float32), np.diff(draw.offsets.astype(np.int64))
+    return {
+        "lightgbm": lambda: function(scores, LightGBMData(labels, sizes.astype(np.int32), weight)),
+        "xgboost": lambda: function(scores, XGBoostData(labels, sizes, weight)),
+        "scikit-learn": lambda: function(labels, scores, weight, sizes),
+        "labels as drawn": lambda: function(draw.passed()[1], scores, weight, sizes),
+    }
+
+
+def drawn_objectives(round_: int) -> Iterator[tuple[Drawn, Array | None, RankingObjective]]:
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 1])
+        text, bound = OBJECTIVES[random.integers(len(OBJECTIVES))]
+        objective = rb.boosting_objective(text, bound, hessian=str(random.choice(HESSIANS)))
+        yield draw, weights(draw, random), objective
+
+
+def named(pair: Any) -> dict[str, Any]:
+    return dict(zip(("gradient", "hessian"), pair, strict=True))
+
+
+def tolerance(objective: RankingObjective, draw: Drawn, scale: float) -> float:
+    """Return the relative tolerance of a gradient that is scaled to a mean Hessian of 1.
+
+    Where all lists are far from any change, the scale magnifies the rounding of the loss's own gradient, which is of
+    the order of 1 in other lists.
+    """
+    judged = Judgements.of(draw.relevance.astype(np.float32), np.diff(draw.offsets.astype(np.int64)))
+    scores = torch.from_numpy(draw.scores.astype(np.float64))
+    largest = float(objective.loss.gradient(scores, judged.relevance, judged.lists).abs().max())
+    return scale + ROUNDING / max(largest, ROUNDING)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_objectives_with_kernels_are_those_without_in_every_interface(
+    round_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for draw, weight, objective in drawn_objectives(round_):
+        # Kernels of smooth losses subtract the highest score, so that other gaps vanish beside a score of 1e300.
+        if draw.flaw == "huge score":
+            continue
+        found = {}
+        for fast in ("1", "0"):
+            monkeypatch.setenv("RANKBOUND_FAST", fast)
+            for interface, call in calls(objective, draw, weight).items():
+                found[fast, interface] = outcome(lambda call=call: named(call()))
+        reference = found["0", "lightgbm"]
+        context = f"{objective}, weights {weight}; {draw}"
+        relative, largest = 0.0, {}
+        if reference.error is None:
+            relative = tolerance(objective, draw, 1e-12)
+            largest = {name: float(np.abs(values).max(initial=0)) for name, values in reference.values.items()}
+        for key, other in found.items():
+            require_same(
+                other,
+                reference,
+                f"{key}: {context}",
+                relative=relative,
+                absolute=relative * max(largest.values(), default=0),
+            )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_gradients_are_those_of_the_loss(round_: int) -> None:
+    """By autograd, over the mean Hessian, which bounds each row's step."""
+    for draw, weight, objective in drawn_objectives(round_):
+        found = outcome(
+            lambda draw=draw, weight=weight, objective=objective: named(calls(objective, draw, weight)["xgboost"]())
+        )
+        if found.error is not None:
+            continue
+        scores = torch.from_numpy(draw.scores.astype(np.float64)).requires_grad_()
+        labels, offsets = torch.from_numpy(draw.relevance.astype(np.float64)), draw.offsets.astype(np.int64)
+        objective.loss(scores, labels, torch.from_numpy(offsets), reduction="sum").backward()
+        assert scores.grad is not None
+        expected = scores.grad.numpy() * (1.0 if weight is None else per_row(weight, offsets))
+        gradient, hessian = found.values["gradient"], found.values["hessian"]
+        context = f"{objective}, weights {weight}; {draw}"
+        assert np.all(np.abs(gradient) <= hessian * objective.step * (1 + 1e-9)) or objective.hessian == "constant", (
+            context
+        )
+        if np.abs(expected).max() > 1e-6:
+            unit = np.dot(expected, gradient) / np.dot(expected, expected)
+            assert unit > 0, context
+            np.testing.assert_allclose(
+                gradient, unit * expected, rtol=1e-7, atol=1e-7 * np.abs(gradient).max(), err_msg=context
+            )
+
+
+def per_row(weight: Array, offsets: Array) -> Array:
+    return weight if len(weight) == offsets[-1] else np.repeat(weight, np.diff(offsets))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_metrics_are_weighted_means_of_the_lists(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And refuse what the metrics of the lists, or the loss, refuse."""
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 2])
+        texts = [str(text) for text in random.choice(METRICS, 2, replace=False)]
+        weight = weights(draw, random)
+        context = f"{texts}, weights {weight}; {draw}"
+        found = {}
+        for fast in ("1", "0"):
+            monkeypatch.setenv("RANKBOUND_FAST", fast)
+            for interface, call in calls(rb.boosting_metric(*texts), draw, weight).items():
+                found[fast, interface] = outcome(lambda call=call: {name: value for name, value, *_ in call()})
+        for key, other in found.items():
+            require_same(other, found["0", "lightgbm"], f"{key}: {context}", relative=0)
+        direct = outcome(lambda draw=draw, weight=weight, texts=texts: direct_means(texts, draw, weight))
+        assert (direct.error is None) == (found["0", "lightgbm"].error is None), f"{direct} {found} {context}"
+        for name, value in direct.values.items():
+            np.testing.assert_allclose(found["0", "lightgbm"].values[name], value, rtol=1e-12, err_msg=context)
+
+
+def direct_means(texts: list[str], draw: Drawn, weight: Array | None) -> dict[str, float]:
+    """Return the means of the definition: of each topic's value, times the mean weight of its rows."""
+    scores, labels, offsets = draw.scores, draw.relevance.astype(np.float32), draw.offsets.astype(np.int64)
+    values = {text: rb.metric(text)(scores, labels, offsets) for text in texts}
+    if len(offsets) < 2:
+        raise ValueError("no topic")
+    rows = np.ones(offsets[-1]) if weight is None else per_row(weight, offsets).astype(np.float64)
+    if not (np.isfinite(rows).all() and (rows >= 0).all() and len(rows) == offsets[-1]):
+        raise ValueError("weights")
+    parts = np.split(rows, offsets[1:-1])
+    topic = np.array([1.0 if weight is None else part.sum() / max(len(part), 1) for part in parts])
+    means = {}
+    for text, value in values.items():
+        defined = ~np.isnan(value)
+        total = topic[defined].sum()
+        means[text] = float((value[defined] * topic[defined]).sum() / total) if total > 0 else np.nan
+    return means
