@@ -159,6 +159,13 @@ def test_topics_are_cut_if_a_row_is_missing(rows: list[int], cut: int) -> None:
     ]
 
 
+def test_subsets_may_have_groups_of_their_own() -> None:
+    features, grades = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 0])
+    part = lgb.Dataset(features, grades, free_raw_data=False, params=QUIET).construct().subset([0, 1, 2, 5]).construct()
+    part.set_group([3, 1])
+    assert rb.boosting_metric("RR")(np.zeros(4), part) == [("RR", pytest.approx(11 / 18), True)]
+
+
 def test_folds_are_those_of_cross_validation() -> None:
     features, grades, sizes = planted(17)
     limits, data = offsets_of(sizes), lgb.Dataset(features, grades, group=sizes)

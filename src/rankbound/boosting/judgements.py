@@ -77,12 +77,12 @@ class Judgements:
 
 def _warn_of_cut_topics(data: Any, sizes: Any) -> None:
     """Warn of topics with fewer rows in a LightGBM subset than in the whole data set, as in `lightgbm.cv`."""
-    used, whole = getattr(data, "used_indices", None), getattr(data, "reference", None)
-    if used is None or whole is None or sizes is None:
+    used = getattr(data, "used_indices", None)
+    whole = None if used is None or sizes is None else data.reference.get_group()
+    if used is None or whole is None:
         return
-    present = np.asarray(sizes)[np.asarray(sizes) > 0]
+    present, whole_sizes = np.asarray(sizes)[np.asarray(sizes) > 0], np.asarray(whole)
     firsts = np.cumsum(present) - present
-    whole_sizes = np.asarray(whole.get_group())
     # Subsets keep the order of the rows, so that the first row of a topic tells which one it is.
     owners = np.searchsorted(np.cumsum(whole_sizes), [used[row] for row in firsts], side="right")
     cut = int((present < whole_sizes[owners]).sum())
