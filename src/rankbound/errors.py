@@ -17,5 +17,9 @@ class SourceError(RankboundError):
     """A raw file that could not be fetched, or whose checksum is not the expected one."""
 
 
+class ColumnWarning(UserWarning):
+    """Columns of a table that are no features unless they are chosen, or features that may give the labels away."""
+
+
 class OutputError(RankboundError, OSError):
     """A file that could not be written: the disk is full or failed, or permission is missing."""

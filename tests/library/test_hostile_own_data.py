@@ -147,7 +147,7 @@ def test_names_of_columns_cannot_steer_a_terminal(
 ) -> None:
     pl.read_csv(table).with_columns(pl.lit("word").alias("te\x1b[2Jxt")).write_csv(table)
     assert cli.main(["train", str(table), "--epochs", "1", "--out", str(tmp_path / "m.safetensors")]) == 0
-    assert r"text left out: te\x1b[2Jxt" in capsys.readouterr().out
+    assert r"left out, as --features does not name them: te\x1b[2Jxt (text)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("place", ["f1", "relevance", "topic"])

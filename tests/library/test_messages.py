@@ -12,7 +12,7 @@ import torch
 
 import rankbound as rb
 from rankbound.cli import main
-from rankbound.errors import DataError
+from rankbound.errors import ColumnWarning, DataError
 from rankbound.metrics.cumulative_gain import NDCG
 
 SCORES, RELEVANCE, OFFSETS = torch.tensor([0.1, 0.2, 0.3]), torch.tensor([1, 0, 0]), torch.tensor([0, 3])
@@ -323,7 +323,8 @@ def test_a_repeated_item_is_named_with_its_lines(tmp_path: Path) -> None:
 
 def test_text_columns_with_commas_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text('topic,relevance,f,tags\n1,0,0.5,"1,2"\n1,1,1.5,"new,3"\n')
-    assert rb.read_lists(tmp_path / "x.csv").left_out == ["tags"]
+    with pytest.warns(ColumnWarning, match=r"tags \(text\)"):
+        assert rb.read_lists(tmp_path / "x.csv").left_out == {"tags": "text"}
 
 
 @pytest.mark.parametrize("name", ["folder", "folder.csv", "folder.parquet"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rankbound.errors import DataError
+from rankbound.errors import ColumnWarning, DataError
 from rankbound.io import letor
 from rankbound.io.files import pack_lists, read_lists, read_qrels
 from rankbound.io.judged import JudgedLists
@@ -88,8 +88,9 @@ def test_items_without_names_are_called_by_topic_and_line(tmp_path: Path) -> Non
 
 def test_text_is_left_out_and_named(tmp_path: Path) -> None:
     frame(title=["one", "two", "three", None]).write_csv(tmp_path / "x.csv")
-    lists = read_lists(tmp_path / "x.csv")
-    assert (list(lists.feature_names), list(lists.left_out)) == (["price", "sold"], ["title"])
+    with pytest.warns(ColumnWarning, match=r"x\.csv: columns that are no features unless .*: title \(text\)"):
+        lists = read_lists(tmp_path / "x.csv")
+    assert (lists.feature_names, lists.left_out) == (["price", "sold"], {"title": "text"})
 
 
 def test_yes_and_no_are_one_and_zero(tmp_path: Path) -> None:

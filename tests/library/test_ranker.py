@@ -343,7 +343,7 @@ def test_validation_files_and_left_out_text(tmp_path: Path, capsys: pytest.Captu
     flags = ("--validation", tmp_path / "vali.csv", "--epochs", 1, "--model", "mlp", "--hidden", "4,2")
     assert run("train", tmp_path / "train.csv", "--out", tmp_path / "m.safetensors", *flags) == 0
     printed = capsys.readouterr().out
-    assert "3 features (text left out: title)" in printed
+    assert "features: clicks, price, noise\nleft out, as --features does not name them: title (text)\n" in printed
     assert f"nDCG@10 on {N_TOPICS} validation topics" in printed
     assert rb.load(tmp_path / "m.safetensors").recipe.hidden == (4, 2)
 

@@ -1,9 +1,16 @@
-"""Flags for the names of a table's columns, and judged lists read by them."""
+"""Flags for the names of a table's columns, judged lists read by them, and what was read."""
 
 import argparse
-from collections.abc import Sequence
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rankbound.errors import ColumnWarning
+from rankbound.printable import LONGEST, printable, shortened
+from rankbound.texts import is_number
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists
@@ -38,4 +45,27 @@ def read_named(
     from rankbound.io.files import read_lists
 
     columns = {"topic": arguments.topic, "item": arguments.item, "relevance": arguments.relevance}
-    return read_lists(path, **columns, features=features, labelled=labelled, groups=groups)
+    with without_warnings():
+        return read_lists(path, **columns, features=features, labelled=labelled, groups=groups)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Ignore warnings of columns, which a command reports in its output."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnWarning)
+        yield
+
+
+def report_columns(
+    path: Path, features: Sequence[str], left_out: Mapping[str, str], doubtful: Mapping[str, str]
+) -> None:
+    """Print the names of features, unless they are numbers, and what was left out; note doubtful ones on stderr."""
+    from rankbound.io.judged import doubt, listed
+
+    if not all(map(is_number, features)):
+        print(f"features: {printable(shortened(', '.join(features), LONGEST))}")
+    if left_out:
+        print(f"left out, as --features does not name them: {printable(listed(left_out))}")
+    if doubtful:
+        print(f"note: {path}: {printable(doubt(doubtful))}", file=sys.stderr)

@@ -29,7 +29,9 @@ def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="linear (default), mlp, or matrix-factorization (without features)")
     parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
     parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")
-    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    parser.add_argument(
+        "--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: those of numbers)"
+    )
     parser.add_argument("--bias", help="bias of a matrix factorisation: item (default) or none")
     add_unknown_flag(parser, "refuse (default)")
     parser.add_argument(

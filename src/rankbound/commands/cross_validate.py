@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
+from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
 from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.commands._split_files import SplitFiles, split_files
@@ -105,6 +105,7 @@ def _of_folds(arguments: argparse.Namespace) -> _Tests:
     if arguments.lists is None:
         raise ConfigError("found no file: expected one to deal into folds, or the files of given splits by --split")
     lists = read_named(arguments.lists, arguments, features_of(arguments), groups=arguments.groups)
+    report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
     folds = FOLDS if arguments.folds is None else arguments.folds
 
     def test(**options: Any) -> "CrossValidated":
@@ -120,17 +121,21 @@ def _of_splits(arguments: argparse.Namespace) -> _Tests:
     for flag, found in (("FILE", arguments.lists), ("--folds", arguments.folds), ("--groups", arguments.groups)):
         if found is not None:
             raise ConfigError(f"{flag}: found {found} beside --split, which names all files; expected one or the other")
-    files = split_files(arguments.splits)
-    return _Tests(len(files), lambda **options: cross_validate_splits(_read(files, arguments), **options))
+    files, reported = split_files(arguments.splits), list[Any]()
+    return _Tests(len(files), lambda **options: cross_validate_splits(_read(files, arguments, reported), **options))
 
 
-def _read(files: Sequence[SplitFiles], arguments: argparse.Namespace) -> "Iterator[Split]":
-    """Read one split after the other, which need not fit into memory together."""
+def _read(files: Sequence[SplitFiles], arguments: argparse.Namespace, reported: list[Any]) -> "Iterator[Split]":
+    """Read one split after the other, which need not fit into memory together; report columns unless `reported`."""
     from rankbound.training.splits import Split
 
     features = features_of(arguments)
     for of_split in files:
         training = read_named(of_split.training, arguments, features)
+        columns = training.feature_names, training.left_out, training.doubtful
+        if columns not in reported:
+            report_columns(of_split.training, *columns)
+            reported.append(columns)
         others = [
             None if path is None else read_named(path, arguments, training.feature_names)
             for path in (of_split.validation, of_split.test)

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from rankbound.commands._columns import add_column_flags, add_group_flag
+from rankbound.commands._columns import add_column_flags, add_group_flag, report_columns, without_warnings
 from rankbound.flags import names, plain_errors
 
 SUMMARY = "Pack judged lists into a file from which training reads features a batch at a time"
@@ -20,7 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("lists", type=Path, metavar="FILE", help="judged lists: LETOR text, .csv, .tsv or .parquet")
     parser.add_argument("out", type=Path, metavar="OUT", help="the file to write (.arrow)")
-    parser.add_argument("--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: all)")
+    parser.add_argument(
+        "--features", type=names, metavar="NAMES", help="feature columns, as in a,b (default: those of numbers)"
+    )
     add_group_flag(parser)
     add_column_flags(parser)
 
@@ -34,10 +36,11 @@ def run(arguments: argparse.Namespace) -> None:
         from tqdm import tqdm
 
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance", "groups")}
-    with plain_errors(), tqdm(unit="topic", disable=None) as progress:
+    with plain_errors(), without_warnings(), tqdm(unit="topic", disable=None) as progress:
         packed = pack_lists(
             arguments.lists, arguments.out, **columns, features=arguments.features, on_topics=progress.update
         )
     parts = {"topic": packed.n_topics, "item": packed.n_items, "feature": packed.n_features}
     print(f"packed {', '.join(quantity(number, what) for what, number in parts.items())}")
+    report_columns(arguments.lists, packed.feature_names, packed.left_out, packed.doubtful)
     print(f"wrote {arguments.out}")

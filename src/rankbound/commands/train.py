@@ -1,12 +1,11 @@
 """`rankbound train`: train a ranker on judged lists."""
 
 import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
+from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
 from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.errors import ConfigError
@@ -23,9 +22,10 @@ EXAMPLES = """\
   rankbound train clicks.parquet --topic query --relevance clicked --features price,age --out model.safetensors
   rankbound train ratings.csv --topic user --item film --model matrix-factorization --out films.safetensors
 
-A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item; all other numeric
-columns are features. The rows of a topic need not be adjacent. A matrix factorisation reads no features: it learns
-topics (users) and items that recur between them. `rankbound score` reads the model, as does `rankbound.load` in
+A CSV or parquet file has a row per item with the columns topic and relevance, and optionally item. All other columns of
+numbers are features, but for those without a name and those called position, score, weight, fold, timestamp and the
+like, which --features can name. The rows of a topic need not be adjacent. A matrix factorisation reads no features: it
+learns topics (users) and items that recur between them. `rankbound score` reads the model, as does `rankbound.load` in
 Python."""
 
 
@@ -62,13 +62,15 @@ def run(arguments: argparse.Namespace) -> None:
     groups = arguments.validation_groups
     validation = None if held_out is None else read_named(held_out, arguments, lists.feature_names, groups=groups)
     require_writable(arguments.out)
+    report_columns(arguments.lists, lists.feature_names, lists.left_out, lists.doubtful)
     files = arguments.lists if held_out is None else f"{arguments.lists}, {held_out}"
     with naming(files), plain_errors(), tqdm(total=epochs, unit="epoch", disable=None) as progress:
         ranker = train_ranker(
             lists, validation, device=arguments.device, on_epoch=lambda epoch: progress.update(), **recipe
         )
     ranker.save(arguments.out)
-    _report(ranker, lists.left_out, arguments.out)
+    _report(ranker)
+    print(f"wrote {arguments.out}")
 
 
 def _require_one_model(arguments: argparse.Namespace) -> None:
@@ -85,21 +87,17 @@ def _require_one_model(arguments: argparse.Namespace) -> None:
         raise ConfigError("--out: found none, expected the file of the model to write, such as --out model.safetensors")
 
 
-def _report(ranker: "Ranker", left_out: Sequence[str], out: Path) -> None:
-    from rankbound.printable import LONGEST, printable, shortened
-
+def _report(ranker: "Ranker") -> None:
     recipe, record = ranker.recipe, ranker.record
     print(
         f"trained on {quantity(record['training_topics'], 'topic')}, {quantity(record['training_items'], 'item')}, "
         + _reads(ranker)
-        + (f" (text left out: {printable(shortened(', '.join(left_out), LONGEST))})" if left_out else "")
     )
     bound = "" if recipe.bound == "none" else f", bound {recipe.bound}"
     print(f"loss {recipe.loss}{bound}, {recipe.model} model: epoch {record['epoch']} of {recipe.epochs}")
     if record["validation"] is not None:
         topics = quantity(record["validation_topics"], "validation topic")
         print(f"{recipe.metric} on {topics}: {record['validation']:.4f}")
-    print(f"wrote {out}")
 
 
 def _reads(ranker: "Ranker") -> str:

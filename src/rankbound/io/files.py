@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import DataError, RankboundError
-from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, repeated
+from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, repeated, warn_of_columns
 
 if TYPE_CHECKING:
     from rankbound.io.packing import Pack
@@ -45,8 +45,10 @@ def read_lists(
         topic: the column of the topic's name.
         item: the column of the item's name. Default: the column `item` if there is one, else topic and row number.
         relevance: the column of the relevance labels, numbers from 0.
-        features: the columns of the features, without the other three. Default: all other numeric columns; text columns
-            are skipped.
+        features: the columns of the features, without the other three. Default: all other columns of numbers, but for
+            those without a name (a data frame's index) and those whose name is usually that of something else, such as
+            `position`, `weight`, `fold` or `timestamp`. A warning names what is left out, and the features that number
+            the rows or are a monotone map of the relevance label.
         labelled: False accepts a table without relevance labels, which are then 0.
         groups: for LETOR text whose lines name no query, as LightGBM reads it: the file with the number of lines of
             each query, one on a line. The queries are named 1, 2, ...
@@ -73,7 +75,9 @@ def read_lists(
             return letor_files.read_letor(source, features, groups)
     if groups is not None:
         raise DataError(f"groups: found {groups}, but only LETOR text has lines without the names of their topics")
-    return tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
+    lists = tables.read_judged(source, table_columns.Columns(topic, item, relevance), features, labelled)
+    warn_of_columns(source, lists.left_out, lists.doubtful)
+    return lists
 
 
 def pack_lists(
@@ -101,7 +105,7 @@ def pack_lists(
         on_topics: called with the number of topics that were read, to show progress.
 
     Returns:
-        The numbers of topics, items and features: `n_topics`, `n_items`, `n_features`.
+        The numbers of topics, items and features, `n_topics`, `n_items`, `n_features`, and the `feature_names`.
 
     Raises:
         DataError: as `read_lists`, or for another ending of `path`, relevance that is no whole number, or more than
@@ -121,7 +125,9 @@ def pack_lists(
     if groups is None and is_file and has_rows(source):
         _require_distinct(features)
         stream = table_stream.TableStream(source, table_columns.Columns(topic, item, relevance), features)
-        return packing.pack_table(stream, path, on_topics)
+        packed_table = packing.pack_table(stream, path, on_topics)
+        warn_of_columns(source, packed_table.left_out, packed_table.doubtful)
+        return packed_table
     lists = read_lists(source, topic=topic, item=item, relevance=relevance, features=features, groups=groups)
     return packing.pack_judged(lists, path)
 

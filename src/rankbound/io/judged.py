@@ -1,5 +1,7 @@
 """Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -12,8 +14,9 @@ import torch
 
 from rankbound.batches import Topic
 from rankbound.columns import column_tensor
-from rankbound.errors import DataError
+from rankbound.errors import ColumnWarning, DataError
 from rankbound.lists import Lists, as_tensor
+from rankbound.printable import LONGEST, shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -113,7 +116,8 @@ class JudgedLists(Qrels):
         unjudged, intents: as in `Qrels`.
         features: `(n_items, d)`, float32.
         feature_names: the features' names, `d` of them.
-        left_out: the names of the text columns that were skipped.
+        left_out: the columns of a table that are no features unless they are chosen, with what they are.
+        doubtful: the features that number the rows or follow from the relevance label, with which of these they do.
 
     Raises:
         ValueError: as `Qrels`, or for features of another shape.
@@ -126,7 +130,8 @@ class JudgedLists(Qrels):
 
     features: npt.NDArray[np.float32]
     feature_names: Sequence[str]
-    left_out: Sequence[str] = field(default=())
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    doubtful: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -146,6 +151,49 @@ class JudgedLists(Qrels):
         columns = np.require(self.features[start:stop], requirements="W"), self.relevance[start:stop]
         features, relevance = (column_tensor(column, "lists") for column in columns)
         return Topic(features, relevance, self.topics[index])
+
+
+def no_features(left_out: Mapping[str, str], reader: str = " in it") -> str:
+    """Return the message for a table without features; `reader` is where, or who needs them."""
+    rest = f"; left out are {listed(left_out)}: choose some by `features` (on the command line: --features)"
+    expected = "expected a column of numbers besides topic, item and relevance"
+    return f"there are no features{reader}: {expected}{rest if left_out else ''}"
+
+
+def listed(columns: Mapping[str, str]) -> str:
+    """Return columns in words, each with what it is or does.
+
+    >>> listed({"title": "text", "": "no name"})
+    "title (text), '' (no name)"
+    """
+    names = (f"{name if name.strip() else repr(name)} ({what})" for name, what in columns.items())
+    return shortened(", ".join(names), LONGEST)
+
+
+def warn_of_columns(where: Any, left_out: Mapping[str, str], doubtful: Mapping[str, str]) -> None:
+    """Warn, in the name of the caller's caller, of columns that are no features, and of doubtful features.
+
+    `where` is a path, or a frame.
+    """
+    name = os.fspath(where) if isinstance(where, str | os.PathLike) else "table"
+    if left_out:
+        warnings.warn(
+            f"{name}: columns that are no features unless they are chosen: {listed(left_out)}; choose the features by "
+            "`features`, these or others, which also ends this warning",
+            ColumnWarning,
+            stacklevel=3,
+        )
+    if doubtful:
+        warnings.warn(f"{name}: {doubt(doubtful)}", ColumnWarning, stacklevel=3)
+
+
+def doubt(features: Mapping[str, str]) -> str:
+    """Return the message for doubtful features."""
+    return (
+        f"features by which a ranker may look better than it is: {listed(features)}; if they are not known of new "
+        "lists, choose the others by `features`; choosing these, too, ends this warning (on the command line: "
+        "--features)"
+    )
 
 
 def chosen_features(lists: JudgedLists, names: Sequence[str], where: str) -> JudgedLists:

@@ -6,7 +6,7 @@ The file has the columns of `rankbound.io.packed` in one record batch, so that t
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from rankbound.columns import from_list_column
 from rankbound.errors import DataError
 from rankbound.io import letor
 from rankbound.io.atomic import atomic_path, temporary_beside
-from rankbound.io.judged import JudgedLists
+from rankbound.io.judged import JudgedLists, no_features
 from rankbound.io.letor_files import feature_indices, open_judged
 from rankbound.io.packed import FEATURE_NAMES
 from rankbound.io.table_stream import TableStream
@@ -29,11 +29,14 @@ MOST_ITEMS = 2**31 - 1
 
 @dataclass(frozen=True)
 class Pack:
-    """What was packed: numbers of topics, items and features."""
+    """What was packed: numbers of topics, items and features, and the columns of a table, as in `JudgedLists`."""
 
     n_topics: int
     n_items: int
     n_features: int
+    feature_names: Sequence[str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    doubtful: Mapping[str, str] = field(default_factory=dict)
 
 
 def pack_letor(
@@ -51,13 +54,15 @@ def pack_letor(
 def pack_judged(lists: JudgedLists, path: str | os.PathLike[str]) -> Pack:
     """Pack lists in memory; DataError for lists without features, or relevance that is no whole number."""
     if not lists.feature_names:
-        raise DataError(f"{path}: there are no features to pack: expected a column of numbers besides topic and item")
-    return _write(iter([_packed(lists, path)]), lists.feature_names, path, lambda count: None)
+        raise DataError(f"{path}: {no_features(lists.left_out)}")
+    packed = _write(iter([_packed(lists, path)]), lists.feature_names, path, lambda count: None)
+    return replace(packed, left_out=lists.left_out, doubtful=lists.doubtful)
 
 
 def pack_table(stream: TableStream, path: str | os.PathLike[str], on_topics: Callable[[int], None]) -> Pack:
     """Pack the lists of a table, of which a batch of rows and the names are in memory; errors as `pack_judged`."""
-    return _write((_packed(lists, path) for lists in stream), stream.feature_names, path, on_topics)
+    packed = _write((_packed(lists, path) for lists in stream), stream.feature_names, path, on_topics)
+    return replace(packed, left_out=stream.left_out, doubtful=stream.doubtful)
 
 
 def _packed(lists: JudgedLists, path: str | os.PathLike[str]) -> pa.Table:
@@ -88,7 +93,7 @@ def _write(
             pa.ipc.new_file(sink, whole.schema) as writer,
         ):
             writer.write_batch(whole)
-        return Pack(len(whole), int(limits[-1]), len(names))
+        return Pack(len(whole), int(limits[-1]), len(names), list(names))
 
 
 def _gathered(

@@ -14,7 +14,7 @@ from rankbound.errors import DataError
 from rankbound.io import csv_chunks
 from rankbound.io.csv_chunks import Chunk
 from rankbound.io.csv_text import inferred, parse_rows, refuse_spaces, require_rows, spaced_columns
-from rankbound.io.table_columns import Columns, Notation, Table, is_feature
+from rankbound.io.table_columns import Columns, Notation, Table, left_out_as
 from rankbound.io.tables import explained_damage, require_distinct_names
 from rankbound.io.unpacked import open_unpacked
 
@@ -55,9 +55,9 @@ class _TypedColumns:
         """Return the type of a column; one without values is text."""
         return self._types[name] or pl.String()
 
-    def is_feature(self, name: str) -> bool:
-        """Return whether the values of a column are numbers."""
-        return is_feature(self.dtype(name), self._notations[name])
+    def left_out_as(self, name: str) -> str | None:
+        """Return as what a column is left out unless it is chosen; None for a feature."""
+        return left_out_as(name, self.dtype(name), self._notations[name])
 
     def _set(self, types: Mapping[str, pl.DataType | None]) -> None:
         self._types, self._notations = dict(types), {name: Notation() for name in types}

@@ -1,11 +1,13 @@
 """The columns of a table with a row per item: names, relevance labels and features, checked row by row.
 
 A table is a whole one, or a batch of the rows of one that is read in a stream; messages name its rows either way.
+
+Unless features are chosen, they are the columns of numbers, but for those whose names say that they are something else.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,30 @@ from rankbound.printable import LONGEST_VALUE, quoted, shortened
 from rankbound.texts import is_number
 
 _SHOWN_NAMES = 8
+
+RESERVED: Mapping[str, Sequence[str]] = {
+    "given by a ranking": ("position", "pos", "rank", "ranking", "score", "pred", "prediction"),
+    "a label": ("relevance", "label", "grade", "target", "judgment", "judgement", "click", "clicked"),
+    "a weight": ("weight", "weights", "sample_weight", "propensity", "propensities"),
+    "a part of an evaluation": ("fold", "folds", "split", "subset", "seed", "is_train", "is_test"),
+    "a time": ("timestamp", "ts", "time", "date", "datetime"),
+    "a number of rows": ("index", "none", "row", "row_nr", "row_number", "level_0", "level_1"),
+    "a name": (
+        *("id", "row_id", "topic", "topic_id", "query", "query_id", "qid", "session", "session_id", "user", "user_id"),
+        *("item", "item_id", "doc", "doc_id", "document", "document_id", "product", "product_id", "intent"),
+    ),
+}
+"""Names of columns that are features only where they are chosen, with what they usually hold: no property of an item by
+which to rank it, or the shadow of its label. Case and `_` don't count. Counts, as in `clicks`, are features."""
+
+_NO_NAME = re.compile(r"|Unnamed: \d+(_level_\d+)?|_duplicated_\d+|__index_level_\d+__")
+"""The names of columns without one: empty, as pandas writes the index of a frame, or as a reader completes it."""
+
+_FEWEST_ROWS = 8
+"""Fewer rows are in some order, and have some labels, by chance."""
+
+_FIRST_ROWS = 1024
+"""Rows at the beginning of a batch that settle most columns."""
 
 
 @dataclass(frozen=True)
@@ -185,9 +211,158 @@ class Notation:
         return not self._has_number and not (self._is_known and self._is_plain)
 
 
-def is_feature(dtype: pl.DataType, notation: Notation) -> bool:
-    """Return True for a column of numbers, mistakes among them."""
-    return dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and not notation.is_text)
+def has_no_name(name: str) -> bool:
+    """Return True for the name of a column that has none, such as the index of a data frame in a file."""
+    return _NO_NAME.fullmatch(name) is not None
+
+
+def left_out_as(name: str, dtype: pl.DataType, notation: Notation) -> str | None:
+    """Return as what a column is left out unless it is chosen; None for a feature: numbers, mistakes among them."""
+    if has_no_name(name):
+        return "no name, as an index"
+    if not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and not notation.is_text)):
+        return "text" if dtype == pl.String else "no numbers"
+    return _RESERVED_AS.get(_letters(name))
+
+
+def told_apart(columns: Mapping[str, str | None]) -> tuple[list[str], dict[str, str]]:
+    """Return the features, and the columns that are left out, of columns with the results of `left_out_as`."""
+    left_out = {name: what for name, what in columns.items() if what is not None}
+    return [name for name in columns if name not in left_out], left_out
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+_RESERVED_AS = {_letters(name): what for what, names in RESERVED.items() for name in names}
+
+
+class Shadows:
+    """Features that are the order of the rows, or the relevance label in other units, found in one pass over the rows.
+
+    By such a feature, a ranker may look much better than it is. Whole numbers number the rows if they rise or fall from
+    each row to the next, or if the n rows, or those of each topic, have n successive numbers, each once.
+    """
+
+    def __init__(self, names: Sequence[str], n_rows: int) -> None:
+        self._names, self._n_rows, self._n_within = list(names), n_rows, 0
+        self._orders = {name: _Order(n_rows) for name in names}
+        self._values: dict[str, dict[float, float]] = {name: {} for name in names}
+        self._within = list(names)
+
+    def read_rows(self, table: Table, relevance: npt.NDArray[Any]) -> None:
+        """Take the next rows into account, in the order of the table."""
+        # The first rows settle most columns.
+        for rows in (slice(0, _FIRST_ROWS), slice(_FIRST_ROWS, None)):
+            for name in [*self._orders]:
+                if len(values := _doubles(table, name, rows)) and not self._orders[name].read(values):
+                    del self._orders[name]
+            if self._values and len(relevance[rows]):
+                labels, firsts, label_of_row = np.unique(relevance[rows], return_index=True, return_inverse=True)
+                for name, known in [*self._values.items()]:
+                    values = _doubles(table, name, rows)
+                    by_label = zip(labels.tolist(), values[firsts].tolist(), strict=True)
+                    if not (
+                        bool((values == values[firsts][label_of_row]).all())
+                        and all(known.setdefault(label, value) == value for label, value in by_label)
+                    ):
+                        del self._values[name]
+
+    def read_topics(self, features: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> None:
+        """Take whole topics into account, with all features."""
+        self._n_within += int(offsets[-1]) - len(offsets) + 1
+        some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
+        for limits in (offsets[: some + 1], offsets[some:]):
+            rows = slice(int(limits[0]), int(limits[-1]))
+            self._within = [
+                name for name in self._within if _number_lists(features[rows, self._names.index(name)], limits)
+            ]
+
+    def found(self) -> dict[str, str]:
+        """Return such features after all rows, with what they do."""
+        reasons: dict[str, str] = {}
+        if self._n_within >= _FEWEST_ROWS:
+            reasons |= dict.fromkeys(self._within, "numbers the rows of each topic")
+        if self._n_rows >= _FEWEST_ROWS:
+            numbering = [name for name, order in self._orders.items() if order.numbers_all()]
+            reasons |= dict.fromkeys(numbering, "numbers the rows")
+            monotone = [name for name, known in self._values.items() if _is_monotone(known)]
+            reasons |= dict.fromkeys(monotone, "is the relevance label in other units")
+        return {name: reasons[name] for name in self._names if name in reasons}
+
+
+@dataclass
+class _Order:
+    """The values of a column, row after row: monotone, or a range of whole numbers as far as sums of powers tell."""
+
+    n_rows: int
+    _first: float | None = None
+    _last: float = 0.0
+    _signs: set[float] = field(default_factory=set)
+    _lowest: float = 0.0
+    _highest: float = 0.0
+    _sum: int = 0
+    _squares: int = 0
+
+    def read(self, values: npt.NDArray[np.float64]) -> bool:
+        """Take the values of the next rows into account; return False if they do not number the rows."""
+        if not _are_whole(values):
+            return False
+        before = values[:0] if self._first is None else [self._last]
+        self._signs |= {*np.unique(np.sign(np.diff(values, prepend=before))).tolist()}
+        self._first, self._last = float(values[0]) if self._first is None else self._first, float(values[-1])
+        # From the first on, the numbers of rows are small enough for sums of int64.
+        places = values - self._first
+        self._lowest, self._highest = min(self._lowest, places.min()), max(self._highest, places.max())
+        if self._is_range():
+            whole = places.astype(np.int64)
+            self._sum, self._squares = self._sum + int(whole.sum()), self._squares + int(whole @ whole)
+        return self._is_range() or self._is_monotone()
+
+    def numbers_all(self) -> bool:
+        """Return whether the values number the rows, after all of them."""
+        low, high = int(self._lowest), int(self._highest)
+        sums = (_sum(high) - _sum(low - 1) - self._sum, _squares(high) - _squares(low - 1) - self._squares)
+        # Sums of int64 are exact but for multiples of 2^64.
+        is_range = high - low == self.n_rows - 1 and not any(difference % 2**64 for difference in sums)
+        return is_range or self._is_monotone()
+
+    def _is_monotone(self) -> bool:
+        return self._signs in ({1.0}, {-1.0})
+
+    def _is_range(self) -> bool:
+        return bool(self._highest - self._lowest < self.n_rows)
+
+
+def _sum(number: int) -> int:
+    return number * (number + 1) // 2
+
+
+def _squares(number: int) -> int:
+    return number * (number + 1) * (2 * number + 1) // 6
+
+
+def _are_whole(values: npt.NDArray[Any]) -> bool:
+    return bool((values == np.floor(values)).all())
+
+
+def _is_monotone(value_of_label: Mapping[float, float]) -> bool:
+    steps = np.diff([value for _, value in sorted(value_of_label.items())])
+    return bool(len(steps) and ((steps > 0).all() or (steps < 0).all()))
+
+
+def _number_lists(values: npt.NDArray[np.float32], offsets: npt.NDArray[np.int64]) -> bool:
+    """Return whether the values of each list are successive whole numbers, in any order."""
+    if not _are_whole(values):
+        return False
+    list_of_row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    steps = np.diff(values[np.lexsort((values, list_of_row))])
+    return bool((steps[np.diff(list_of_row) == 0] == 1).all())
+
+
+def _doubles(table: Table, name: str, rows: slice) -> npt.NDArray[np.float64]:
+    return table.frame[name][rows].cast(pl.Float64).to_numpy()
 
 
 def refuse(table: Table, name: str) -> None:

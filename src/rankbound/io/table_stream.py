@@ -20,11 +20,12 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound.io.grouping import require_distinct_items
-from rankbound.io.judged import JudgedLists
+from rankbound.io.judged import JudgedLists, no_features
 from rankbound.io.parquet import memory_bytes
 from rankbound.io.table_batches import BATCH_BYTES, open_table
 from rankbound.io.table_columns import (
     Columns,
+    Shadows,
     Table,
     chosen_names,
     item_names,
@@ -33,6 +34,7 @@ from rankbound.io.table_columns import (
     relevance_of,
     require_roles,
     text,
+    told_apart,
     two_rows,
 )
 
@@ -73,6 +75,7 @@ class TableStream:
 
     Attributes:
         feature_names: the features.
+        left_out: the columns that are no features unless they are chosen, with what they are.
 
     Raises:
         DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
@@ -87,18 +90,25 @@ class TableStream:
         if not self._topics.sizes:
             self._require_columns(features)
             raise DataError(f"{self._table.where}: there are no rows in it; expected a row for each item")
-        self.feature_names = self._features() if features is None else list(features)
+        others = {name: self._table.left_out_as(name) for name in self._table.names if name not in columns.roles}
+        self.feature_names, self.left_out = told_apart(others) if features is None else (list(features), {})
         if not self.feature_names:
-            raise DataError(
-                f"{self._table.where}: there are no features in it: expected a column of numbers besides topic, item "
-                "and relevance"
-            )
+            raise DataError(f"{self._table.where}: {no_features(self.left_out)}")
+        # Chosen features are taken as they are.
+        self._suspects = self.feature_names if features is None else []
+        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         self._require_numbers()
         self._require_memory()
+
+    @property
+    def doubtful(self) -> dict[str, str]:
+        """The features that `rankbound.io.table_columns.Shadows` finds, after all lists have been read."""
+        return self._shadows.found()
 
     def __iter__(self) -> Iterator[JudgedLists]:
         """Yield lists of whole topics, at most about a batch of rows at a time."""
         names = list(self._topics.numbers)
+        self._shadows = Shadows(self._suspects, sum(self._topics.sizes))
         # Closed at once after an error, too: a temporary file may be open.
         with closing(self._adjacent() if self._topics.adjacent else self._gathered()) as parts:
             for rows in parts:
@@ -109,10 +119,6 @@ class TableStream:
         require_roles(table, self._columns)
         if features is not None:
             chosen_names(table, self._columns, features)
-
-    def _features(self) -> list[str]:
-        names = [name for name in self._table.names if name not in self._columns.roles]
-        return [name for name in names if self._table.is_feature(name)]
 
     def _require_numbers(self) -> None:
         """Raise DataError for the first mistake in a column of numbers that is read as text."""
@@ -140,15 +146,15 @@ class TableStream:
         has_items = columns.item is not None or columns.items in self._table.names
         names = [columns.topic, *([columns.items] if has_items else []), columns.relevance, *self.feature_names]
         for table in self._table.batches(list(dict.fromkeys(names))):
-            yield pa.table(
-                {
-                    "topic": self._topics.number(text(table, columns.topic)),
-                    "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
-                    "relevance": relevance_of(table, columns),
-                    "features": _vectors(matrix(table, self.feature_names)),
-                    "row": np.arange(table.first_row, table.first_row + len(table.frame)),
-                }
-            )
+            rows = {
+                "topic": self._topics.number(text(table, columns.topic)),
+                "item": item_names(table, columns).to_arrow().cast(pa.large_string()),
+                "relevance": relevance_of(table, columns),
+                "features": _vectors(matrix(table, self.feature_names)),
+                "row": np.arange(table.first_row, table.first_row + len(table.frame)),
+            }
+            self._shadows.read_rows(table, rows["relevance"])
+            yield pa.table(rows)
 
     def _adjacent(self) -> Generator[pa.Table, None, None]:
         """Yield the rows of whole topics; the last topic of a batch may continue in the next one."""
@@ -209,13 +215,15 @@ class TableStream:
             names,
             rows=lambda places: two_rows(self._table.row_name, numbers[places]),
         )
-        features = rows.column("features").combine_chunks().flatten().to_numpy()
+        flat = rows.column("features").combine_chunks().flatten().to_numpy()
+        features, offsets = flat.reshape(len(rows), len(self.feature_names)), np.append(starts, len(rows))
+        self._shadows.read_topics(features, offsets)
         return JudgedLists(
             topics=topics,
             items=items,
             relevance=rows.column("relevance").to_numpy(),
-            offsets=np.append(starts, len(rows)),
-            features=features.reshape(len(rows), len(self.feature_names)),
+            offsets=offsets,
+            features=features,
             feature_names=self.feature_names,
         )
 

@@ -19,15 +19,17 @@ from rankbound.io.parquet import check_memory
 from rankbound.io.table_columns import (
     Columns,
     Notation,
+    Shadows,
     Table,
     chosen_names,
-    is_feature,
     item_names,
+    left_out_as,
     matrix,
     numbers,
     relevance_of,
     require_roles,
     text,
+    told_apart,
 )
 from rankbound.printable import shortened
 
@@ -38,7 +40,7 @@ _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.Po
 def read_judged(
     source: Any, columns: Columns, features: Sequence[str] | None = None, labelled: bool = True
 ) -> JudgedLists:
-    """Read a table's rows as judged lists; by default, all numeric columns without another role are features.
+    """Read a table's rows as judged lists; by default, the columns that `left_out_as` leaves are features.
 
     Unless `labelled`, a table may lack relevance labels, which are then 0. DataError names line and column.
     """
@@ -46,16 +48,20 @@ def read_judged(
     require_roles(table, columns, labelled)
     topics, offsets, order = by_topic(text(table, columns.topic))
     names, left_out = (
-        _feature_names(table, columns) if features is None else (chosen_names(table, columns, features), [])
+        _feature_names(table, columns) if features is None else (chosen_names(table, columns, features), {})
     )
     items, relevance = item_names(table, columns), relevance_of(table, columns, labelled)
     values = matrix(table, names)
+    # Chosen features are taken as they are.
+    shadows = Shadows(names if features is None else (), len(values))
+    shadows.read_rows(table, relevance)
     if order is not None:
         items, relevance, values = items[order], relevance[order], values[order]
     pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
     require_distinct_items(
         pairs, table.where, rows=lambda places: table.rows(places if order is None else order[places])
     )
+    shadows.read_topics(values, offsets)
     return JudgedLists(
         topics=topics,
         items=items,
@@ -64,6 +70,7 @@ def read_judged(
         features=values,
         feature_names=names,
         left_out=left_out,
+        doubtful=shadows.found(),
     )
 
 
@@ -135,9 +142,9 @@ def _frame_of(source: Any) -> pl.DataFrame:
         raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
 
 
-def _feature_names(table: Table, columns: Columns) -> tuple[list[str], list[str]]:
-    """Return the feature columns, and the text columns that are left out."""
-    names = [name for name in table.frame.columns if name not in columns.roles]
-    found = [(name, table.frame[name]) for name in names]
-    chosen = [name for name, column in found if is_feature(column.dtype, Notation().read(column))]
-    return chosen, [name for name in names if name not in {*chosen}]
+def _feature_names(table: Table, columns: Columns) -> tuple[list[str], dict[str, str]]:
+    """Return the features, and the columns that are left out with what they are."""
+    others = [column for column in table.frame.get_columns() if column.name not in columns.roles]
+    return told_apart(
+        {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
+    )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
+from rankbound.io.judged import no_features
 from rankbound.lists import Lists, as_tensor
 from rankbound.quantities import quantity
 from rankbound.seeds import derive_seed
@@ -29,8 +30,8 @@ class FeatureInputs(Inputs):
     def __init__(self, lists: "JudgedLists", validation: "JudgedLists | None", recipe: Recipe) -> None:
         if not lists.feature_names:
             raise DataError(
-                f"there are no features, which model {recipe.model} reads: expected a column of numbers besides topic, "
-                f"item and relevance; from topics and items alone, train model {FACTORIZATION}"
+                no_features(lists.left_out, f", which model {recipe.model} reads")
+                + f"; from topics and items alone, train model {FACTORIZATION}"
             )
         self.recipe = recipe
         self._lists, self._validation = lists, validation

@@ -139,7 +139,10 @@ class Ranker:
         place = {name: index for index, name in enumerate(lists.feature_names)}
         missing = [name for name in self.feature_names if name not in place]
         if missing:
-            raise DataError(f"lists: there is no feature {missing[0]!r}, which the ranker was trained with")
+            raise DataError(
+                f"lists: there is no feature {missing[0]!r}, which the ranker was trained with: read them by "
+                "read_lists(source, features=ranker.feature_names)"
+            )
         features = lists.features
         if list(lists.feature_names) != list(self.feature_names):
             # Restore row-major order: the memory layout affects the last digits of scores.
