@@ -66,6 +66,6 @@ def report_columns(
     if not all(map(is_number, features)):
         print(f"features: {printable(shortened(', '.join(features), LONGEST))}")
     if left_out:
-        print(f"left out, as --features does not name them: {printable(listed(left_out))}")
+        print(f"left out, as --features does not name them: {listed(left_out)}")
     if doubtful:
-        print(f"note: {path}: {printable(doubt(doubtful))}", file=sys.stderr)
+        print(f"note: {path}: {doubt(doubtful)}", file=sys.stderr)

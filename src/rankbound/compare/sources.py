@@ -13,6 +13,7 @@ from rankbound.compare.frames import TRAINING
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.judged import Qrels, Run
+from rankbound.io.table_columns import has_no_name
 from rankbound.metrics import Metric
 
 _SHOWN = 8
@@ -43,7 +44,7 @@ def of_run(run: Run, qrels: Qrels, metrics: Sequence[Metric], missing: str, name
 def of_file(path: Path) -> Source:
     """Read scores from JSON (`rankbound evaluate --per-topic --json`), CSV, TSV or parquet with a column `topic`.
 
-    All numeric columns except `fold` and `seed` are metrics.
+    All numeric columns except `fold` and `seed` are metrics; those without a name are the index of a data frame.
 
     Raises:
         DataError: the file cannot be read, or has no per-topic scores.
@@ -55,7 +56,7 @@ def of_file(path: Path) -> Source:
     if "topic" not in frame.columns:
         shown = ", ".join(frame.columns[:_SHOWN])
         raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
-    others = [name for name in frame.columns if name not in ("topic", *TRAINING)]
+    others = [name for name in frame.columns if name not in ("topic", *TRAINING) and not has_no_name(name)]
     metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
     if not metrics:
         raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")

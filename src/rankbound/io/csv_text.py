@@ -77,8 +77,8 @@ def _columns(content: bytes, separator: str) -> list[str]:
         names = next(filter(None, csv.reader(lines, delimiter=separator)), [])
     except csv.Error:
         return []
-    # The reader would rename the second of two columns.
-    if (twice := repeated(names)) is not None:
+    # The reader would rename the second of two columns; those without a name are indexes, or empty.
+    if (twice := repeated([name for name in names if name])) is not None:
         raise ValueError(f"the column {quoted(twice)} occurs twice in the first line, which names the columns")
     return names
 

@@ -16,7 +16,7 @@ from rankbound.batches import Topic
 from rankbound.columns import column_tensor
 from rankbound.errors import ColumnWarning, DataError
 from rankbound.lists import Lists, as_tensor
-from rankbound.printable import LONGEST, shortened
+from rankbound.printable import LONGEST, printable, shortened
 
 if TYPE_CHECKING:
     import polars as pl
@@ -161,13 +161,13 @@ def no_features(left_out: Mapping[str, str], reader: str = " in it") -> str:
 
 
 def listed(columns: Mapping[str, str]) -> str:
-    """Return columns in words, each with what it is or does.
+    """Return columns in printable words, each with what it is or does.
 
-    >>> listed({"title": "text", "": "no name"})
-    "title (text), '' (no name)"
+    >>> listed({"title": "text", "": "without a name"})
+    "title (text), '' (without a name)"
     """
     names = (f"{name if name.strip() else repr(name)} ({what})" for name, what in columns.items())
-    return shortened(", ".join(names), LONGEST)
+    return shortened(printable(", ".join(names)), LONGEST)
 
 
 def warn_of_columns(where: Any, left_out: Mapping[str, str], doubtful: Mapping[str, str]) -> None:

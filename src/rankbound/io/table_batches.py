@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 
 import polars as pl
 import pyarrow as pa
@@ -15,7 +14,7 @@ from rankbound.io import csv_chunks
 from rankbound.io.csv_chunks import Chunk
 from rankbound.io.csv_text import inferred, parse_rows, refuse_spaces, require_rows, spaced_columns
 from rankbound.io.table_columns import Columns, Notation, Table, left_out_as
-from rankbound.io.tables import explained_damage, require_distinct_names
+from rankbound.io.tables import explained_damage, polars_of, require_distinct_names
 from rankbound.io.unpacked import open_unpacked
 
 BATCH_BYTES = 2**23
@@ -131,7 +130,7 @@ class ParquetTable(_TypedColumns):
         with explained_damage(path, "parquet"), pq.ParquetFile(path) as file:
             require_distinct_names(file.schema_arrow)
             # Without rows, types that are unknown to polars would not fail until they are read.
-            empty = cast("pl.DataFrame", pl.from_arrow(file.schema_arrow.empty_table()))
+            empty = polars_of(file.schema_arrow.empty_table())
         self._set(empty.schema)
 
     def looked_at(self) -> Iterator[Table]:
@@ -180,4 +179,4 @@ def _wider(known: pl.DataType | None, column: pl.Series) -> pl.DataType | None:
 def _frame_of(batch: pa.RecordBatch) -> pl.DataFrame:
     # Text that is not UTF-8 would panic in polars.
     batch.validate(full=True)
-    return cast("pl.DataFrame", pl.from_arrow(batch))
+    return polars_of(batch)

@@ -35,7 +35,7 @@ RESERVED: Mapping[str, Sequence[str]] = {
 """Names of columns that are features only where they are chosen, with what they usually hold: no property of an item by
 which to rank it, or the shadow of its label. Case and `_` don't count. Counts, as in `clicks`, are features."""
 
-_NO_NAME = re.compile(r"|Unnamed: \d+(_level_\d+)?|_duplicated_\d+|__index_level_\d+__")
+_NO_NAME = re.compile(r"|Unnamed: \d+(\.\d+)*(_level_\d+)?|_duplicated_\d+|__index_level_\d+__")
 """The names of columns without one: empty, as pandas writes the index of a frame, or as a reader completes it."""
 
 _FEWEST_ROWS = 8
@@ -212,14 +212,14 @@ class Notation:
 
 
 def has_no_name(name: str) -> bool:
-    """Return True for the name of a column that has none, such as the index of a data frame in a file."""
+    """Return True for the name of a column that has none, as the index of a data frame has in a file."""
     return _NO_NAME.fullmatch(name) is not None
 
 
 def left_out_as(name: str, dtype: pl.DataType, notation: Notation) -> str | None:
     """Return as what a column is left out unless it is chosen; None for a feature: numbers, mistakes among them."""
     if has_no_name(name):
-        return "no name, as an index"
+        return "without a name"
     if not (dtype.is_numeric() or dtype == pl.Boolean or (dtype == pl.String and not notation.is_text)):
         return "text" if dtype == pl.String else "no numbers"
     return _RESERVED_AS.get(_letters(name))

@@ -115,7 +115,8 @@ class TableStream:
                 yield self._judged(rows, names)
 
     def _require_columns(self, features: Sequence[str] | None) -> None:
-        table = Table(pl.DataFrame(schema=self._table.names), self._table.where, self._table.row_name, 0)
+        empty = pl.DataFrame({name: [] for name in self._table.names})
+        table = Table(empty, self._table.where, self._table.row_name, 0)
         require_roles(table, self._columns)
         if features is not None:
             chosen_names(table, self._columns, features)

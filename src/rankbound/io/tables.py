@@ -1,7 +1,7 @@
 """Read tables with a row per item of each topic into memory: CSV, parquet, or a data frame."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -126,7 +126,18 @@ def _read_parquet(path: Path) -> pl.DataFrame:
     # Text that is not UTF-8 would panic as well.
     table.validate(full=True)
     require_distinct_names(table.schema)
-    return cast("pl.DataFrame", pl.from_arrow(table))
+    return polars_of(table)
+
+
+def polars_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """Return Arrow's columns, whose names are distinct."""
+    return _renamed(cast("pl.DataFrame", pl.from_arrow(table)), table.schema.names)
+
+
+def _renamed(frame: pl.DataFrame, names: Iterable[Any]) -> pl.DataFrame:
+    """Give columns without a name their empty one again, instead of that by polars."""
+    frame.columns = [now if name else "" for now, name in zip(frame.columns, map(str, names), strict=True)]
+    return frame
 
 
 def require_distinct_names(schema: pa.Schema) -> None:
@@ -137,7 +148,11 @@ def require_distinct_names(schema: pa.Schema) -> None:
 
 def _frame_of(source: Any) -> pl.DataFrame:
     try:
-        return pl.DataFrame(source)
+        if isinstance(source, pa.Table | pa.RecordBatch):
+            require_distinct_names(source.schema)
+            return polars_of(source)
+        frame = pl.DataFrame(source)
+        return _renamed(frame, getattr(source, "columns", frame.columns))
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise DataError(f"source: found {type(source).__name__}, expected a path or a data frame ({error})") from error
 

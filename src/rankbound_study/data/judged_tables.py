@@ -1,6 +1,8 @@
-"""Judged lists from a CSV or parquet file with a row per item, in a stream."""
+"""Judged lists from CSV or parquet files with a row per item, in a stream."""
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pyarrow as pa
 
 from rankbound.errors import DataError
 from rankbound.io.files import has_rows, read_lists
-from rankbound.io.judged import JudgedLists
+from rankbound.io.judged import JudgedLists, doubt, listed
 from rankbound.io.letor_lines import LARGEST_LABEL
 from rankbound.io.table_columns import Columns
 from rankbound.io.table_stream import TableStream
@@ -16,24 +18,44 @@ from rankbound_study.config.sections.description import ColumnKeys, DescriptionK
 from rankbound_study.data.plain_files import Raw, as_file
 
 
-def read_table(raw: Raw, described: DescriptionKeys, name: str) -> Iterator[pa.Table]:
-    """Yield the lists of a file as tables of the lists contract; DataError names its line, or row."""
-    largest = described.largest_label or LARGEST_LABEL
-    with as_file(raw, name) as path:
-        try:
-            for lists in _lists(path, described):
-                yield _table(lists, largest, str(path))
-        except DataError as error:
-            raise DataError(str(error).replace(str(path), raw.where(name))) from error
+@dataclass
+class TableReader:
+    """A reader of the files of a data set; the features of the first one are looked for by name in the others."""
+
+    raw: Raw
+    described: DescriptionKeys
+    _features: Sequence[str] | None = None
+
+    def read(self, name: str) -> Iterator[pa.Table]:
+        """Yield the lists of a file as tables of the lists contract; DataError names its line, or row.
+
+        What is left out, and doubtful features, are noted on standard error.
+        """
+        largest = self.described.largest_label or LARGEST_LABEL
+        with as_file(self.raw, name) as path:
+            try:
+                lists = self._lists(path)
+                for part in lists:
+                    self._features = part.feature_names
+                    yield _table(part, largest, str(path))
+            except DataError as error:
+                raise DataError(str(error).replace(str(path), self.raw.where(name))) from error
+        if isinstance(lists, TableStream):
+            _note(lists, self.raw.where(name))
+
+    def _lists(self, path: Path) -> Iterable[JudgedLists]:
+        """Return the lists of a file; packed ones, and LETOR text, are read whole."""
+        named = self.described.columns or ColumnKeys.model_validate({"topic": "topic"})
+        columns = Columns(named.topic, named.item, named.relevance or "relevance")
+        features = named.features if self._features is None else self._features
+        return TableStream(path, columns, features) if has_rows(path) else [read_lists(path, features=features)]
 
 
-def _lists(path: Path, described: DescriptionKeys) -> Iterable[JudgedLists]:
-    """Return the lists of a file; packed ones, and LETOR text, are read whole."""
-    named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
-    columns = Columns(named.topic, named.item, named.relevance or "relevance")
-    if has_rows(path):
-        return TableStream(path, columns, named.features)
-    return [read_lists(path, features=named.features)]
+def _note(stream: TableStream, where: str) -> None:
+    if stream.left_out:
+        print(f"note: {where}: left out, as `features` does not name them: {listed(stream.left_out)}", file=sys.stderr)
+    if stream.doubtful:
+        print(f"note: {where}: {doubt(stream.doubtful)}", file=sys.stderr)
 
 
 def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError, DataError
+from rankbound.io.judged import listed
+from rankbound.io.table_columns import Notation, has_no_name, left_out_as, told_apart
 from rankbound.io.unpacked import open_unpacked
+from rankbound.printable import LONGEST_VALUE, printable, shortened
 from rankbound.texts import is_number
 from rankbound_study.config.sections.description import TEXTS
 
@@ -59,7 +62,7 @@ def inspect_table(path: Path) -> Inspected:
     if {"topic", "relevance"} <= set(roles) and layout.get("separator", ",") == _separator_by_name(path):
         columns = _of_roles(roles, "topic", "item", "relevance")
         described = {"format": "table", "path": str(path), "columns": columns, "random_parts": PARTS}
-        notes = [*_taken(columns), DEALT]
+        notes = [*_taken(columns), *_told_apart(frame, columns), DEALT]
         return Inspected("lists", described, _values(frame, roles["relevance"]), notes)
     if {"topic", "item"} <= set(roles) and ("rating" in roles or _are_pairs(frame.columns, roles)):
         return _ratings(path, frame, layout, _of_roles(roles, "topic", "item", "rating", "timestamp"))
@@ -72,7 +75,8 @@ def inspect_table(path: Path) -> Inspected:
 
 def _are_pairs(columns: Sequence[str], roles: Mapping[str, str]) -> bool:
     """There is nothing but users, items and perhaps times."""
-    return set(columns) <= {roles.get(role) for role in ("topic", "item", "timestamp")}
+    named = {name for name in columns if not has_no_name(name)}
+    return named <= {roles.get(role) for role in ("topic", "item", "timestamp")}
 
 
 def _ratings(path: Path, frame: Any, layout: Mapping[str, Any], columns: Mapping[str, str]) -> Inspected:
@@ -97,6 +101,15 @@ def _of_roles(roles: Mapping[str, str], *wanted: str) -> dict[str, str]:
 
 def _taken(columns: Mapping[str, str]) -> list[str]:
     return [f"the column {name!r} is taken as the {role}" for role, name in columns.items()]
+
+
+def _told_apart(frame: Any, columns: Mapping[str, str]) -> list[str]:
+    others = [frame[name] for name in frame.columns if name not in columns.values()]
+    features, left_out = told_apart(
+        {column.name: left_out_as(column.name, column.dtype, Notation().read(column)) for column in others}
+    )
+    notes = [f"the features are {printable(shortened(', '.join(features), LONGEST_VALUE)) or 'missing'}"]
+    return notes + ([f"left out, unless `features` names them, are {listed(left_out)}"] if left_out else [])
 
 
 def _delimited(path: Path) -> tuple[Any, dict[str, Any]]:

@@ -1,0 +1,421 @@
+"""Which columns of a table are features: never an index, nor the shadow of the label, without a word."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rankbound as rb
+from rankbound import cli
+from rankbound.errors import ColumnWarning, DataError
+from rankbound.io import table_columns
+from rankbound.io.table_columns import Columns, Shadows, Table
+from rankbound.io.table_stream import TableStream
+from tests.library.drawn_arguments import ROUNDS
+from tests.row_batches import batches_of
+
+TOPICS, ITEMS = 4, 5
+N = TOPICS * ITEMS
+DRAWN = np.random.default_rng(0)
+GRADES = np.array([0, 1, 2, 0, 1, 1, 0, 2, 2, 0, 0, 1, 0, 2, 1, 2, 1, 0, 0, 2])
+PLACES = np.concatenate([DRAWN.permutation(ITEMS) for _ in range(TOPICS)])
+TABLE: dict[str, Any] = {
+    "topic": np.repeat([f"q{topic}" for topic in range(TOPICS)], ITEMS),
+    "item": [f"d{row}" for row in range(N)],
+    "relevance": GRADES,
+    "price": DRAWN.random(N).round(3),
+}
+
+UNNAMED, ROWS, LISTS, LABEL = (
+    "without a name",
+    "numbers the rows",
+    "numbers the rows of each topic",
+    "is the relevance label in other units",
+)
+
+
+class Case(NamedTuple):
+    """A column beside those of TABLE, and what becomes of it: left out as something, doubtful, or simply a feature."""
+
+    name: str
+    values: Any
+    left_out: str | None = None
+    doubtful: str | None = None
+
+
+CASES = {
+    "an index": Case("", range(N), UNNAMED),
+    "an index from 1": Case("", range(1, N + 1), UNNAMED),
+    "the index of some rows": Case("", np.arange(N) * 3 + 1, UNNAMED),
+    "the index of shuffled rows": Case("", DRAWN.permutation(N), UNNAMED),
+    "the index of frames one after the other": Case("", np.arange(N) % 7, UNNAMED),
+    "an index of text": Case("", [f"row {row}" for row in range(N)], UNNAMED),
+    "an index that was read and written again": Case("Unnamed: 0", range(N), UNNAMED),
+    "an index that was read twice": Case("Unnamed: 0.1", range(N), UNNAMED),
+    "an index in parquet": Case("__index_level_0__", range(N), UNNAMED),
+    "an index with a usual name": Case("index", range(N), "a number of rows"),
+    "text": Case("title", ["blue", "red"] * (N // 2), "text"),
+    "a position": Case("position", PLACES, "given by a ranking"),
+    "a rank in capitals": Case("Rank", PLACES, "given by a ranking"),
+    "a score": Case("score", DRAWN.random(N), "given by a ranking"),
+    "a second label": Case("clicked", GRADES > 1, "a label"),
+    "a weight": Case("weight", DRAWN.random(N), "a weight"),
+    "a weight of two words": Case("Sample Weight", DRAWN.random(N), "a weight"),
+    "a propensity": Case("propensity", DRAWN.random(N), "a weight"),
+    "a fold": Case("fold", np.arange(N) // 7, "a part of an evaluation"),
+    "a split in numbers": Case("split", np.arange(N) % 2, "a part of an evaluation"),
+    "a time": Case("timestamp", np.arange(N) * 60 + 1_700_000_000, "a time"),
+    "a time in short": Case("ts", DRAWN.random(N), "a time"),
+    "a time in camel case": Case("timeStamp", DRAWN.random(N), "a time"),
+    "a name in numbers": Case("doc_id", DRAWN.integers(0, 10**6, N), "a name"),
+    "a reserved text": Case("date", ["2026-01-01"] * N, "text"),
+    "a reserved word within a name": Case("weight_kg", DRAWN.random(N)),
+    "a count": Case("clicks", DRAWN.integers(0, 9, N)),
+    "numbers of rows": Case("line", range(N), None, ROWS),
+    "numbers of rows from 7": Case("line", range(7, N + 7), None, ROWS),
+    "numbers of rows upwards": Case("line", range(N, 0, -1), None, ROWS),
+    "numbers of some rows": Case("line", np.cumsum(DRAWN.integers(1, 9, N)), None, ROWS),
+    "numbers of shuffled rows": Case("line", DRAWN.permutation(N) - 3, None, ROWS),
+    "numbers of rows as floats": Case("line", np.arange(N) + 0.0, None, ROWS),
+    "numbers of rows beyond float32": Case("line", np.arange(N) + 10**9, None, ROWS),
+    "places in a list": Case("place", np.arange(N) % ITEMS + 1, None, LISTS),
+    "places in a list in any order": Case("place", PLACES, None, LISTS),
+    "the label": Case("gain", GRADES, None, LABEL),
+    "the gain": Case("gain", 2.0**GRADES - 1, None, LABEL),
+    "a lower number for a higher label": Case("loss", 5 - GRADES**2 / 8, None, LABEL),
+    "numbers with one twice": Case("line", [0, *range(N - 1)]),
+    "fractions in order": Case("line", np.arange(N) + 0.5),
+    "places with one twice": Case("place", [0, *PLACES[:-1] * 0 + np.arange(N - 1) % ITEMS]),
+    "the label, but for one row": Case("gain", [*GRADES[:-1], 0]),
+    "a map of labels that is not monotone": Case("gain", (GRADES - 1) ** 2 * 2 + (GRADES == 2)),
+    "a coarser label": Case("gain", GRADES > 0),
+    "one value": Case("gain", GRADES * 0),
+}
+
+Read = tuple[list[str], dict[str, str], dict[str, str]]
+
+
+def columns_of(lists: Any) -> Read:
+    return list(lists.feature_names), dict(lists.left_out), dict(lists.doubtful)
+
+
+def packed(path: Path) -> Read:
+    with batches_of(60):
+        return columns_of(rb.pack_lists(path, path.with_suffix(".arrow")))
+
+
+def csv(frame: pd.DataFrame, folder: Path, separator: str = ",") -> Path:
+    path = folder / ("x.tsv" if separator == "\t" else "x.csv")
+    frame.to_csv(path, index=False, sep=separator)
+    return path
+
+
+def polars(frame: pd.DataFrame) -> pl.DataFrame:
+    """The same columns; polars itself would name those without a name."""
+    return pl.DataFrame({name: frame[name].tolist() for name in frame})
+
+
+def parquet(frame: pd.DataFrame, folder: Path) -> Path:
+    polars(frame).write_parquet(folder / "x.parquet", row_group_size=3)
+    return folder / "x.parquet"
+
+
+WAYS: dict[str, Callable[[pd.DataFrame, Path], Read]] = {
+    "csv": lambda frame, folder: columns_of(rb.read_lists(csv(frame, folder))),
+    "tsv": lambda frame, folder: columns_of(rb.read_lists(csv(frame, folder, "\t"))),
+    "parquet": lambda frame, folder: columns_of(rb.read_lists(parquet(frame, folder))),
+    "csv in batches": lambda frame, folder: packed(csv(frame, folder)),
+    "parquet in batches": lambda frame, folder: packed(parquet(frame, folder)),
+    "pandas": lambda frame, folder: columns_of(rb.read_lists(frame)),
+    "polars": lambda frame, folder: columns_of(rb.read_lists(polars(frame))),
+    "arrow": lambda frame, folder: columns_of(rb.read_lists(pa.Table.from_pandas(frame))),
+}
+
+
+@contextmanager
+def warned(left_out: dict[str, str], doubtful: dict[str, str]) -> Iterator[None]:
+    """Expect one warning of each kind, with every name and what it is, and no other."""
+    if not left_out and not doubtful:
+        yield
+        return
+    with pytest.warns(ColumnWarning) as found:
+        yield
+    texts = [str(warning.message) for warning in found]
+    expected = [("columns that are no features", left_out), ("features by which a ranker may look better", doubtful)]
+    assert len(texts) == sum(bool(columns) for _, columns in expected)
+    for start, columns in expected:
+        for name, what in columns.items():
+            assert any(f": {start}" in text and f"{name or repr(name)} ({what})" in text for text in texts), texts
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_becomes_of_a_column(case: Case, way: str, tmp_path: Path) -> None:
+    """First in the table, as an index is, or last."""
+    column = {case.name: case.values}
+    features = [] if case.left_out else [case.name]
+    left_out = {case.name: case.left_out} if case.left_out else {}
+    doubtful = {case.name: case.doubtful} if case.doubtful else {}
+    for table, expected in ((column | TABLE, [*features, "price"]), (TABLE | column, ["price", *features])):
+        with warned(left_out, doubtful):
+            found = WAYS[way](pd.DataFrame(table), tmp_path)
+        assert found == (expected, left_out, doubtful)
+
+
+@pytest.mark.parametrize("way", ["csv", "parquet", "csv in batches", "parquet in batches", "polars"])
+def test_many_columns_have_one_warning_of_each_kind(way: str, tmp_path: Path) -> None:
+    left_out = {"": UNNAMED, "title": "text", "position": "given by a ranking"}
+    doubtful = {"line": ROWS, "gain": LABEL}
+    extra = {"": range(N), "title": ["a"] * N, "position": PLACES, "line": range(N), "gain": GRADES * 2}
+    with warned(left_out, doubtful):
+        assert WAYS[way](pd.DataFrame(extra | TABLE), tmp_path) == (["line", "gain", "price"], left_out, doubtful)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame, pa.table, lambda table: table])
+def test_chosen_features_are_taken_as_they_are(make: Callable[[Any], Any], tmp_path: Path) -> None:
+    """Without a warning, whatever their names and values."""
+    names = ["position", "line", "gain", ""]
+    extra = {"": np.arange(N), "position": PLACES, "line": np.arange(N), "gain": GRADES * 2}
+    source = make(extra | TABLE)
+    if isinstance(source, dict):
+        source = csv(pd.DataFrame(source), tmp_path)
+        with batches_of(60):
+            assert columns_of(rb.pack_lists(source, tmp_path / "x.arrow", features=names)) == (names, {}, {})
+    lists = rb.read_lists(source, features=names)
+    assert columns_of(lists) == (names, {}, {})
+    assert lists.features[:, 0].tolist() == PLACES.tolist()
+
+
+@pytest.mark.parametrize(("rows", "is_doubtful"), [(7, False), (8, True)])
+def test_a_few_rows_are_in_order_by_chance(rows: int, is_doubtful: bool) -> None:
+    table = {"topic": ["q"] * rows, "relevance": np.arange(rows) % 2, "line": range(rows), "gain": np.arange(rows) % 2}
+    with warned({}, {"line": ROWS, "gain": LABEL} if is_doubtful else {}):
+        rb.read_lists(pl.DataFrame(table))
+
+
+def test_a_role_comes_before_a_reserved_name() -> None:
+    table = pl.DataFrame(TABLE).rename({"topic": "user_id", "item": "doc_id", "relevance": "score"})
+    lists = rb.read_lists(table, topic="user_id", item="doc_id", relevance="score")
+    assert columns_of(lists) == (["price"], {}, {})
+    assert list(lists.items) == TABLE["item"]
+
+
+@pytest.mark.parametrize("names", ["", '""', "Unnamed: 0"])
+def test_an_index_names_no_topics_and_no_items(names: str, tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text(
+        f"{names},topic,relevance,f\n" + "".join(f"{n},q,{n % 2},{n / 2}\n" for n in range(8))
+    )
+    with pytest.warns(ColumnWarning):
+        lists = rb.read_lists(tmp_path / "x.csv")
+    assert list(lists.items)[:2] == ["q-2", "q-3"]
+    assert lists.feature_names == ["f"]
+
+
+def test_several_columns_without_a_name_are_indexes(tmp_path: Path) -> None:
+    """As `to_csv` writes a frame with several; a sheet's empty columns are the same."""
+    frame = pd.DataFrame(TABLE).set_index(pd.MultiIndex.from_arrays([np.arange(N), np.arange(N)[::-1]]))
+    frame.to_csv(tmp_path / "x.csv")
+    assert (tmp_path / "x.csv").read_text().startswith(",,topic")
+    with pytest.warns(ColumnWarning, match="'' .without a name., _duplicated_0 .without a name."):
+        assert rb.read_lists(tmp_path / "x.csv").feature_names == ["price"]
+    with pytest.warns(ColumnWarning), batches_of(60):
+        assert rb.pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow").feature_names == ["price"]
+
+
+def test_without_features_the_message_says_what_was_left_out(tmp_path: Path) -> None:
+    table = pd.DataFrame(TABLE | {"position": PLACES}).drop(columns="price")
+    expected = r"there are no features.*; left out are position \(given by a ranking\): choose some by `features`"
+    path = csv(table, tmp_path)
+    with pytest.warns(ColumnWarning):
+        lists = rb.read_lists(path)
+    with pytest.raises(DataError, match=expected):
+        rb.train_ranker(lists)
+    with pytest.raises(DataError, match=expected):
+        rb.pack_lists(path, tmp_path / "x.arrow")
+
+
+# The definition of doubtful features, and the order of rows and batches
+
+
+def by_definition(values: Sequence[float], topics: Sequence[int], labels: Sequence[float]) -> str | None:
+    """What `Shadows` finds of one column, written out."""
+    of_label = {
+        label: {value for value, other in zip(values, labels, strict=True) if other == label} for label in labels
+    }
+    if len(of_label) > 1 and all(len(found) == 1 for found in of_label.values()):
+        in_order = [min(of_label[label]) for label in sorted(of_label)]
+        if in_order in (sorted({*in_order}), sorted({*in_order}, reverse=True)):
+            return LABEL
+    if any(value % 1 for value in values):
+        return None
+    distinct = sorted({*values})
+    if len(distinct) == len(values) and (
+        list(values) in (distinct, distinct[::-1]) or distinct[-1] - distinct[0] == len(values) - 1
+    ):
+        return ROWS
+    lists = [[value for value, other in zip(values, topics, strict=True) if other == topic] for topic in {*topics}]
+    enough = len(values) - len(lists) >= 8
+    return (
+        LISTS
+        if enough and all(sorted(one) == list(range(int(min(one)), int(min(one)) + len(one))) for one in lists)
+        else None
+    )
+
+
+@pytest.mark.parametrize("number", ROUNDS)
+def test_doubtful_features_are_those_of_the_definition(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of columns that number rows, lists or labels, some with a value changed; in one part and in batches."""
+    random = np.random.default_rng(number)
+    seen = set()
+    for _ in range(20):
+        n = int(random.integers(8, 25))
+        topics = np.sort(random.integers(0, 3, n)) if random.random() < 0.5 else random.integers(0, 3, n)
+        labels = random.integers(0, 3, n)
+        places = np.array([np.sum(topics[:row] == topics[row]) for row in range(n)])
+        columns = {
+            "ordered": np.cumsum(random.integers(1, 3, n)) * random.choice([-1, 1]),
+            "shuffled": random.permutation(n) + random.integers(-5, 5),
+            "placed": places + topics * random.integers(0, 2),
+            "labelled": np.sort(random.choice(9, 3, replace=False))[:: random.choice([-1, 1])][labels]
+            / random.choice([1, 2]),
+            "few": random.integers(0, 2, n),
+        }
+        for values in columns.values():
+            if random.random() < 0.4:
+                values[random.integers(n)] = random.choice([values[0], values[-1], values.max() + 1])
+        expected = {
+            name: by_definition(values.tolist(), topics.tolist(), labels.tolist()) for name, values in columns.items()
+        }
+        expected = {name: what for name, what in expected.items() if what is not None}
+        seen |= {*expected.values()}
+        table = pl.DataFrame({"topic": [f"q{topic}" for topic in topics], "relevance": labels, **columns})
+        table.write_csv(tmp_path / "x.csv")
+        monkeypatch.setattr(table_columns, "_FIRST_ROWS", int(random.choice([1, 5, 1024])))
+        with pytest.warns(ColumnWarning) if expected else nullcontext():
+            assert rb.read_lists(table).doubtful == expected
+        with batches_of(int(random.choice([1, 30, 100]))):
+            stream = TableStream(tmp_path / "x.csv", Columns())
+            assert [len(list(stream)) > 0 for _ in range(2)] == [True, True]
+            assert stream.doubtful == expected
+    assert seen == {ROWS, LISTS, LABEL}
+
+
+def test_sums_of_numbers_of_rows_do_not_overflow() -> None:
+    """Sums of squares beyond 2^63, as those of 3,000,000 rows."""
+    n = 3_000_000
+    for last, expected in ((n - 1, {"f": ROWS}), (n - 2, {})):
+        values = np.append(np.arange(n - 1)[::-1], last)
+        shadows = Shadows(["f"], n)
+        shadows.read_rows(Table(pl.DataFrame({"f": values}), "", "row", 0), np.zeros(n))
+        assert shadows.found() == expected
+
+
+# A model with an index beside its features
+
+
+def ordered(seed: int, topics: int = 40) -> pd.DataFrame:
+    """Rows as a search engine exports them, the best first: their numbers give the labels away."""
+    random = np.random.default_rng(seed)
+    topic = np.repeat(np.arange(topics), 10)
+    price = random.normal(size=len(topic))
+    relevance = np.digitize(price + random.normal(size=len(topic)), [0.5, 1.5])
+    frame = pd.DataFrame({"topic": topic, "item": np.arange(len(topic)), "relevance": relevance, "price": price})
+    return frame.sort_values(["relevance"], ascending=False, kind="stable").reset_index(drop=True)
+
+
+@pytest.mark.parametrize("written", ["to_csv", "to_csv twice", "to_parquet"])
+def test_a_frame_with_its_index_trains_the_model_without_it(written: str, tmp_path: Path) -> None:
+    """With the index, nDCG would be near 1: the rows are in the order of their labels."""
+    frame = ordered(0)
+    path = tmp_path / "x.csv"
+    if written == "to_parquet":
+        # Of rows in order, parquet keeps no index.
+        path, frame = tmp_path / "x.parquet", frame.sample(frac=1, random_state=0)
+        frame.to_parquet(path)
+    else:
+        text = frame.to_csv()
+        path.write_text(pd.read_csv(io.StringIO(text)).to_csv() if written == "to_csv twice" else text)
+    models = []
+    for source in (path, frame):
+        with pytest.warns(ColumnWarning) if source is path else nullcontext():
+            lists = rb.read_lists(source)
+        rb.train_ranker(lists, epochs=10).save(tmp_path / "m.safetensors")
+        models.append((tmp_path / "m.safetensors").read_bytes())
+    assert models[0] == models[1]
+
+
+# The command line
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+LEFT_OUT = (
+    "left out, as --features does not name them: '' (without a name), position (given by a ranking), title (text)\n"
+)
+NOTE = "features by which a ranker may look better than it is: line (numbers the rows); if they are not known"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    extra = {"": np.arange(N), "position": PLACES, "title": ["a"] * N, "line": np.arange(N)}
+    return csv(pd.DataFrame(extra | TABLE), tmp_path)
+
+
+@pytest.mark.parametrize("command", ["train", "cross-validate", "--split", "pack"])
+def test_commands_say_which_columns_are_features(
+    command: str, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = tmp_path / "test.csv"
+    pl.read_csv(table).with_columns(topic=pl.col("topic") + "b").write_csv(test)
+    arguments: dict[str, tuple[object, ...]] = {
+        "train": ("train", table, "--epochs", 1, "--out", tmp_path / "m.safetensors"),
+        "cross-validate": ("cross-validate", table, "--folds", 2, "--epochs", 1, "-m", "AP", "--loss", "nDCG"),
+        "--split": (
+            *("cross-validate", "--split", f"{table},{test}", "--split", f"{table},{test}"),
+            *("--epochs", 1, "-m", "AP", "--loss", "nDCG", "--loss", "AP"),
+        ),
+        "pack": ("pack", table, tmp_path / "x.arrow"),
+    }
+    assert run(*arguments[command]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count(f"features: line, price\n{LEFT_OUT}") == 1
+    assert shown.err.count(f"note: {table}: {NOTE}") == 1
+    assert "Warning" not in shown.err
+    features = ("--features", "price,position")
+    assert run(*arguments[command], *features) == 0
+    shown = capsys.readouterr()
+    assert "features: price, position\n" in shown.out
+    assert "left out" not in shown.out + shown.err
+    assert "note:" not in shown.err
+
+
+@pytest.mark.parametrize("features", [(), ("--features", "price,position")])
+def test_files_with_the_same_columns_are_scored_and_evaluated(
+    features: tuple[str, ...], table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, out = tmp_path / "m.safetensors", tmp_path / "run.csv"
+    assert run("train", table, "--epochs", 1, *features, "--out", model) == 0
+    assert run("score", model, table, "--out", out) == 0
+    assert run("evaluate", out, table, "-m", "AP") == 0
+    assert "note:" not in capsys.readouterr().err.replace(f"note: {table}: {NOTE}", "", 1)
+    ranker = rb.load(model)
+    lists = rb.read_lists(table, features=ranker.feature_names)
+    np.testing.assert_allclose(ranker.score_lists(lists).scores, rb.read_run(out).scores)
+    if features:
+        with pytest.warns(ColumnWarning):
+            lists = rb.read_lists(table)
+        with pytest.raises(
+            DataError, match=r"no feature 'position'.*read_lists\(source, features=ranker.feature_names\)"
+        ):
+            ranker.score_lists(lists)
