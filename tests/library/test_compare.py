@@ -218,6 +218,18 @@ class TestScoresByTopic:
         assert "Between seeds" in text
         assert "topics and trainings" in text
 
+    def test_the_index_of_a_frame_is_no_metric(self, tmp_path: Path, compare: Compare) -> None:
+        frame = pl.DataFrame({"topic": [f"t{topic}" for topic in range(9)], "AP": [0.1 * topic for topic in range(9)]})
+        found = []
+        for index in (True, False):
+            files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+            for file, power in zip(files, (1, 2), strict=True):
+                frame.with_columns(pl.col("AP").pow(power)).to_pandas().to_csv(file, index=index)
+            found.append(compare.json(*files)["comparisons"])
+            assert compare(*files).count("left out of a.csv: '' (without a name)") == index
+        assert [row["metric"] for row in found[0]] == ["AP"]
+        assert found[0][0]["p_adjusted"] == found[1][0]["p_adjusted"]
+
     def test_undefined_scores(self, tmp_path: Path, compare: Compare) -> None:
         files = [tmp_path / "a.csv", tmp_path / "b.csv"]
         files[0].write_text("topic,AP\n007,0.5\n008,\n009,0.25\n010,NaN\n011,0.4\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from described_steps import Run, convert
 
@@ -97,6 +98,33 @@ def test_both_layouts_of_a_table_are_the_same_lists(tmp_path: Path, run: Run) ->
     for fold in range(1, 5):
         assert [topics(one, fold, "test") for one in made] == [topics(made[0], fold, "test")] * 2
     assert topics(made[0], 1, "test")[0].startswith("shoes, size ")
+
+
+def test_an_index_and_a_position_are_no_features_of_a_study(tmp_path: Path, run: Run) -> None:
+    described = searches(tmp_path / "x.csv")
+    convert(run, described)
+    expected = read_table("data.parquet", "lists")
+    frame = pl.read_csv(tmp_path / "x.csv")
+    rows = pl.Series(range(len(frame)))
+    frame.select(rows.alias(""), pl.all(), (rows % 6).alias("Position")).write_csv(tmp_path / "x.csv")
+    told = convert(run, described)
+    left_out = "'' (without a name), Position (given by a ranking)"
+    assert f"note: {tmp_path / 'x.csv'}: left out, as `features` does not name them: {left_out}\n" in told
+    assert read_table("data.parquet", "lists").equals(expected)
+    frame.with_columns(place=rows % 6).write_csv(tmp_path / "x.csv")
+    assert "better than it is: place (numbers the rows of each topic); if" in convert(run, described)
+
+
+def test_the_files_of_a_data_set_have_the_same_features_by_name(tmp_path: Path, run: Run) -> None:
+    names = ["a.csv", "b.csv", "c.csv"]
+    for number, name in enumerate(names):
+        frame = pl.DataFrame({"topic": [f"q{number}"] * 2, "relevance": [0, 1], "f": [1.5, 2.5], "g": [-1.5, -2.5]})
+        frame.select("topic", "relevance", *("fg" if number else "gf")).write_csv(tmp_path / name)
+    convert(run, {"format": "table", "path": str(tmp_path), "parts": names})
+    assert read_features("data.parquet").tolist() == [[-1.5, 1.5], [-2.5, 2.5]] * 3
+    (tmp_path / "c.csv").write_text("topic,relevance,f\nq2,0,1\n")
+    told = convert(run, {"format": "table", "path": str(tmp_path), "parts": names}, status=2)
+    assert "c.csv: there is no column 'g'; it has topic, relevance, f; the features to read" in told
 
 
 def test_all_layouts_of_ratings_are_the_same_interactions(tmp_path: Path, run: Run) -> None:

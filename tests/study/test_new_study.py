@@ -96,6 +96,19 @@ def test_pairs_without_ratings_and_with_texts(tmp_path: Path, told: Told) -> Non
     assert "so both are read as texts" in text
 
 
+def test_an_index_is_neither_a_feature_nor_a_rating(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.csv").write_text(",query,label,price,title,score\n0,1,1,0.5,a,2\n1,1,0,0.25,b,1\n")
+    kind, _ = section(tmp_path / "x.csv", tmp_path / "mine.yaml", told)
+    assert kind == "lists"
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "# The features are price.\n" in text
+    left_out = "'' (without a name), title (text), score (given by a ranking)"
+    assert f"# Left out, unless `features` names them, are {left_out}.\n" in text
+    (tmp_path / "y.csv").write_text(",user,item\n0,7,8\n1,7,9\n")
+    kind, found = section(tmp_path / "y.csv", tmp_path / "yours.yaml", told)
+    assert (kind, found["source"]["columns"]) == ("interactions", {"topic": "user", "item": "item"})
+
+
 def test_large_numbers_are_names(tmp_path: Path, told: Told) -> None:
     (tmp_path / "x.csv").write_text("user,item,rating\n1,3000000000,5\n")
     _, found = section(tmp_path / "x.csv", tmp_path / "mine.yaml", told)

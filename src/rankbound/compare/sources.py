@@ -56,7 +56,8 @@ def of_file(path: Path) -> Source:
     if "topic" not in frame.columns:
         shown = ", ".join(frame.columns[:_SHOWN])
         raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
-    others = [name for name in frame.columns if name not in ("topic", *TRAINING) and not has_no_name(name)]
+    nameless = [name for name in frame.columns if has_no_name(name)]
+    others = [name for name in frame.columns if name not in ("topic", *TRAINING, *nameless)]
     metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
     if not metrics:
         raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")
@@ -68,7 +69,9 @@ def of_file(path: Path) -> Source:
     if kept["topic"].null_count():
         row = int(kept["topic"].is_null().arg_max() or 0) + 1
         raise DataError(f"{path}: row {row} has no topic; expected a name in every row")
-    return Source(kept, metrics, [f"left out of {path.name}: {', '.join(text)} (not numeric)"] if text else [])
+    omitted = {"without a name": list(map(repr, nameless)), "not numeric": text}
+    notes = [f"left out of {path.name}: {', '.join(names)} ({why})" for why, names in omitted.items() if names]
+    return Source(kept, metrics, notes)
 
 
 def common_metrics(sources: Sequence[Source], wanted: Sequence[str], files: Sequence[Path]) -> list[str]:

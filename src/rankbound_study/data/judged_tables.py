@@ -1,6 +1,5 @@
 """Judged lists from CSV or parquet files with a row per item, in a stream."""
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from rankbound_study.data.plain_files import Raw, as_file
 
 @dataclass
 class TableReader:
-    """A reader of the files of a data set; the features of the first one are looked for by name in the others."""
+    """A reader of the files of a data set, which finds the features of the first one in the others by name."""
 
     raw: Raw
     described: DescriptionKeys
@@ -29,7 +28,7 @@ class TableReader:
     def read(self, name: str) -> Iterator[pa.Table]:
         """Yield the lists of a file as tables of the lists contract; DataError names its line, or row.
 
-        What is left out, and doubtful features, are noted on standard error.
+        What is left out, and doubtful features, are printed.
         """
         largest = self.described.largest_label or LARGEST_LABEL
         with as_file(self.raw, name) as path:
@@ -53,9 +52,9 @@ class TableReader:
 
 def _note(stream: TableStream, where: str) -> None:
     if stream.left_out:
-        print(f"note: {where}: left out, as `features` does not name them: {listed(stream.left_out)}", file=sys.stderr)
+        print(f"note: {where}: left out, as `features` does not name them: {listed(stream.left_out)}")
     if stream.doubtful:
-        print(f"note: {where}: {doubt(stream.doubtful)}", file=sys.stderr)
+        print(f"note: {where}: {doubt(stream.doubtful)}")
 
 
 def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
