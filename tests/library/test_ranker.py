@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 import torch
@@ -213,6 +214,21 @@ def test_features_are_found_by_name() -> None:
     renamed = JudgedLists(**{**vars(lists), "feature_names": ["clicks", "cost", "noise"]})
     with pytest.raises(DataError, match="there is no feature 'price', which the ranker was trained with"):
         ranker.score_lists(renamed)
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_columns_of_a_data_frame_are_found_by_name(make: Any) -> None:
+    """Whatever their order, and whatever else the frame has."""
+    lists = planted()
+    ranker = rb.train_ranker(lists, epochs=1)
+    columns = dict(zip(lists.feature_names, lists.features.T, strict=True))
+    table = make({"title": ["a"] * len(lists.items), **{name: columns[name] for name in ("noise", "price", "clicks")}})
+    np.testing.assert_array_equal(ranker.score(table), ranker.score(lists.features))
+    for wrong in (make({"clicks": [1.0], "cost": [1.0], "noise": [1.0]}), make(lists.features)):
+        with pytest.raises(
+            ValueError, match=r"no column '(price|clicks)'; .* features \(clicks, price, noise\), or an array"
+        ):
+            ranker.score(wrong)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.seals import UNSEALED
 from rankbound.lists import ArrayLike, Lists
+from rankbound.printable import LONGEST_VALUE, shortened
 from rankbound.texts import require_one_of
 from rankbound.training.factorization import Factorization, score_pairs
 from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
@@ -67,21 +68,25 @@ class Ranker:
         """Return the scores of items; higher is better.
 
         Args:
-            features: `(n_items, d)`, an array or a data frame, with columns in the order of `feature_names`.
+            features: `(n_items, d)`, an array with columns in the order of `feature_names`, or a data frame (polars or
+                pandas), whose columns are matched by name; others are not read.
             offsets: `(n_lists + 1,)`, the lists' limits; only `query` scaling needs them.
 
         Returns:
             A NumPy array `(n_items,)`, or a tensor if `features` is one.
 
         Raises:
-            ValueError: wrong number of features, features or scores that are not finite, missing offsets, or a ranker
-                that is a factorisation.
+            ValueError: wrong number of features, a column that is missing, features or scores that are not finite,
+                missing offsets, or a ranker that is a factorisation.
         """
         if self.vocabulary is not None:
             raise ValueError(
                 "features: this ranker is a factorisation, which reads topics and items; expected score_lists(lists)"
             )
-        rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
+        if hasattr(features, "columns") and not hasattr(features, "column_names"):
+            rows = self._rows_by_name(features)
+        else:
+            rows = features if isinstance(features, Tensor) else column_tensor(features, "features")
         if rows.dim() != 2 or rows.shape[1] != len(self.feature_names):
             raise ValueError(
                 f"features: found shape {tuple(rows.shape)}, expected (n_items, {len(self.feature_names)})"
@@ -93,6 +98,17 @@ class Ranker:
             blocks = [self._score_block(rows, scaled, first) for first in range(0, max(len(rows), 1), ROWS_AT_ONCE)]
         scores = _finite(torch.cat(blocks))
         return scores if isinstance(features, Tensor) else scores.numpy()
+
+    def _rows_by_name(self, frame: Any) -> Tensor:
+        names = {str(name): name for name in frame.columns}
+        missing = [name for name in self.feature_names if name not in names]
+        if missing:
+            known = shortened(", ".join(self.feature_names), LONGEST_VALUE)
+            raise ValueError(
+                f"features: the data frame has no column {missing[0]!r}; expected columns with the names of the "
+                f"ranker's features ({known}), or an array with columns in that order"
+            )
+        return column_tensor(frame[[names[name] for name in self.feature_names]], "features").contiguous()
 
     def _score_block(self, rows: Tensor, scaled: ScaledFeatures, first: int) -> Tensor:
         block = slice(first, first + ROWS_AT_ONCE)
