@@ -1,6 +1,7 @@
 """Which columns of a table are features: never an index, nor the shadow of the label, without a word."""
 
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from rankbound.io.table_stream import TableStream
 from tests.library.drawn_arguments import ROUNDS
 from tests.row_batches import batches_of
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "your_own_data.md"
 TOPICS, ITEMS = 4, 5
 N = TOPICS * ITEMS
 DRAWN = np.random.default_rng(0)
@@ -227,6 +229,15 @@ def test_several_columns_without_a_name_are_indexes(tmp_path: Path) -> None:
         assert rb.read_lists(tmp_path / "x.csv").feature_names == ["price"]
     with pytest.warns(ColumnWarning), batches_of(60):
         assert rb.pack_lists(tmp_path / "x.csv", tmp_path / "x.arrow").feature_names == ["price"]
+
+
+def test_the_page_lists_what_is_left_out() -> None:
+    text = PAGE.read_text("utf-8")
+    rows = re.findall(r"^\| (`.*?) \| ", text.partition("| left out | why |")[2].partition("\n\n")[0], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
+    assert len(rows) == len(table_columns.RESERVED)
+    assert {*named} <= {name for names in table_columns.RESERVED.values() for name in names}
+    assert "so that `weight_kg` and `clicks` are\nfeatures" in text
 
 
 def test_without_features_the_message_says_what_was_left_out(tmp_path: Path) -> None:

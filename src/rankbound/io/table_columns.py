@@ -249,7 +249,7 @@ class Shadows:
         self._names, self._n_rows, self._n_within = list(names), n_rows, 0
         self._orders = {name: _Order(n_rows) for name in names}
         self._values: dict[str, dict[float, float]] = {name: {} for name in names}
-        self._within = list(names)
+        self._within = {name: place for place, name in enumerate(names)}
 
     def read_rows(self, table: Table, relevance: npt.NDArray[Any]) -> None:
         """Take the next rows into account, in the order of the table."""
@@ -275,9 +275,9 @@ class Shadows:
         some = min(int(np.searchsorted(offsets, _FIRST_ROWS)), len(offsets) - 1)
         for limits in (offsets[: some + 1], offsets[some:]):
             rows = slice(int(limits[0]), int(limits[-1]))
-            self._within = [
-                name for name in self._within if _number_lists(features[rows, self._names.index(name)], limits)
-            ]
+            self._within = {
+                name: place for name, place in self._within.items() if _number_lists(features[rows, place], limits)
+            }
 
     def found(self) -> dict[str, str]:
         """Return such features after all rows, with what they do."""
