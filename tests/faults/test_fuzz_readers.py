@@ -70,6 +70,7 @@ def damaged(content: bytes, damage: Damages) -> bytes:
     return content
 
 
+@pytest.mark.filterwarnings("ignore::rankbound.errors.ColumnWarning")
 @pytest.mark.parametrize("name", FILES)
 @many
 @given(damages)

@@ -321,8 +321,8 @@ def test_doubtful_features_are_those_of_the_definition(
 
 
 def test_sums_of_numbers_of_rows_do_not_overflow() -> None:
-    """Sums of squares beyond 2^63, as those of 3,000,000 rows."""
-    n = 3_000_000
+    """Sums of squares beyond 2^64, as those of 4,000,000 rows."""
+    n = 4_000_000
     for last, expected in ((n - 1, {"f": ROWS}), (n - 2, {})):
         values = np.append(np.arange(n - 1)[::-1], last)
         shadows = Shadows(["f"], n)
