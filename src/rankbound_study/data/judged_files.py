@@ -95,7 +95,7 @@ def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Read
 
 def _width(raw: Raw, name: str) -> int:
     with raw.open(name) as stream:
-        return max(largest_index(stream, raw.where(name)), 1)
+        return largest_index(stream, raw.where(name))
 
 
 @dataclass
@@ -112,7 +112,9 @@ class _LetorText:
         with self.raw.open(name) as text:
             counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
             stream = self._with_ids(text, name) if self.described.format == "lightgbm" else counted
-            yield from read_lists(stream, self.width, where, seen=seen, largest_label=largest)
+            yield from read_lists(stream, max(self.width, 1), where, seen=seen, largest_label=largest)
+        if not self.width:
+            raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
     def _with_ids(self, text: BinaryIO, name: str) -> BinaryIO:
         beside = self.raw.find(name + self.described.groups)
