@@ -63,10 +63,12 @@ def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
     """Return the members to read by the names that the description gives them."""
     if described.wanted:
         return {wanted: raw.find(wanted) for wanted in described.wanted}
-    if len(raw.members) != 1:
-        shown = ", ".join(member.name for member in raw.members[:8])
-        raise DataError(f"{raw.path}: it has {len(raw.members)} files ({shown}): name those to read (files)")
-    name = raw.members[0].name
+    is_grouped = described.format == "lightgbm"
+    names = [member.name for member in raw.members if not (is_grouped and member.name.endswith(described.groups))]
+    if len(names) != 1:
+        shown = ", ".join(names[:8])
+        raise DataError(f"{raw.path}: it has {len(names)} files ({shown}): name those to read (files)")
+    name = names[0]
     return {Path(name).name: name}
 
 
@@ -87,9 +89,9 @@ _Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
 
 def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Reader:
     if described.format == "table":
-        from rankbound_study.data.judged_tables import read_table
+        from rankbound_study.data.judged_tables import TableReader
 
-        return lambda name, seen, on_bytes: read_table(raw, described, name)
+        return TableReader(raw, described)
     return _LetorText(raw, described, described.features or max(_width(raw, name) for name in names))
 
 

@@ -197,8 +197,8 @@ def _trainable(parts: Iterable[FoldLists], where: str) -> Iterator[FoldLists]:
         if split == "train" and not _informative(*list_to_numpy(lists.column("relevance"))):
             raise DataError(
                 f"{where}: in none of the {quantity(lists.num_rows, 'training list')} of fold {fold} is an item more "
-                "relevant than another, so that nothing can be trained on them: check the files of the folds, or choose "
-                "other thresholds or fewer parts"
+                "relevant than another, so that nothing can be trained: check the files of the folds, or choose other "
+                "thresholds or fewer parts"
             )
         yield fold, split, lists
 
