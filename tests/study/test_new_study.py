@@ -8,12 +8,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
+from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study import cli
 from rankbound_study.commands import _rehearsal
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.data import sampling
 from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -253,7 +256,7 @@ ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
     "binary labels": ("x.csv", judged(), [], {"thresholds": [1]}),
     "graded labels": ("x.csv", judged(lambda row: row % 4), [], {"thresholds": ["graded"]}),
     "graded labels, binary at 2": ("x.csv", judged(lambda row: row % 4), ["--threshold", "2"], {"thresholds": [2]}),
-    "labels without 0": ("x.csv", judged(lambda row: 1 + row % 2), [], {"thresholds": ["graded"]}),
+    "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), ["--threshold", "4"], {"thresholds": [4]}),
     "whole labels with a point": ("x.csv", judged(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
     "the same in LETOR text": ("x.txt", letor(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
     "four topics": ("x.csv", judged(topics=4), [], {"source.random_parts": 4}),
@@ -293,9 +296,11 @@ REFUSED: dict[str, tuple[str, str, list[str], str]] = {
     "fractions of labels": ("x.csv", judged(lambda row: row % 3 / 2), [], "found relevance 0.5.* as 0, 1 and 2"),
     "negative labels": ("x.csv", judged(lambda row: row % 3 - 1), [], "'label' holds -1, expected grades from 0"),
     "many clicks": ("x.csv", judged(lambda row: row * 9), [], "found relevance 135, expected whole"),
+    "grades without a gain": ("x.csv", judged(lambda row: row * 4), [], "grades at most 108"),
+    "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), [], "the smallest label is 1.* --threshold N"),
     "one topic": ("x.csv", judged(topics=1), [], "it has 1 topic, too few .* a study needs 3 topics"),
     "two topics of LETOR text": ("x.txt", letor(topics=2), [], "it has 2 topics, too few"),
-    "all relevant": ("x.csv", judged(lambda _: 1), [], "in no list is an item more relevant"),
+    "all relevant": ("x.csv", judged(lambda _: 1), ["--threshold", "1"], "in no list is an item more"),
     "none relevant": ("x.csv", judged(lambda _: 0), [], "in no list is an item more relevant"),
     "one informative topic": ("x.csv", judged(lambda row: int(row == 5)), [], "lists of fold . is an item more"),
     "no features in LETOR text": ("x.txt", letor(pairs=""), [], "there are no features in it"),
@@ -315,6 +320,10 @@ def test_what_would_not_run_is_refused_before_anything_is_written(tmp_path: Path
     assert re.search(message, said), said
     assert "rankbound-" not in said
     assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_grades_are_those_whose_gains_fit_single_precision() -> None:
+    assert largest_grade(torch.float32) == sampling.LARGEST_GRADE
 
 
 @pytest.mark.parametrize("times", [pl.Date, pl.Datetime("us"), pl.Datetime("ns", "UTC"), pl.String, pl.Float64])
@@ -345,6 +354,18 @@ def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monk
     # Its totals are not known.
     (tmp_path / "x.csv").write_text(rated(each=6))
     told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"))
+
+
+def test_losses_of_binary_relevance_need_irrelevant_items(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.csv").write_text(judged(lambda row: 1 + row % 5))
+    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"), "--name", "mine", "--threshold", "4")
+    text = (tmp_path / "mine.yaml").read_text().replace("thresholds: [4]", "thresholds: [graded]")
+    text = text.replace("mine-label4", "mine-graded").replace(", distribution]", "]")
+    (tmp_path / "mine.yaml").write_text(text)
+    said = told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"), status=2)
+    assert "AP, nRBP count every label above 0 as relevant, and no training list of fold 1" in said
+    (tmp_path / "mine.yaml").write_text(text.replace("losses: [nDCG, AP, nRBP]", "losses: [nDCG]"))
+    told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"))
 
 
 def test_files_that_changed_are_refused_with_the_line_of_their_description(tmp_path: Path, told: Told) -> None:

@@ -86,7 +86,7 @@ def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> N
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "name", ["counts, all relevant", "ISO times with a zone", "labels without 0", "three topics of LETOR text"]
+    "name", ["counts, all relevant", "ISO times with a zone", "graded labels", "three topics of LETOR text"]
 )
 def test_what_new_and_check_config_accept_runs(tmp_path: Path, name: str) -> None:
     """With all models and losses, on one fold."""

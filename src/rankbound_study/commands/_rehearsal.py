@@ -13,13 +13,19 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.config.study import Study
 
+if TYPE_CHECKING:
+    from rankbound_study.data.reader import FoldedLists
+
 WHOLE, PACKED = 2**23, 2**20
 """Bytes of files, and of archives or packed files, that are tried whole."""
+
+BINARY = ("AP", "nRBP", "RR")
+"""Losses that count every label above 0 as relevant."""
 
 FEW_TOPICS = 6
 """With fewer pairs, no sign test is significant at 5 %: 2 / 2^5 > 0.05."""
@@ -61,6 +67,7 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
     from rankbound_study.config.own_files import own_files
     from rankbound_study.config.steps import Steps
     from rankbound_study.data.plain_files import is_archive
+    from rankbound_study.data.reader import read_instances
 
     files = list(map(Path, own_files(described)))
     is_packed = any(file.suffix == ".gz" or is_archive(file) for file in files)
@@ -80,7 +87,9 @@ def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) ->
             options = steps.sample_options(SimpleNamespace(instances=instances.name))
             out = folder / "instances.parquet"
             _run(sample, name, "--in", data, "--folds", folds, "--out", out, "--options", options)
-            yield f"{instances.name}: {_told(out)}"
+            made = read_instances(out)
+            _require_some_irrelevant(study, instances.name, made)
+            yield f"{instances.name}: {_told(made)}"
 
 
 def _run(step: ModuleType, *arguments: Any) -> None:
@@ -108,14 +117,29 @@ def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path)
     return described.model_copy(update={"path": str(at), "sizes": None, "content": None, "copies": {}})
 
 
-def _told(instances: Path) -> str:
+def _require_some_irrelevant(study: Study, name: str, made: "FoldedLists") -> None:
+    """Raise ConfigError for losses that count every grade above 0 as relevant, where training lists have no other."""
+    from rankbound.errors import ConfigError
+    from rankbound_study.config.words import listed
+
+    used = set(study.config["losses"]) if name in study.bounded_instances else set()
+    used |= {loss for variant in study.variants if name in variant.datasets for loss in variant.losses}
+    losses = sorted(used & set(BINARY))
+    for fold in made.folds if losses else ():
+        part = made.split(fold, "train")
+        if not ((part.positives > 0) & (part.positives < part.sizes)).any():
+            raise ConfigError(
+                f"{listed(losses)} count every label above 0 as relevant, and no training list of fold {fold} has such "
+                "labels beside 0: set a threshold of relevant labels, write grades from 0 on, or leave these losses out"
+            )
+
+
+def _told(made: "FoldedLists") -> str:
     """Say in words how many lists there are, and of which sizes."""
     import numpy as np
 
     from rankbound.quantities import quantity
-    from rankbound_study.data.reader import read_instances
 
-    made = read_instances(instances)
     parts = made.splits.values()
     sizes = np.concatenate([part.sizes for part in parts])
     relevant = sum(int(part.positives.sum()) for part in parts) / max(int(sizes.sum()), 1)

@@ -96,6 +96,12 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
         raise ConfigError("--implicit is for ratings, but these are judged lists, whose labels say what is relevant")
     if threshold is not None and (threshold != int(threshold) or not 1 <= threshold <= LARGEST_LABEL):
         raise ConfigError(f"--threshold {threshold:g}: expected a whole number 1 .. {LARGEST_LABEL}, a label")
+    if threshold is None and found.labels and found.labels[0] > 0:
+        raise ConfigError(
+            f"{found.description['path']}: the smallest label is {found.labels[0]:g}: it may be that of irrelevant "
+            "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are; "
+            "relevant; or write grades from 0 on, because AP and nRBP count every label above 0"
+        )
     parts = found.description.get("random_parts")
     if parts is not None and found.topics is not None and FEWEST_PARTS <= found.topics < parts:
         described = {**found.description, "random_parts": found.topics}

@@ -39,6 +39,9 @@ Path = str | os.PathLike[str]
 GRADED = "graded"
 """Suffix of judged lists whose labels are the relevance, without a threshold."""
 
+LARGEST_GRADE = 108
+"""The largest label that is read as a grade: sums of larger gains 2^y - 1 may exceed single precision."""
+
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
 
 
@@ -71,6 +74,11 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
     offsets, labels = list_to_numpy(table.column("relevance"))
     relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
     _require_informative(offsets, labels, relevance, threshold, str(lists))
+    if threshold is None and labels.max() > LARGEST_GRADE:
+        raise DataError(
+            f"{lists}: the labels are {labels.min()} .. {labels.max()}, grades at most {LARGEST_GRADE}, because "
+            "their gain is 2^y - 1: set a threshold of relevant labels, or write fewer grades"
+        )
     made = _trainable(_judged_lists(_Judged(names, offsets, relevance), splits), str(lists))
     origin = origin_of(lists, "lists", dataset)
     write_instances(out, dataset, None, made, item_count=len(labels), origin=origin)

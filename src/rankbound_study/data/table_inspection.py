@@ -232,7 +232,7 @@ def _values(path: Path, frame: Any, column: str) -> list[float]:
     if not values.dtype.is_numeric() and values.dtype != pl.Boolean:
         texts = values.cast(pl.String)
         words = texts.filter(texts.cast(pl.Float64, strict=False).is_null())
-        found = repr(words[0]) if len(words) else f"texts such as {texts[0]!r}"
-        raise ConfigError(f"{path}: the column {column!r} holds {found}, expected numbers, with a decimal point")
+        shown = repr(words[0]) if len(words) else f"texts such as {texts[0]!r}"
+        raise ConfigError(f"{path}: the column {column!r} holds {shown}, expected numbers, with a decimal point")
     found = [float(value) for value in values.cast(pl.Float64).unique().sort()]
     return [value for value in found if math.isfinite(value)]
