@@ -15,10 +15,9 @@ from tempfile import TemporaryDirectory
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from rankbound_study.config.sections.description import DescriptionKeys
-from rankbound_study.config.study import Study
-
 if TYPE_CHECKING:
+    from rankbound_study.config.sections.description import DescriptionKeys
+    from rankbound_study.config.study import Study
     from rankbound_study.data.reader import FoldedLists
 
 WHOLE, PACKED = 2**23, 2**20
@@ -31,7 +30,7 @@ FEW_TOPICS = 6
 """With fewer pairs, no sign test is significant at 5 %: 2 / 2^5 > 0.05."""
 
 
-def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
+def rehearse(study: "Study", config_files: Sequence[Path] = ()) -> list[str]:
     """Convert, split and sample the data sets that are described by a path; return a sentence about each.
 
     Raises:
@@ -61,7 +60,7 @@ def rehearse(study: Study, config_files: Sequence[Path] = ()) -> list[str]:
     return notes
 
 
-def _tried(study: Study, name: str, described: DescriptionKeys, folder: Path) -> Iterator[str]:
+def _tried(study: "Study", name: str, described: "DescriptionKeys", folder: Path) -> Iterator[str]:
     from rankbound_study.commands import convert, sample, split
     from rankbound_study.config.code_digests import CodeDigests
     from rankbound_study.config.own_files import own_files
@@ -99,7 +98,7 @@ def _run(step: ModuleType, *arguments: Any) -> None:
         step.run(parser.parse_args(list(map(str, arguments))))
 
 
-def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path) -> DescriptionKeys:
+def _beginnings(described: "DescriptionKeys", files: Sequence[Path], folder: Path) -> "DescriptionKeys":
     """Write the beginnings of files to a folder; return the description of these."""
     import polars as pl
 
@@ -117,7 +116,7 @@ def _beginnings(described: DescriptionKeys, files: Sequence[Path], folder: Path)
     return described.model_copy(update={"path": str(at), "sizes": None, "content": None, "copies": {}})
 
 
-def _require_some_irrelevant(study: Study, name: str, made: "FoldedLists") -> None:
+def _require_some_irrelevant(study: "Study", name: str, made: "FoldedLists") -> None:
     """Raise ConfigError for losses that count every grade above 0 as relevant, where training lists have no other."""
     from rankbound.errors import ConfigError
     from rankbound_study.config.words import listed

@@ -99,7 +99,7 @@ def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tupl
     if threshold is None and found.labels and found.labels[0] > 0:
         raise ConfigError(
             f"{found.description['path']}: the smallest label is {found.labels[0]:g}: it may be that of irrelevant "
-            "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are; "
+            "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are "
             "relevant; or write grades from 0 on, because AP and nRBP count every label above 0"
         )
     parts = found.description.get("random_parts")
