@@ -335,17 +335,6 @@ def test_times_of_any_type_in_parquet(tmp_path: Path, told: Told, times: Any) ->
     told("new", str(tmp_path / "x.parquet"), "--out", str(tmp_path / "mine.yaml"))
 
 
-def test_files_of_folds_have_the_same_features_in_any_order(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "web").mkdir()
-    (tmp_path / "web/train.csv").write_text(judged())
-    for header, message in (("query,doc,label,g,f\n", ""), ("query,doc,label,f,h\n", "g, h in one of them alone")):
-        test = judged(header=header, query=lambda topic: f"t{topic}")
-        (tmp_path / "web/test.csv").write_text(test)
-        out = tmp_path / f"{len(message)}.yaml"
-        said = told("new", str(tmp_path / "web"), "--out", str(out), status=2 if message else 0)
-        assert message in said
-
-
 def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_rehearsal, "WHOLE", 100)
     for name, text in {"x.csv": judged(lambda row: row % 3 / 2), "x.txt": letor(lambda row: row % 3 / 2)}.items():

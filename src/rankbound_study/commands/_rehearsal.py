@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 WHOLE, PACKED = 2**23, 2**20
 """Bytes of files, and of archives or packed files, that are tried whole."""
 
+ROWS = 1000
+"""Rows of a large table in parquet that are converted."""
+
 BINARY = ("AP", "nRBP", "RR")
 """Losses that count every label above 0 as relevant."""
 
@@ -102,14 +105,14 @@ def _beginnings(described: "DescriptionKeys", files: Sequence[Path], folder: Pat
     """Write the beginnings of files to a folder; return the description of these."""
     import polars as pl
 
-    from rankbound_study.data.table_inspection import LOOK_ROWS, beginning_of
+    from rankbound_study.data.table_inspection import beginning_of
 
     path = Path(described.path or "")
     for file in files:
         to = folder / "raw" / (file.relative_to(path) if path.is_dir() else file.name)
         to.parent.mkdir(parents=True, exist_ok=True)
         if file.read_bytes()[:4] == b"PAR1":
-            pl.scan_parquet(file).head(LOOK_ROWS).collect().write_parquet(to)
+            pl.scan_parquet(file).head(ROWS).collect().write_parquet(to)
         else:
             to.write_bytes(beginning_of(file)[0])
     at = folder / "raw" if path.is_dir() else folder / "raw" / path.name

@@ -89,9 +89,9 @@ _Reader = Callable[[str, set[str], Callable[[int], object]], Iterator[pa.Table]]
 
 def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Reader:
     if described.format == "table":
-        from rankbound_study.data.judged_tables import TableReader
+        from rankbound_study.data.judged_tables import read_table
 
-        return TableReader(raw, described)
+        return lambda name, seen, on_bytes: read_table(raw, described, name)
     return _LetorText(raw, described, described.features or max(_width(raw, name) for name in names))
 
 

@@ -1,7 +1,6 @@
 """Judged lists from a CSV or parquet file with a row per item, in a stream."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,56 +15,25 @@ from rankbound.io.table_stream import TableStream
 from rankbound_study.config.sections.description import ColumnKeys, DescriptionKeys
 from rankbound_study.data.plain_files import Raw, as_file
 
-_SHOWN = 5
+
+def read_table(raw: Raw, described: DescriptionKeys, name: str) -> Iterator[pa.Table]:
+    """Yield the lists of a file as tables of the lists contract; DataError names its line, or row."""
+    largest = described.largest_label or LARGEST_LABEL
+    with as_file(raw, name) as path:
+        try:
+            for lists in _lists(path, described):
+                yield _table(lists, largest, str(path))
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), raw.where(name))) from error
 
 
-@dataclass
-class TableReader:
-    """A reader of tables with a row per item; all files of a data set have the features of the first one."""
-
-    raw: Raw
-    described: DescriptionKeys
-    _features: Sequence[str] | None = None
-
-    def __call__(self, name: str, seen: set[str], on_bytes: Callable[[int], object]) -> Iterator[pa.Table]:
-        """Yield the lists of a file as tables of the lists contract; DataError names its line, or row."""
-        largest = self.described.largest_label or LARGEST_LABEL
-        with as_file(self.raw, name) as path:
-            try:
-                for lists in self._lists(path):
-                    yield _table(lists, largest, str(path))
-            except DataError as error:
-                raise DataError(str(error).replace(str(path), self.raw.where(name))) from error
-
-    def _lists(self, path: Path) -> Iterable[JudgedLists]:
-        """Return the lists of a file, with the features in the order of the first file."""
-        columns = self.described.columns
-        lists = _opened(path, self.described, columns.features if columns else None)
-        own = _feature_names(lists)
-        first = self._features = self._features or own
-        if own == first:
-            return lists
-        if set(own) != set(first):
-            differ = ", ".join(sorted(set(own) ^ set(first))[:_SHOWN])
-            raise DataError(
-                f"{path}: its features are not those of the first file: {differ} in one of them alone; expected the "
-                "same columns of numbers, or the names of those to read (features)"
-            )
-        return _opened(path, self.described, first)
-
-
-def _opened(
-    path: Path, described: DescriptionKeys, features: Sequence[str] | None
-) -> "TableStream | list[JudgedLists]":
+def _lists(path: Path, described: DescriptionKeys) -> Iterable[JudgedLists]:
     """Return the lists of a file; packed ones, and LETOR text, are read whole."""
     named = described.columns or ColumnKeys.model_validate({"topic": "topic"})
     columns = Columns(named.topic, named.item, named.relevance or "relevance")
-    return TableStream(path, columns, features) if has_rows(path) else [read_lists(path, features=features)]
-
-
-def _feature_names(lists: "TableStream | list[JudgedLists]") -> Sequence[str]:
-    names = lists.feature_names if isinstance(lists, TableStream) else lists[0].feature_names
-    return list(names or ())
+    if has_rows(path):
+        return TableStream(path, columns, named.features)
+    return [read_lists(path, features=named.features)]
 
 
 def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:

@@ -15,8 +15,8 @@ from rankbound_study.data.rating_files import fields_of
 
 PARTS = 5
 DEALT = f"topics are dealt to {PARTS} parts at random; files of folds can be named instead (docs/data.md)"
-LOOK, LOOK_ROWS = 2**19, 50_000
-"""The beginning of a file that is looked at: bytes of text, and rows of a table in parquet."""
+LOOK, LOOK_VALUES = 2**19, 500_000
+"""The beginning of a file that is looked at: bytes of text, and values of a table in parquet."""
 
 SHARE_OF_RELEVANT_RATINGS = 0.75
 """Of the way from the lowest to the highest rating: 4 of 1 .. 5."""
@@ -67,29 +67,27 @@ def inspect_table(path: Path) -> Inspected:
     layout: dict[str, Any] = {}
     if path.suffix == ".parquet":
         scan = pl.scan_parquet(path)
-        names = scan.collect_schema().names()
-        # The other columns may be hundreds of features.
-        frame = scan.select(list(dict.fromkeys(_roles(names).values()))).head(LOOK_ROWS).collect()
-        whole = len(frame) < LOOK_ROWS
+        rows = max(1, LOOK_VALUES // scan.collect_schema().len())
+        frame = scan.head(rows).collect()
+        whole = len(frame) < rows
     else:
         frame, layout, whole = _delimited(path)
-        names = frame.columns
     if layout and not layout["header"]:
         return _numbered_ratings(path, frame, layout, whole)
-    roles = _roles(names)
+    roles = _roles(frame.columns)
     if {"topic", "relevance"} <= set(roles) and layout.get("separator", ",") == _separator_by_name(path):
         columns = _of_roles(roles, "topic", "item", "relevance")
         described = {"format": "table", "path": str(path), "columns": columns, "random_parts": PARTS}
         labels = _values(path, frame, roles["relevance"])
         topics = frame[roles["topic"]].n_unique() if whole else None
         return Inspected("lists", described, labels, [*_taken(columns), DEALT], topics)
-    if {"topic", "item"} <= set(roles) and ({"rating", "count"} & set(roles) or _are_pairs(names, roles)):
+    if {"topic", "item"} <= set(roles) and ({"rating", "count"} & set(roles) or _are_pairs(frame.columns, roles)):
         columns = _of_roles(roles, "topic", "item", "rating", "timestamp")
         if "rating" not in columns and "count" in roles:
             columns = {**columns, "rating": roles["count"]}
         return _ratings(path, frame, layout, columns, whole)
     raise ConfigError(
-        f"{path}: found the columns {', '.join(names[:12])}; expected a topic (such as query), relevance (such "
+        f"{path}: found the columns {', '.join(frame.columns[:12])}; expected a topic (such as query), relevance (such "
         "as label or clicked) and numbers that are features, separated by commas (.tsv: tabs), or user, item and "
         "rating: rename them, or write the description by hand (docs/data.md)"
     )
