@@ -98,6 +98,14 @@ def test_values_are_exactly_the_nearest_floats() -> None:
     np.testing.assert_array_equal(features(read(text, 2)), np.array(expected).astype(np.float32))
 
 
+def test_whole_labels_may_have_a_decimal_point(slow_calls: list[int]) -> None:
+    text = REGULAR.replace(b"0 qid", b"0.00 qid").replace(b"1 qid", b"1. qid").replace(b"2 qid", b"2.0 qid")
+    assert read(text).equals(read(REGULAR))
+    assert not slow_calls
+    bodies = [line.partition(b"#")[0] for line in text.splitlines()]
+    assert letor_lines.parse(bodies, [1, 2, 3], 3, "toy.txt")[0].tolist() == [2, 0, 1]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -100,3 +100,9 @@ def test_the_table_is_written_and_read_back(files: tuple[Path, Path], tmp_path: 
 def test_without_the_experiment_the_table_is_empty(files: tuple[Path, Path]) -> None:
     assert citeulike(Evidence("other", experiments=files[0], experiment_epochs=files[1])).is_empty()
     assert citeulike(Evidence("cite")).is_empty()
+
+
+def test_a_study_of_which_nothing_trained_has_no_rows(files: tuple[Path, Path]) -> None:
+    stuck = pl.read_parquet(files[1]).with_columns(pl.lit(0.0).alias("gradient_norm"))
+    stuck.write_parquet(files[1])
+    assert citeulike(Evidence("cite", experiments=files[0], experiment_epochs=files[1])).is_empty()

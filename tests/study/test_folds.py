@@ -61,5 +61,7 @@ def test_the_file_states_how_it_was_made(tmp_path: Path) -> None:
     metadata = read_metadata(out, "interaction-folds")
     expected = {"dataset": "toy", "min_relevant": 10, "seed": 0, "threshold": 4}
     assert json.loads(metadata["rankbound.folds"]) == expected
-    with pytest.raises(DataError, match=r"no user has 13 ratings of at least 4; lower min_relevant"):
+    with pytest.raises(
+        DataError, match=r"no user has 13 ratings of at least 4; the most that a user has are 12: lower the"
+    ):
         fold_interactions(ratings, out, dataset="toy", threshold=4, min_relevant=13, seed=0)

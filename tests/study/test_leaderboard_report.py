@@ -101,6 +101,19 @@ def test_a_board_of_one_system_has_room(tmp_path: Path) -> None:
     assert "mlp, nDCG, unbounded" in texts((tmp_path / "scores.svg").read_text("utf-8"))
 
 
+def test_a_board_without_a_model_that_trained_says_so(tmp_path: Path) -> None:
+    scores = PlantedSystems(tmp_path)
+    for place, loss in enumerate(("nDCG", "AP")):
+        scores.add(("", "mlp", loss, "none"), LEVEL + noise(place), 0.9)
+    files = scores.add(control("random"), LEVEL).files()
+    leaderboard.make(leaderboard.NAME, files, study=STUDY).write(tmp_path / "tables", leaderboard.NAME)
+    (found,) = Leaderboard.read(tmp_path / "tables", None).findings()
+    assert found.headline.endswith(": no model trained, so none ranks best.")
+    assert "2 systems" in found.detail
+    for name in FIGURES:
+        assert figures.draw(name, replace(files, leaderboard=csv_files(tmp_path)))
+
+
 def test_the_highest_test_score_is_named_if_it_is_not_the_best(tmp_path: Path) -> None:
     scores = PlantedSystems(tmp_path).add(("", "mlp", "nDCG", "none"), LEVEL + 0.1, 0.4)
     scores.add(("", "mlp", "AP", "none"), LEVEL + noise(1), 0.6).add(control("random"), LEVEL - 0.2)

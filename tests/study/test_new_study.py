@@ -1,5 +1,6 @@
 """`python -m rankbound_study new`: what it finds in files is what they are, and what it writes is a valid study."""
 
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +8,15 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 
+from rankbound.metrics.cumulative_gain import largest_grade
 from rankbound_study import cli
+from rankbound_study.commands import _rehearsal
 from rankbound_study.config.lines import merged
 from rankbound_study.config.new_study import study_name
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.data import sampling
 from tests.described_files import LISTS, RATINGS, searches, splits_of_ratings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,12 +35,15 @@ def told(capsys: pytest.CaptureFixture[str]) -> Told:
     return call
 
 
-def section(path: Path, out: Path, told: Told) -> tuple[str, dict[str, Any]]:
+def section(path: Path, out: Path, told: Told, *flags: str) -> tuple[str, dict[str, Any]]:
     """The kind and the section of the data set in the configuration that is written for a file."""
-    told("new", str(path), "--out", str(out), "--name", "mine")
+    told("new", str(path), "--out", str(out), "--name", "mine", *flags)
     said = told("check-config", str(ROOT / "config.yaml"), str(out))
-    assert said.startswith("valid: study 'mine', 1 data set, 15 training jobs, ")
     config = merged([out])
+    assert said.startswith(f"valid: study 'mine', 1 data set, {3 * len(config['boundings'])} training jobs, ")
+    assert len(config["boundings"]) == (
+        4 if config.get("lists", {}).get("mine", {}).get("thresholds") == ["graded"] else 5
+    )
     (kind,) = {"lists", "interactions"} & set(config)
     return kind, config[kind]["mine"]
 
@@ -56,19 +64,57 @@ def packed(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
+def rated(
+    separator: str = ",",
+    header: str = "user,item,rating\n",
+    users: int = 6,
+    items: int = 40,
+    each: int = 24,
+    rating: Callable[[int], object] = lambda place: 1 + place % 5,
+    last: Callable[[int], object] | None = None,
+    user: Callable[[int], object] = lambda user: user + 1,
+) -> str:
+    """Ratings of users, each of as many items; `last` makes a further column."""
+    rows = [
+        (
+            user(place // each),
+            1 + (place // each * 5 + place % each) % items,
+            rating(place),
+            *([last(place)] if last else []),
+        )
+        for place in range(users * each)
+    ]
+    return header + "".join(separator.join(map(str, row)) + "\n" for row in rows)
+
+
+def judged(
+    label: Callable[[int], object] = lambda place: place % 2,
+    topics: int = 8,
+    header: str = "query,doc,label,f,g\n",
+    query: Callable[[int], object] = lambda topic: f"q{topic}",
+) -> str:
+    """Four items of each topic with two features."""
+    rows = range(4 * topics)
+    return header + "".join(f"{query(row // 4)},d{row % 4},{label(row)},{row % 7},{row % 3}.5\n" for row in rows)
+
+
+def letor(label: Callable[[int], object] = lambda row: row % 2, topics: int = 8, pairs: str = "1:{} 2:0.5") -> str:
+    return "".join(f"{label(row)} qid:{row // 4 + 1} {pairs.format(row % 7)}\n" for row in range(4 * topics))
+
+
 MOVIES = "1::Toy Story (1995)::Animation|Children's|Comedy\n"
 
 
 @pytest.mark.parametrize("pack", [True, False])
 def test_the_ratings_are_found_among_the_files_of_movielens(tmp_path: Path, told: Told, pack: bool) -> None:
     files = {"ml/README": "MovieLens\n=====\n", "ml/movies.dat": MOVIES, "ml/users.dat": "1::F::1::10::48067\n"}
-    files["ml/ratings.dat"] = "1::1193::5::978300760\n1::661::3::978302109\n"
+    files["ml/ratings.dat"] = rated("::", "", last=lambda place: 978300760 + place)
     path = packed(tmp_path / "ml.zip", files)
     if not pack:
         zipfile.ZipFile(path).extractall(tmp_path / "unpacked")
         path = tmp_path / "unpacked"
     kind, found = section(path, tmp_path / "mine.yaml", told)
-    assert (kind, found["threshold"]) == ("interactions", 5)
+    assert (kind, found["threshold"]) == ("interactions", 4)
     columns = {"topic": "1", "item": "2", "rating": "3", "timestamp": "4"}
     expected = {"format": "ratings", "path": str(path), "separator": "::", "header": False, "columns": columns}
     assert found["source"] == {**expected, "files": ["ml/ratings.dat"]}
@@ -86,7 +132,8 @@ def test_splits_of_ratings_in_an_archive(tmp_path: Path, told: Told) -> None:
 
 
 def test_pairs_without_ratings_and_with_texts(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "x.tsv").write_text("user\titem\n7\tred shoes\n8\t12\n")
+    pairs = [(user, f"red shoes {(5 * user + place) % 40}") for user in range(5) for place in range(12)]
+    (tmp_path / "x.tsv").write_text("user\titem\n" + "".join(f"{user}\t{item}\n" for user, item in pairs))
     _, found = section(tmp_path / "x.tsv", tmp_path / "mine.yaml", told)
     described = {"format": "ratings", "path": str(tmp_path / "x.tsv"), "separator": "\t", "ids": "texts"}
     assert found["source"] == {**described, "columns": {"topic": "user", "item": "item"}}
@@ -97,20 +144,22 @@ def test_pairs_without_ratings_and_with_texts(tmp_path: Path, told: Told) -> Non
 
 
 def test_an_index_is_neither_a_feature_nor_a_rating(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "x.csv").write_text(",query,label,price,title,score\n0,1,1,0.5,a,2\n1,1,0,0.25,b,1\n")
+    rows = "".join(f"{row},{row // 4},{row % 2},{row % 7}.5,a,{row % 5}\n" for row in range(32))
+    (tmp_path / "x.csv").write_text(f",query,label,price,title,score\n{rows}")
     kind, _ = section(tmp_path / "x.csv", tmp_path / "mine.yaml", told)
     assert kind == "lists"
     text = (tmp_path / "mine.yaml").read_text()
     assert "# The features are price.\n" in text
     left_out = "'' (without a name), title (text), score (given by a ranking)"
     assert f"# Left out, unless `features` names them, are {left_out}.\n" in text
-    (tmp_path / "y.csv").write_text(",user,item\n0,7,8\n1,7,9\n")
+    pairs = "".join(f"{row},{row // 12},{(5 * (row // 12) + row % 12) % 40}\n" for row in range(72))
+    (tmp_path / "y.csv").write_text(f",user,item\n{pairs}")
     kind, found = section(tmp_path / "y.csv", tmp_path / "yours.yaml", told)
     assert (kind, found["source"]["columns"]) == ("interactions", {"topic": "user", "item": "item"})
 
 
 def test_large_numbers_are_names(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "x.csv").write_text("user,item,rating\n1,3000000000,5\n")
+    (tmp_path / "x.csv").write_text(rated(user=lambda user: 3_000_000_000 + user))
     _, found = section(tmp_path / "x.csv", tmp_path / "mine.yaml", told)
     assert found["source"]["ids"] == "texts"
 
@@ -129,23 +178,24 @@ def test_an_archive_of_which_several_files_have_data_is_named(tmp_path: Path, to
 
 
 def test_a_known_archive_is_said_to_be_known(tmp_path: Path, told: Told) -> None:
-    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": "1::1193::5::978300760\n"})
+    path = packed(tmp_path / "ml-1m.zip", {"ratings.dat": rated("::", "")})
     said = told("new", str(path), "--out", str(tmp_path / "mine.yaml"))
     assert "an archive of this name is known as movielens-1m" in said
 
 
 def test_parts_in_a_folder(tmp_path: Path, told: Told) -> None:
     for part in (1, 2, 10):
-        (tmp_path / f"S{part}.txt").write_text(f"2 qid:{part} 1:0.5\n0 qid:{part} 1:0.25\n")
+        (tmp_path / f"S{part}.txt").write_text(f"2 qid:{part} 1:0.5\n1 qid:{part} 1:0.1\n0 qid:{part} 1:0.25\n")
     out = tmp_path.parent / f"{tmp_path.name}.yaml"
     _, found = section(tmp_path, out, told)
     assert found["source"]["parts"] == ["S1.txt", "S2.txt", "S10.txt"]
-    assert "the first lines have 0, 2" in out.read_text()
+    assert "The first lines have 0, 1, 2." in out.read_text()
+    assert found["thresholds"] == ["graded"]
 
 
 def test_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None:
-    (tmp_path / "rank.train").write_text("1 1:0.5\n0 1:0.25\n")
-    (tmp_path / "rank.train.query").write_text("2\n")
+    (tmp_path / "rank.train").write_text("1 1:0.5\n0 1:0.25\n" * 5)
+    (tmp_path / "rank.train.query").write_text("2\n" * 5)
     _, found = section(tmp_path / "rank.train", tmp_path / "mine.yaml", told)
     assert found["source"] == {"format": "lightgbm", "path": str(tmp_path / "rank.train"), "random_parts": 5}
 
@@ -156,8 +206,9 @@ def test_one_file_of_lightgbm_with_its_sizes(tmp_path: Path, told: Told) -> None
 def test_the_upper_quarter_of_the_ratings_is_relevant(
     tmp_path: Path, told: Told, stars: tuple[float, ...], threshold: float
 ) -> None:
-    rows = pl.DataFrame({"userId": 1, "movieId": range(len(stars)), "rating": stars})
-    rows.write_csv(tmp_path / "ratings.csv")
+    named = "userId,movieId,rating\n"
+    text = rated(header=named, each=25, items=99, rating=lambda place: stars[place % len(stars)])
+    (tmp_path / "ratings.csv").write_text(text)
     _, found = section(tmp_path / "ratings.csv", tmp_path / "mine.yaml", told)
     assert found["threshold"] == threshold
 
@@ -178,7 +229,7 @@ def test_a_name_that_is_known_or_no_name_is_changed() -> None:
         ("x.txt", "hello\n", r"x.txt: neither LETOR text nor columns with a separator"),
         ("x.csv", "a,b\n1,2\n", r"x.csv: found the columns a, b; expected a topic (such as query)"),
         ("x.dat", "1::2\n", r"x.dat: found 2 columns without names, expected user, item, rating"),
-        ("x.csv", "query,label\nq,high\n", r"column 'label' holds 'high', expected numbers"),
+        ("x.csv", "query,label\nq,high\n", r"x.csv: the column 'label' holds 'high', expected numbers"),
         ("x.csv", "", r"x.csv: neither LETOR text nor columns"),
         ("folder/notes.md", "# Notes\n", r"folder: found notes.md; expected LETOR text as Fold1/train.txt"),
     ],
@@ -189,6 +240,146 @@ def test_unclear_files_are_named(tmp_path: Path, told: Told, name: str, text: st
     path = (tmp_path / name).parent if "/" in name else tmp_path / name
     assert message in told("new", str(path), "--out", str(tmp_path / "mine.yaml"), status=2)
     assert not (tmp_path / "mine.yaml").exists()
+
+
+def counts(place: int) -> int:
+    return 13_000 // (1 + place)
+
+
+def iso(place: int) -> str:
+    return f"2026-01-31T12:00:{place % 60:02}"
+
+
+TIMED = "user,item,rating,time\n"
+ACCEPTED: dict[str, tuple[str, str, list[str], dict[str, Any]]] = {
+    "counts, all relevant": ("x.csv", rated(rating=counts, items=60), ["--implicit"],
+                             {"threshold": 1, "min_relevant": 10}),
+    "counts from 100 on": ("x.csv", rated(rating=counts, items=60), ["--threshold", "300"],
+                           {"threshold": 300, "min_relevant": 10}),
+    "ratings of 0 to 100": ("x.csv", rated(rating=lambda place: place * 37 % 101, each=48, items=99), [],
+                            {"threshold": 75, "min_relevant": 10}),
+    "users with few relevant items": ("x.csv", rated(each=15), [], {"threshold": 4, "min_relevant": 5}),
+    "times in milliseconds": ("x.csv", rated(header=TIMED, last=lambda place: 10**12 + place), [], {}),
+    "times with fractions": ("x.csv", rated(header=TIMED, last=lambda place: f"{place}.5"), [], {}),
+    "ISO times": ("x.csv", rated(header=TIMED, last=iso),
+                  [], {}),
+    "ISO times with a zone": ("x.csv", rated(header=TIMED, last=lambda _: "2026-01-31 12:00:00Z"), [],
+                              {}),
+    "dates": ("x.csv", rated(header=TIMED, last=lambda _: "2026-01-31"), [], {}),
+    "users as floats": ("x.csv", rated(user=float), [], {"source.ids": "texts"}),
+    "names in quotes": ("x.csv", rated(header='"user","item","rating"\n'), [], {}),
+    "binary labels": ("x.csv", judged(), [], {"thresholds": [1]}),
+    "graded labels": ("x.csv", judged(lambda row: row % 4), [], {"thresholds": ["graded"]}),
+    "graded labels, binary at 2": ("x.csv", judged(lambda row: row % 4), ["--threshold", "2"], {"thresholds": [2]}),
+    "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), ["--threshold", "4"], {"thresholds": [4]}),
+    "whole labels with a point": ("x.csv", judged(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
+    "the same in LETOR text": ("x.txt", letor(lambda row: f"{row % 3}.0"), [], {"thresholds": ["graded"]}),
+    "four topics": ("x.csv", judged(topics=4), [], {"source.random_parts": 4}),
+    "three topics of LETOR text": ("x.txt", letor(topics=3), [], {"source.random_parts": 3}),
+}  # fmt: skip
+"""Files, flags, and what the section of the data set has."""
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_is_accepted_is_described_and_tried(tmp_path: Path, told: Told, name: str) -> None:
+    file, text, flags, expected = ACCEPTED[name]
+    (tmp_path / file).write_text(text)
+    told("new", str(tmp_path / file), "--out", str(tmp_path / "mine.yaml"), "--name", "mine", *flags)
+    config = merged([tmp_path / "mine.yaml"])
+    found = (config.get("lists") or config["interactions"])["mine"]
+    flat = {**found, **{f"source.{key}": value for key, value in found["source"].items()}}
+    assert {key: flat[key] for key in expected} == expected
+
+
+NOT_COUNTS = "these may be counts .* or ratings on a scale. Say which: --implicit if .* --threshold"
+TIMES = "expected .* for times whole numbers, or dates such as 2026-01-31"
+REFUSED: dict[str, tuple[str, str, list[str], str]] = {
+    "play counts": ("x.csv", rated(rating=counts), [], f"90 to 13,000, median .*{NOT_COUNTS}"),
+    "few counts": ("x.csv", rated(rating=lambda place: 1 + 12 * (place == 7) + place % 6), [], NOT_COUNTS),
+    "counts by name": ("x.csv", rated(header="user,item,plays\n"), [], f"'plays' holds 1 to 5.*{NOT_COUNTS}"),
+    "a threshold beyond all": ("x.csv", rated(), ["--threshold", "9"], "the largest rating is 5"),
+    "a threshold of a fraction": ("x.csv", judged(), ["--threshold", "0.5"], "whole number 1 .. 127, a label"),
+    "implicit labels": ("x.csv", judged(), ["--implicit"], "--implicit is for ratings"),
+    "too few relevant": ("x.csv", rated(each=6), [], "no user has 5 ratings of at least 4; the most"),
+    "nothing irrelevant": ("x.csv", rated(items=24, rating=lambda _: 1), [], "only 0 of the 24 rated items are left"),
+    "American dates": ("x.csv", rated(header=TIMED, last=lambda _: "01/31/2026"), [], TIMES),
+    "an empty time": ("x.csv", rated(header=TIMED, last=lambda row: row or ""), [], TIMES),
+    "an empty user": ("x.csv", rated(user=lambda user: user or ""), [], "invalid value ''; expected rows of 3 columns"),
+    "an empty rating": ("x.csv", rated(rating=lambda row: row % 5 or ""), [], "invalid value ''"),
+    "a rating twice": ("x.csv", rated() + "1,1,5\n", [], "user 1 rates item 1 more than once"),
+    "no ratings": ("x.csv", "user,item,rating\n", [], "x.csv: the column 'rating' has no values"),
+    "fractions of labels": ("x.csv", judged(lambda row: row % 3 / 2), [], "found relevance 0.5.* as 0, 1 and 2"),
+    "negative labels": ("x.csv", judged(lambda row: row % 3 - 1), [], "'label' holds -1, expected grades from 0"),
+    "many clicks": ("x.csv", judged(lambda row: row * 9), [], "found relevance 135, expected whole"),
+    "grades without a gain": ("x.csv", judged(lambda row: row * 4), [], "grades at most 108"),
+    "labels without 0": ("x.csv", judged(lambda row: 1 + row % 5), [], "the smallest label is 1.* --threshold N"),
+    "one topic": ("x.csv", judged(topics=1), [], "it has 1 topic, too few .* a study needs 3 topics"),
+    "two topics of LETOR text": ("x.txt", letor(topics=2), [], "it has 2 topics, too few"),
+    "all relevant": ("x.csv", judged(lambda _: 1), ["--threshold", "1"], "in no list is an item more"),
+    "none relevant": ("x.csv", judged(lambda _: 0), [], "in no list is an item more relevant"),
+    "one informative topic": ("x.csv", judged(lambda row: int(row == 5)), [], "lists of fold . is an item more"),
+    "no features in LETOR text": ("x.txt", letor(pairs=""), [], "there are no features in it"),
+    "an empty label": ("x.csv", judged(lambda row: row % 2 if row else ""), [], "column 'label' is empty"),
+    "a rating in words": ("x.csv", rated(rating=lambda row: "good" if row == 9 else row), [], "'rating' holds 'good'"),
+    "labels in words": ("x.csv", judged(lambda _: "good"), [], "the column 'label' holds 'good', expected numbers"),
+    "a query twice": ("x.txt", letor() + letor(), [], "query 1 occurs again after other queries"),
+    "fractions in LETOR text": ("x.txt", letor(lambda row: row % 3 / 2), [], "found '0.5', expected a label"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_not_run_is_refused_before_anything_is_written(tmp_path: Path, told: Told, name: str) -> None:
+    file, text, flags, message = REFUSED[name]
+    (tmp_path / file).write_text(text)
+    said = told("new", str(tmp_path / file), "--out", str(tmp_path / "mine.yaml"), *flags, status=2)
+    assert re.search(message, said), said
+    assert "rankbound-" not in said
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_grades_are_those_whose_gains_fit_single_precision() -> None:
+    assert largest_grade(torch.float32) == sampling.LARGEST_GRADE
+
+
+@pytest.mark.parametrize("times", [pl.Date, pl.Datetime("us"), pl.Datetime("ns", "UTC"), pl.String, pl.Float64])
+def test_times_of_any_type_in_parquet(tmp_path: Path, told: Told, times: Any) -> None:
+    frame = pl.read_csv(rated(header=TIMED, last=lambda place: place * 86400).encode())
+    moments = pl.from_epoch("time", "s")
+    written = moments.dt.to_string("iso") if times == pl.String else pl.col("time") if times == pl.Float64 else moments
+    frame.with_columns(written.cast(times)).write_parquet(tmp_path / "x.parquet")
+    told("new", str(tmp_path / "x.parquet"), "--out", str(tmp_path / "mine.yaml"))
+
+
+def test_the_beginning_of_a_large_file_is_tried(tmp_path: Path, told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rehearsal, "WHOLE", 100)
+    for name, text in {"x.csv": judged(lambda row: row % 3 / 2), "x.txt": letor(lambda row: row % 3 / 2)}.items():
+        (tmp_path / name).write_text(text)
+        assert f"{tmp_path / name}" in told("new", str(tmp_path / name), "--out", str(tmp_path / "mine.yaml"), status=2)
+    # Its totals are not known.
+    (tmp_path / "x.csv").write_text(rated(each=6))
+    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"))
+
+
+def test_losses_of_binary_relevance_need_irrelevant_items(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.csv").write_text(judged(lambda row: 1 + row % 5))
+    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"), "--name", "mine", "--threshold", "4")
+    text = (tmp_path / "mine.yaml").read_text().replace("thresholds: [4]", "thresholds: [graded]")
+    text = text.replace("mine-label4", "mine-graded").replace(", distribution]", "]")
+    (tmp_path / "mine.yaml").write_text(text)
+    said = told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"), status=2)
+    assert "AP, nRBP count every label above 0 as relevant, and no training list of fold 1" in said
+    (tmp_path / "mine.yaml").write_text(text.replace("losses: [nDCG, AP, nRBP]", "losses: [nDCG]"))
+    told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"))
+
+
+def test_files_that_changed_are_refused_with_the_line_of_their_description(tmp_path: Path, told: Told) -> None:
+    (tmp_path / "x.csv").write_text(judged())
+    told("new", str(tmp_path / "x.csv"), "--out", str(tmp_path / "mine.yaml"), "--name", "mine")
+    (tmp_path / "x.csv").write_text(judged(topics=2))
+    said = told("check-config", str(ROOT / "config.yaml"), str(tmp_path / "mine.yaml"), status=2)
+    assert re.search(
+        r"mine.yaml, line \d+: lists.mine.source: .*x.csv: it has 2 topics, too few for 5 random parts", said
+    )
 
 
 def test_nothing_is_overwritten_and_no_file_is_named(tmp_path: Path, told: Told) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from scipy import stats
-from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, evidence, raised, rows, usual
+from test_claims_experiments import BOUNDS, LOSSES, MOVIELENS, epoch, evidence, raised, rows, usual
 
 from rankbound_study.cli import main
 from rankbound_study.config.data_sets import DataSet
@@ -107,3 +107,17 @@ def test_the_other_reading_of_relevance_is_told_beside_the_usual_one(tmp_path: P
     assert found["setting"] == "relevant label\N{NO-BREAK SPACE}2"
     assert found["mean_change"] == pytest.approx(-0.1, abs=0.002)
     assert found["n_lower"] == len(LOSSES) * len(BOUNDS)
+
+
+def test_a_variant_beside_trainings_of_the_study_that_did_not_train_has_a_row_without_numbers(tmp_path: Path) -> None:
+    own = list(rows(MOVIELENS, usual))
+    stuck = [
+        {**epoch(MOVIELENS, "", loss, bounding, 0.7, 0.0, seed), "fold": fold}
+        for loss in LOSSES
+        for bounding in BOUNDS
+        for seed in range(3)
+        for fold in (1, 2)
+    ]
+    varied = [*rows(MOVIELENS, usual, "rates-high"), *rows(MOVIELENS, usual, "rates-low")]
+    found = sensitivity.table_sensitivity(evidence(tmp_path, own, varied, stuck), {"rates": [COLUMN]})
+    assert found.select("variant", "n_trainings", "mean_change").rows() == [("high", 0, None), ("low", 0, None)]

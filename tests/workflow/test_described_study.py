@@ -1,13 +1,15 @@
 """A study of data that the project does not know, by configuration alone: from the files to a report that verifies."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from project import GENERATED, Project
+from project import GENERATED, ROOT, Project
 
 from tests.described_files import LISTS, RATINGS
+from tests.study.test_new_study import ACCEPTED
 
 NETWORK = GENERATED["training"]["synthetic-mq2008"] | {"learning_rate": {"honest": 0.01}}
 FACTORS = GENERATED["training"]["synthetic-movielens"] | {"learning_rate": {"honest": 0.01}}
@@ -80,3 +82,29 @@ def test_an_unknown_data_set_without_a_description_is_named(tmp_path: Path) -> N
     assert (
         f"config.yaml, line {line}: lists.web is not known (known are mq2007, mq2008, mslr-web10k): describe it" in said
     )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name", ["counts, all relevant", "ISO times with a zone", "graded labels", "three topics of LETOR text"]
+)
+def test_what_new_and_check_config_accept_runs(tmp_path: Path, name: str) -> None:
+    """With all models and losses, on one fold."""
+    project = Project.create(tmp_path, GENERATED)
+    shutil.copy(ROOT / "config.yaml", project.path("config.yaml"))
+    file, text, flags, _ = ACCEPTED[name]
+    project.path(file).write_text(text)
+    project.run("rankbound_study", "new", file, "--out", "mine.yaml", "--name", "mine", *flags)
+    config = yaml.safe_load(project.path("mine.yaml").read_text())
+    smaller = {"folds": [1], "losses": ["nDCG", "AP"], "boundings": config["boundings"][:2], "figures": []}
+    smaller |= {"training": {"mine": {"epochs": 2}}, "experiments": config["experiments"]}
+    for experiment in smaller["experiments"].values():
+        for variant in experiment["variants"].values():
+            if "trees" in str(variant):
+                variant["model"] |= {"rounds": 5}
+    project.path("smaller.yaml").write_text(yaml.safe_dump(smaller))
+    files = ("mine.yaml", "smaller.yaml")
+    assert project.run("rankbound_study", "check-config", "config.yaml", *files).startswith("valid: study 'mine'")
+    project.snakemake("--configfile", *files)
+    assert project.path("results/mine/paper/index.html").exists()
+    assert len(project.path("results/mine/tables/table_leaderboard.csv").read_text().splitlines()) > 5

@@ -14,7 +14,7 @@ from project import GENERATED, ROOT, Project
 PAGE = ROOT / "docs" / "your_own_study.md"
 SMALLER = {
     r"^losses: .*": "losses: [nDCG]",
-    r"^boundings: .*": "boundings: [none, distribution]",
+    r"^boundings: .*": "boundings: [none, min-max]",
     r"epochs: \d+": "epochs: 2",
     r"rounds: \d+": "rounds: 5",
     r"^folds: .*": "folds: [1]",

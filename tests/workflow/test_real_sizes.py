@@ -122,7 +122,7 @@ def test_letor_folders_as_mq2008_has_them(tmp_path: Path) -> None:
     for fold in range(1, 6):
         for name, file in {"train": "train", "validation": "vali", "test": "test"}.items():
             assert study.split(fold, name) == queries(study.files / f"Fold{fold}/{file}.txt")
-    instances = study.table("instances", "sized-label1").filter(pl.col("fold") == 1)
+    instances = study.table("instances", "sized-graded").filter(pl.col("fold") == 1)
     assert dict(instances["split"].value_counts().rows()) == {"train": 471, "validation": 157, "test": 156}
 
 

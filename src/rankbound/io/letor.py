@@ -31,9 +31,10 @@ def read_lists(
 ) -> Iterator[pa.Table]:
     """Yield tables of the judged-lists contract: topic, items, relevance, features (`width` float32 each).
 
-    Labels are whole numbers 0 .. `largest_label`, indices 1 .. `width` ascending. Missing features are 0. Values are
-    read as double and rounded to float32. An item's name is the comment's docid, else `<topic>-<line number>`. The
-    rows of a query must be adjacent; pass one `seen` for several files to check this across them.
+    Labels are whole numbers 0 .. `largest_label`, of which 2.0 is one; indices are 1 .. `width`, ascending. Missing
+    features are 0. Values are read as double and rounded to float32. An item's name is the comment's docid, else
+    `<topic>-<line number>`. The rows of a query must be adjacent; pass one `seen` for several files to check this
+    across them.
 
     Raises:
         DataError: a line is malformed; the message has `where`, the line number and the token.

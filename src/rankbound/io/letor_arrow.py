@@ -41,7 +41,7 @@ def _parse(lines: _Lines, width: int, where: str, largest_label: int) -> Parsed:
         return np.empty(0, np.int8), np.empty(0, np.int64), np.empty((0, width), np.float32)
     parsed = parse_regular(b"\n".join((*lines.bodies, b"")), width, largest_label)
     if parsed is None:
-        tidied = (b" ".join(body.split()) for body in lines.bodies)
+        tidied = (b" ".join(letor_lines.WHOLE_LABEL.sub(rb"\1", body).split()) for body in lines.bodies)
         parsed = parse_regular(b"\n".join((*tidied, b"")), width, largest_label)
     if parsed is None:
         parsed = letor_lines.parse(lines.bodies, lines.numbers.tolist(), width, where, largest_label)

@@ -1,6 +1,7 @@
 """Parse LETOR lines one by one: slow, accepts whatever is unambiguous, and names the token that is not."""
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +17,9 @@ LARGEST_EXACT = 2**53
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 """The largest feature value: anything larger is infinite in float32."""
+
+WHOLE_LABEL = re.compile(rb"^(\d+)\.0*(?!\S)")
+"""A label with a decimal point that is a whole number, as in `1.0 qid:3`."""
 
 _SHOWN_CHARACTERS = 40
 _LONGEST_NUMBER = 1000
@@ -79,7 +83,7 @@ def parse(
     for row, (body, number) in enumerate(zip(bodies, numbers, strict=True)):
         tokens = body.split()
         try:
-            label[row] = _whole(tokens[0], "a label", 0, largest_label)
+            label[row] = _whole(WHOLE_LABEL.sub(rb"\1", tokens[0]), "a label", 0, largest_label)
             query[row] = _query(tokens)
             _fill(features[row], tokens[2:], width)
         except _Malformed as error:

@@ -94,6 +94,8 @@ def _of_ratio(evidence: Evidence, experiment: str, nsr: int) -> Iterator[dict[st
         for name, rows in evidence.variants(experiment, DATASET, nsr).items()
     }
     picked = picked_by_validation(evidence, experiment, DataSet(DATASET, nsr))
+    if not picked:
+        return
     by = {
         part: {name: rows.filter(pl.col("selection") == part) for name, rows in variants.items()}
         for part in ("validation", "test")

@@ -14,7 +14,7 @@ from rankbound_study.claims.certainty import adjusted_p_values
 from rankbound_study.claims.crossed_metrics import DIFFERENCE, compared
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.varied import Training, on_the_same_lists, trainings
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.vocabulary import BOUNDINGS, JUDGED_BY, LOSSES, UNBOUNDED
 
@@ -37,7 +37,10 @@ _PLACES = {name: place for place, name in enumerate((*LOSSES, *BOUNDINGS))}
 
 
 def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
-    """Return a row per tested ratio, loss, bounding and trained ratio; none if the experiment did not run."""
+    """Return a row per tested ratio, loss, bounding and trained ratio; none if the experiment did not run.
+
+    Rows of trainings that did not train have no numbers.
+    """
     columns = [column for column in evidence.data_sets if column.nsr]
     table = pl.DataFrame([row for column in columns for row in _tested_at(evidence, column)], schema=COLUMNS)
     effects = table.select(pl.col(f"{EFFECT}p_value").alias("p_value"))
@@ -45,14 +48,14 @@ def ratios_crossed(evidence: Evidence) -> pl.DataFrame:
 
 
 def _tested_at(evidence: Evidence, column: DataSet) -> Iterator[dict[str, object]]:
-    rows = _rows(evidence, column)
-    for training in sorted(trainings(rows), key=lambda names: [_PLACES.get(name, len(_PLACES)) for name in names]):
-        for trained_at in rows["nsr_train"].unique().sort():
+    rows, every = _rows(evidence, column), _rows(evidence.of_all_trainings(), column)
+    for training in sorted(trainings(every), key=lambda names: [_PLACES.get(name, len(_PLACES)) for name in names]):
+        loss, bounding = training
+        for trained_at in every.filter(loss=loss, bounding=bounding)["nsr_train"].unique().sort():
             where = {"dataset": column.dataset, "nsr_test": column.nsr, "nsr_train": trained_at}
-            named = dict(zip(("loss", "bounding"), training, strict=True))
             found = _scores(rows, training, trained_at)
-            if found:
-                yield {**where, **named, **found, **_effect(rows, training, trained_at)}
+            effect = _effect(rows, training, trained_at) if found else {}
+            yield {**where, "loss": loss, "bounding": bounding, **found, **effect}
 
 
 def _rows(evidence: Evidence, column: DataSet) -> pl.DataFrame:
@@ -60,6 +63,8 @@ def _rows(evidence: Evidence, column: DataSet) -> pl.DataFrame:
     parts = [evidence.cell(column.dataset, column.nsr)]
     try:
         parts += evidence.varied(EXPERIMENT, column.dataset, column.nsr).values()
+    except Untrained:
+        pass
     except MissingEvidence:
         return parts[0].select(_READ).head(0).collect()
     read = [part.filter(pl.col("loss").is_in(LOSSES)).select(_READ).collect() for part in parts]
@@ -69,7 +74,7 @@ def _rows(evidence: Evidence, column: DataSet) -> pl.DataFrame:
 
 
 def _scores(rows: pl.DataFrame, training: Training, trained_at: int) -> dict[str, object]:
-    """Return the mean score, and its difference from training at the tested ratio; nothing if it did not run."""
+    """Return the mean score, and its difference from training at the tested ratio; nothing if it did not train."""
     loss, bounding = training
     own = rows.filter(pl.col("loss") == loss, pl.col("bounding") == bounding)
     other, usual = (own.filter(at) for at in (pl.col("nsr_train") == trained_at, _AT_OWN))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from rankbound_study.claims.verdict import MissingEvidence
+from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
 from rankbound_study.config.experiments import VARIANT
 from rankbound_study.results.runs_file import scan_runs
@@ -101,24 +101,51 @@ class Evidence:
 
         Raises:
             MissingEvidence: the experiment did not run there.
+            Untrained: it ran, but none of its models trained.
         """
         found = self.variants(experiment, dataset, nsr)
         if not found:
+            if self.note_untrained(experiment, dataset, nsr):
+                raise Untrained(f"The experiment {experiment} ran on {DataSet(dataset, nsr)}, but no model trained")
             raise MissingEvidence(f"the experiment {experiment} did not run on {dataset}: see config.yaml")
         return {name: rows.filter(pl.col("selection") == SELECTIONS[HONEST]) for name, rows in found.items()}
 
     def variants(
         self, experiment: str, dataset: str, nsr: int | None = None, *, of_epochs: bool = False
     ) -> dict[str, pl.LazyFrame]:
-        """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run."""
-        start = f"{self.study}{VARIANT}{experiment}-"
+        """Scan the rows (or epochs) of every variant, of all selections; empty if the experiment did not run.
+
+        Variants none of whose models trained are left out, and noted in `left_out`.
+        """
         path = self.experiment_epochs if of_epochs else self.experiments
-        of_experiment = pl.col("study").str.starts_with(start), self._is_on(dataset, nsr)
-        rows = self._that_trained(self._scan(path, "experiments").filter(of_experiment))
-        for name, loss, bounding in self._untrained.filter(of_experiment).select("study", "loss", "bounding").rows():
-            self.left_out.add(_described(loss, bounding, DataSet(dataset, nsr), name.removeprefix(start)))
+        rows = self._scan(path, "experiments").filter(self._is_in(experiment), self._is_on(dataset, nsr))
+        rows = self._that_trained(rows)
+        self.note_untrained(experiment, dataset, nsr)
         names = rows.select("study").unique().sort("study").collect()["study"].to_list()
+        start = self._start(experiment)
         return {name.removeprefix(start): rows.filter(pl.col("study") == name) for name in names}
+
+    def note_untrained(self, experiment: str, dataset: str, nsr: int | None = None) -> list[str]:
+        """Note in `left_out` the jobs of an experiment with a training that did not train; return their names."""
+        if not len(self._untrained):
+            return []
+        own = self._untrained.filter(self._is_in(experiment), self._is_on(dataset, nsr))
+        start, column = self._start(experiment), DataSet(dataset, nsr)
+        jobs = own.select("study", "loss", "bounding").rows()
+        names = [_described(loss, bounding, column, study.removeprefix(start)) for study, loss, bounding in jobs]
+        self.left_out.update(names)
+        return names
+
+    def untrained(self) -> list[str]:
+        """Return the names of all jobs with a training that did not train."""
+        jobs = self._untrained.select("loss", "bounding", "dataset", "nsr_test").unique().rows()
+        return sorted(_described(loss, bounding, DataSet(*column)) for loss, bounding, *column in jobs)
+
+    def _start(self, experiment: str) -> str:
+        return f"{self.study}{VARIANT}{experiment}-"
+
+    def _is_in(self, experiment: str) -> pl.Expr:
+        return pl.col("study").str.starts_with(self._start(experiment))
 
     def _is_on(self, dataset: str, nsr: int | None) -> pl.Expr:
         return (pl.col("dataset") == self._named(dataset)) & pl.col("nsr_test").eq_missing(pl.lit(nsr))

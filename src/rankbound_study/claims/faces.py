@@ -23,7 +23,15 @@ from rankbound_study.claims.methods import (
     together_of,
 )
 from rankbound_study.claims.registry import decides
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, NOT_TESTABLE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdict import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NOT_TESTABLE,
+    REFUTED,
+    MissingEvidence,
+    Untrained,
+    Verdict,
+)
 from rankbound_study.data.images import read_faces
 from rankbound_study.results.coefficients import coefficients
 from rankbound_study.results.neural_names import CONTROL, FAMILIES
@@ -137,6 +145,8 @@ def pretrained_features_improve_every_method_a_little(evidence: Evidence) -> Ver
     """
     try:
         features = read_methods(evidence, FEATURES)
+    except Untrained:
+        raise
     except MissingEvidence:
         reason = "The published weights of VGG16 are not available here, so no method has run on its features."
         return Verdict(NOT_TESTABLE, reason)
@@ -173,6 +183,8 @@ def networks_lead_on_pixels_and_hardly_on_features(evidence: Evidence) -> Verdic
     verdict = of_pixels.verdict
     try:
         of_features = _leads(read_methods(evidence, FEATURES))
+    except Untrained:
+        on_features = "the features of VGG16 no method trained"
     except MissingEvidence:
         on_features = "the features of VGG16 none could be trained, as its published weights are not available here"
     else:

@@ -18,7 +18,7 @@ from rankbound.compare.margins import MARGIN
 from rankbound.compare.randomisation import holm
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.sample_sizes import Sample
-from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Verdict
+from rankbound_study.claims.verdict import CONFIRMED, INCONCLUSIVE, REFUTED, MissingEvidence, Untrained, Verdict
 from rankbound_study.config.comparisons import OF_FEATURES, STUDY
 from rankbound_study.results.neural_names import AS_PRINTED, CONTROL, FAMILIES, data_set_title
 from rankbound_study.results.neural_runs import FAMILY_NAMES, NETWORKS
@@ -142,6 +142,7 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
 
     Raises:
         MissingEvidence: there are no such methods.
+        Untrained: none of them trained.
     """
     metric = METRICS.get(dataset, METRICS[QUERIES])
     rows = evidence.cell(dataset, study=STUDY)
@@ -160,6 +161,10 @@ def read_methods(evidence: Evidence, dataset: str, *, width: int | None = None, 
     families = {model: CONTROL if loss == "none" else _family(options_of[text]) for model, text, loss in facts}
     if set(families.values()) <= {CONTROL}:
         seen = "moved pictures of " if shifted else ""
+        if evidence.untrained():
+            # MissingEvidence if none ran, either.
+            read_methods(evidence.of_all_trainings(), dataset, width=width, shifted=shifted)
+            raise Untrained(f"Methods on {seen}{data_set_title(dataset)} ran, but none of them trained")
         raise MissingEvidence(f"no methods on {seen}{data_set_title(dataset)}: see comparisons in config.yaml")
     networks = frozenset(model for model, text, _ in facts if options_of[text].get("model") in NETWORKS)
     return Methods(

@@ -43,7 +43,7 @@ def more_factors_rank_better_and_keep_the_order(evidence: Evidence) -> Verdict:
     found = variants(evidence, "factors", column)
     sizes = [found[name] for name in SIZES if name in found]
     if len(sizes) < len(SIZES):
-        return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have run: a trend takes all of them.")
+        return Verdict(INCONCLUSIVE, f"{len(sizes)} of {len(SIZES)} sizes have scores: a trend takes all of them.")
     means = [mean_of_losses(rows, "nDCG").with_columns(size=pl.lit(str(place))) for place, rows in enumerate(sizes)]
     gain = contrast(scores_of_runs(pl.concat(means), "nDCG", by=("size",)).pair("2", "0"))
     order = order_kept(sizes, "nDCG")

@@ -11,7 +11,14 @@ import polars as pl
 
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.rules import among
-from rankbound_study.claims.verdict import INCONCLUSIVE, NOT_RUN, MissingEvidence, Untrained, Verdict
+from rankbound_study.claims.verdict import (
+    INCONCLUSIVE,
+    NOT_RUN,
+    NOT_TESTABLE,
+    MissingEvidence,
+    Untrained,
+    Verdict,
+)
 
 Decider = Callable[[Evidence], Verdict]
 _DECIDERS: dict[str, Decider] = {}
@@ -75,14 +82,37 @@ def verdict_on(claim: str, evidence: Evidence) -> Verdict:
 
     Raises:
         MissingEvidence: the results cannot decide it.
+        Untrained: they cannot, because models did not train: their runs would decide it.
     """
     decider = deciders().get(claim)
     if decider is None:
         raise MissingEvidence("no function decides this claim")
     evidence.left_out.clear()
-    verdict = decider(evidence)
+    try:
+        verdict = decider(evidence)
+    except Untrained:
+        raise
+    except MissingEvidence as missing:
+        _require_trained(decider, evidence, missing)
+        raise
+    if verdict.verdict == NOT_TESTABLE:
+        _require_trained(decider, evidence)
     if not evidence.left_out:
         return verdict
     count, names = len(evidence.left_out), among(sorted(evidence.left_out))
     of_cells = "cell is left out because it" if count == 1 else "cells are left out because they"
     return replace(verdict, reason=f"{verdict.reason} {count} {of_cells} did not train{names}.")
+
+
+def _require_trained(decider: Decider, evidence: Evidence, missing: MissingEvidence | None = None) -> None:
+    """Raise Untrained for a claim that the runs of models that did not train would decide."""
+    names = sorted(evidence.left_out) or evidence.untrained()
+    if names and _is_decided(decider, evidence.of_all_trainings()):
+        raise Untrained(f"The models that would decide it did not train{among(names)}") from missing
+
+
+def _is_decided(decider: Decider, evidence: Evidence) -> bool:
+    try:
+        return decider(evidence).verdict != NOT_TESTABLE
+    except MissingEvidence:
+        return False

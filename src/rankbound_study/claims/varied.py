@@ -25,11 +25,17 @@ Training = tuple[str, str]
 _READ = (*KEY, "options", *METRICS)
 
 
-@lru_cache(maxsize=32)
 def variants(
     evidence: Evidence, experiment: str, column: DataSet, *, with_usual: bool = True
 ) -> dict[str, pl.DataFrame]:
     """Return the rows of every variant, and the study's own runs with the same folds, seeds, losses and boundings."""
+    # For every claim that asks, also where the rows are read already.
+    evidence.note_untrained(experiment, column.dataset, column.nsr)
+    return _variants(evidence, experiment, column, with_usual)
+
+
+@lru_cache(maxsize=32)
+def _variants(evidence: Evidence, experiment: str, column: DataSet, with_usual: bool) -> dict[str, pl.DataFrame]:
     lazy = evidence.varied(experiment, column.dataset, column.nsr)
     found = {name: rows.select(*_READ).collect() for name, rows in lazy.items()}
     if not with_usual:

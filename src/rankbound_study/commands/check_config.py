@@ -36,6 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     import json
 
     from rankbound.quantities import quantity
+    from rankbound_study.commands._rehearsal import rehearse
     from rankbound_study.config.check import check_config, editor_schema
     from rankbound_study.config.comparisons import method_options
     from rankbound_study.config.estimate import estimated, uncounted
@@ -53,6 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_config(config, arguments.files, figures=figure_specs(), tables=table_names())
     study = Study(config)
     require_files(study, arguments.files)
+    tried = rehearse(study, arguments.files)
     print(
         f"valid: study {config['study']!r}, {quantity(len(study.instances), 'data set')}, "
         f"{_jobs(len(study.runs), _trainings(study, study.runs))}"
@@ -70,6 +72,8 @@ def run(arguments: argparse.Namespace) -> None:
     runs = [*study.runs, *study.experiments]
     if study.instances:
         print(f"all of it takes {estimated(study, runs, study.compared)} (rough)")
+    for note in tried:
+        print(note)
     for note in uncounted(runs):
         print(note)
     for reason in study.left_out.values():

@@ -5,17 +5,22 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rankbound_study.config.data_sets import GRADED
 from rankbound_study.config.known_sets import known_names
+from rankbound_study.config.score_distributions import needs_distributions
 from rankbound_study.config.sections.description import DescriptionKeys
 from rankbound_study.vocabulary import BEST_FEATURE, BOUNDINGS, LOSSES, POPULARITY, UNBOUNDED
 
-SHARE_OF_RELEVANT_RATINGS = 0.75
-"""Of the way from the lowest to the highest rating: 4 of 1 .. 5."""
+AFFINE = tuple(name for name in BOUNDINGS if not needs_distributions(name))
+"""The boundings of graded lists: distributions are tabulated for binary relevance."""
 
 FIGURES = (
     *("figure_leaderboard_scores", "figure_leaderboard_epochs", "figure_leaderboard_lengths"),
     *("figure_leaderboard_topics", "figure_5_1", "figure_5_2", "figure_5_5", "figure_5_8"),
 )
+
+MOST_RELEVANT, FEWEST_RELEVANT = 10, 5
+"""The relevant items of a user that a study of ratings asks for: the first, or the second if few users have as many."""
 
 LARGE = 200_000_000
 """Bytes of files from which a study starts with fewer losses and boundings."""
@@ -93,12 +98,14 @@ experiments:
 _TREES = "{name: boosted-trees, rounds: 100, every: 5, leaves: 15, learning_rate: 0.1}"
 _FEWER = "    # the files are large: add min-max, expectation, expectation-max (and the losses AP, nRBP) if time allows"
 _OF_LISTS = """\
-    # A label of at least this is relevant; {found}
-    thresholds: [1]
+    # The first lines have {found}. `graded`: the labels are the relevance (AP and nRBP count all above 0).
+    # 1: a label of at least 1 is relevant, and all such items are alike. Several readings make several data sets.
+    thresholds: [{threshold}]{binary}
 """
+_BINARY = "    # a number allows the bounding `distribution`, too"
 _OF_RATINGS = """\
-    threshold: {threshold}              # a rating of at least this is relevant; {found}
-    min_relevant: 10          # users with fewer relevant items are left out
+    threshold: {threshold}              # a rating of at least this is relevant; the first lines have {found}
+    min_relevant: {fewest:<12}# users with fewer relevant items are left out
     nsr: [1]                  # sampled negatives per relevant item; every ratio makes a data set
     validation_share: 0.1     # of a user's training items
     seed: 0                   # of folds and negatives
@@ -119,19 +126,36 @@ def new_study(
     labels: Sequence[float],
     notes: Sequence[str],
     size: int = 0,
+    *,
+    threshold: float | None = None,
+    min_relevant: int = MOST_RELEVANT,
 ) -> str:
     """Return the text of a configuration for a data set of that kind, with what was found in its files as comments.
 
-    `size` is that of the files in bytes.
+    Args:
+        name: of the data set.
+        file: the configuration's.
+        kind: `lists` or `interactions`.
+        description: of the data set.
+        labels: the labels or ratings that occur, ascending.
+        notes: what was found.
+        size: of the files in bytes.
+        threshold: the smallest relevant label or rating; None for lists whose labels are the relevance.
+        min_relevant: the smallest number of relevant items of a user.
     """
     described = DescriptionKeys.model_validate(dict(description))
-    is_lists = kind == "lists"
-    found = f"the first lines have {_shown(labels)}"
+    is_lists, is_large = kind == "lists", size > LARGE
+    found = _shown(labels)
+    reading = GRADED if threshold is None else f"{threshold:g}"
+    is_graded = is_lists and threshold is None
     sampling = (
-        _OF_LISTS.format(found=found) if is_lists else _OF_RATINGS.format(found=found, threshold=_threshold(labels))
+        _OF_LISTS.format(found=found, threshold=reading, binary=_BINARY if is_graded else "")
+        if is_lists
+        else _OF_RATINGS.format(found=found, threshold=reading, fewest=min_relevant)
     )
     baseline = BEST_FEATURE if is_lists else POPULARITY
-    instances = f"{name}-label1" if is_lists else f"{name}-nsr1"
+    instances = f"{name}-{GRADED if is_graded else f'label{reading}'}" if is_lists else f"{name}-nsr1"
+    boundings = AFFINE if is_graded else BOUNDINGS
     return _TEMPLATE.format(
         file=file,
         name=name,
@@ -139,9 +163,9 @@ def new_study(
         data=f"data/{name}",
         results=f"results/{name}",
         logs=f"logs/{name}",
-        losses=", ".join(LOSSES[: 1 if size > LARGE else None]),
-        boundings=", ".join((UNBOUNDED, "distribution") if size > LARGE else BOUNDINGS),
-        fewer=_FEWER if size > LARGE else "",
+        losses=", ".join(LOSSES[: 1 if is_large else None]),
+        boundings=", ".join((UNBOUNDED, boundings[1] if is_graded else "distribution") if is_large else boundings),
+        fewer=_FEWER if is_large else "",
         folds=", ".join(map(str, range(1, described.n_folds + 1))),
         controls=f"random, {baseline}, oracle",
         baseline=baseline,
@@ -153,20 +177,17 @@ def new_study(
     )
 
 
+def list_threshold(labels: Sequence[float]) -> int | None:
+    """Return the threshold of judged lists: 1 for two labels of which one is 0; None (graded) for others."""
+    return 1 if len(labels) <= 2 and 0.0 in labels else None
+
+
 def _block(description: Mapping[str, Any], notes: Sequence[str]) -> str:
     import yaml  # type: ignore[import-untyped]
 
     text = yaml.safe_dump(dict(description), sort_keys=False, default_flow_style=None, width=100)
     lines = [*(f"# {note[0].upper()}{note[1:]}." for note in notes), *text.splitlines()]
     return "\n".join(f"      {line}" for line in lines)
-
-
-def _threshold(labels: Sequence[float]) -> str:
-    """Return the smallest rating in the upper quarter of those that occur."""
-    if not labels:
-        return "1"
-    limit = labels[0] + SHARE_OF_RELEVANT_RATINGS * (labels[-1] - labels[0])
-    return f"{next(label for label in labels if label >= limit):g}"
 
 
 def _shown(labels: Sequence[float]) -> str:

@@ -35,9 +35,7 @@ def fold_interactions(
     topic, item, rating = (table.column(name).to_numpy() for name in ("topic", "item", "rating"))
     kept = keep_relevant(topic, rating, threshold, min_relevant)
     if not kept.any():
-        raise DataError(
-            f"{interactions}: no user has {min_relevant} ratings of at least {threshold}; lower min_relevant"
-        )
+        raise too_few(interactions, topic, rating, threshold, min_relevant)
     folds = [split_relevant(topic[kept], dataset, seed, repeat) for repeat in range(repeats)]
     options = {"dataset": dataset, "min_relevant": min_relevant, "seed": seed, "threshold": threshold}
     metadata = origin(read_metadata(interactions, "interactions"))
@@ -59,6 +57,22 @@ def keep_relevant(
     counts = np.bincount(index[relevant], minlength=len(topics))
     kept: npt.NDArray[np.bool_] = relevant & (counts[index] >= min_relevant)
     return kept
+
+
+def too_few(
+    where: str | os.PathLike[str],
+    topic: npt.NDArray[np.int32],
+    rating: npt.NDArray[np.float32],
+    threshold: float,
+    min_relevant: int,
+) -> DataError:
+    """Return the error of ratings of which no user has enough relevant ones."""
+    _, counts = np.unique(topic[rating >= threshold], return_counts=True)
+    most = f"the most that a user has are {counts.max()}" if len(counts) else f"the highest is {rating.max():g}"
+    return DataError(
+        f"{where}: no user has {min_relevant} ratings of at least {threshold:g}; {most}: lower the threshold of a "
+        "relevant rating, or min_relevant (5 at least)"
+    )
 
 
 def split_relevant(topic: npt.NDArray[np.int32], dataset: str, seed: int, repeat: int = 0) -> npt.NDArray[np.int8]:

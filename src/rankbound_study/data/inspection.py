@@ -4,22 +4,33 @@ Only the beginning of a file is read. What is not clear is refused with what to 
 would change results without a word.
 """
 
+import math
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rankbound.errors import ConfigError, DataError
-from rankbound.io.unpacked import open_unpacked
-from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound.io.letor_lines import LARGEST_LABEL
+from rankbound.texts import is_number
+from rankbound_study.config.new_study import FEWEST_RELEVANT, MOST_RELEVANT, list_threshold
+from rankbound_study.config.sections.description import FEWEST_PARTS, DescriptionKeys
 from rankbound_study.data.archives import list_members, open_member
 from rankbound_study.data.plain_files import is_archive
 from rankbound_study.data.rar import Member
-from rankbound_study.data.table_inspection import BYTES, DEALT, LINES, PARTS, Inspected, inspect_table
+from rankbound_study.data.table_inspection import (
+    DEALT,
+    LOOK,
+    PARTS,
+    Inspected,
+    beginning_of,
+    inspect_table,
+    upper_quarter,
+)
 
+LARGEST_THRESHOLD = 1_000_000
 GROUPS = ".query"
 _SPLITS = {"train": "train", "training": "train", "vali": "validation", "valid": "validation",
            "validation": "validation", "dev": "validation", "test": "test"}  # fmt: skip
@@ -27,6 +38,7 @@ _ORDER = ("train", "validation", "test")
 _FOLD = re.compile(r"(.*?)(\d+)$")
 _DIGITS = re.compile(r"\d+")
 _PART = re.compile(r"[A-Za-z_-]*\d+\.(txt|letor|dat)(\.gz)?")
+_QUERY = re.compile(rb"qid:(\S+)")
 _MOST_MEMBERS, _UNPACKED = 500, 2**28
 """Members of an archive that are looked at, and bytes of a parquet file among them, which is read whole."""
 
@@ -40,6 +52,85 @@ def inspect(path: Path) -> Inspected:
     return _archive(path) if is_archive(path) else _file(path)
 
 
+def with_relevance(found: Inspected, threshold: float | None, *, implicit: bool) -> tuple[Inspected, dict[str, Any]]:
+    """Decide what is relevant, and into how many parts topics are dealt.
+
+    Args:
+        found: what the files are.
+        threshold: the smallest relevant label or rating; None: labels are grades, and of ratings the upper quarter of
+            their range is relevant.
+        implicit: every pair of a user and an item is relevant.
+
+    Returns:
+        What the files are then, and the arguments `threshold` and `min_relevant` of `new_study`.
+
+    Raises:
+        ConfigError: numbers that may be counts or ratings, with the ways to say which; a threshold beyond all labels;
+            too few topics.
+    """
+    if threshold is not None and not -LARGEST_THRESHOLD <= threshold <= LARGEST_THRESHOLD:
+        raise ConfigError(f"--threshold {threshold:g}: expected a number of at most {LARGEST_THRESHOLD:,} in magnitude")
+    if found.kind == "lists":
+        return _of_lists(found, threshold, implicit)
+    columns = dict(found.description["columns"])
+    if implicit and columns.pop("rating", None) is not None:
+        notes = [*found.notes, "every pair of a user and an item is relevant, whatever its number"]
+        described = {**found.description, "columns": columns}
+        found = replace(found, description=described, labels=[1.0], rated=_all_relevant(found.rated), notes=notes)
+    elif found.counts and threshold is None:
+        raise ConfigError(
+            f"{found.description['path']}: {found.counts}: these may be counts (of plays, clicks, purchases, hours) or "
+            "ratings on a scale. Say which: --implicit if every pair of a user and an item is relevant, whatever its "
+            f"number; --threshold {_median(found.rated):g} (say) if it is relevant from that count or rating on"
+        )
+    smallest = upper_quarter(found.labels) if threshold is None else threshold
+    if smallest > found.labels[-1] and found.topics is not None:
+        raise ConfigError(
+            f"--threshold {smallest:g}: the largest rating is {found.labels[-1]:g}, so that nothing would be relevant"
+        )
+    return found, {"threshold": smallest, "min_relevant": _relevant_items(found, smallest)}
+
+
+def _of_lists(found: Inspected, threshold: float | None, implicit: bool) -> tuple[Inspected, dict[str, Any]]:
+    if implicit:
+        raise ConfigError("--implicit is for ratings, but these are judged lists, whose labels say what is relevant")
+    if threshold is not None and (threshold != int(threshold) or not 1 <= threshold <= LARGEST_LABEL):
+        raise ConfigError(f"--threshold {threshold:g}: expected a whole number 1 .. {LARGEST_LABEL}, a label")
+    if threshold is None and found.labels and found.labels[0] > 0:
+        raise ConfigError(
+            f"{found.description['path']}: the smallest label is {found.labels[0]:g}: it may be that of irrelevant "
+            "items, or all items may be relevant, by grades. Say which: --threshold N if labels from N on are "
+            "relevant; or write grades from 0 on, because AP and nRBP count every label above 0"
+        )
+    parts = found.description.get("random_parts")
+    if parts is not None and found.topics is not None and FEWEST_PARTS <= found.topics < parts:
+        described = {**found.description, "random_parts": found.topics}
+        notes = [note for note in found.notes if note != DEALT]
+        notes.append(f"there are {found.topics} topics, so each is a part of its own: differences will hardly be found")
+        found = replace(found, description=described, notes=notes)
+    return found, {"threshold": list_threshold(found.labels) if threshold is None else threshold}
+
+
+def _relevant_items(found: Inspected, threshold: float) -> int:
+    """Return the number of relevant items that a user needs: fewer if less than half of all users have as many."""
+    import polars as pl
+
+    if found.topics is None:
+        return MOST_RELEVANT
+    counts = found.rated.filter(pl.col("rating") >= threshold).group_by("topic").len()["len"]
+    return MOST_RELEVANT if (counts >= MOST_RELEVANT).sum() * 2 >= len(counts) > 0 else FEWEST_RELEVANT
+
+
+def _all_relevant(rated: Any) -> Any:
+    import polars as pl
+
+    return rated.with_columns(pl.lit(1.0).alias("rating"))
+
+
+def _median(rated: Any) -> float:
+    return float(rated["rating"].median())
+
+
 def _file(path: Path) -> Inspected:
     if _is_letor(path):
         return _dealt(path, "letor")
@@ -48,7 +139,12 @@ def _file(path: Path) -> Inspected:
 
 def _dealt(path: Path, layout: str) -> Inspected:
     described = {"format": layout, "path": str(path), "random_parts": PARTS}
-    return Inspected("lists", described, _labels(path), [DEALT])
+    text, whole = beginning_of(path)
+    topics = None
+    if whole:
+        groups = Path(f"{path}{GROUPS}")
+        topics = len(set(_QUERY.findall(text))) if layout == "letor" else len(groups.read_bytes().split())
+    return Inspected("lists", described, _labels(path), [DEALT], topics)
 
 
 def _archive(path: Path) -> Inspected:
@@ -68,7 +164,7 @@ def _archive(path: Path) -> Inspected:
 def _write_start(archive: Path, member: Member, to: Path) -> None:
     whole = to.suffix == ".parquet" and member.size <= _UNPACKED
     with open_member(archive, member.name) as stream:
-        start = stream.read(member.size if whole else BYTES)
+        start = stream.read(member.size if whole else 2 * LOOK)
     if not whole and len(start) < member.size:
         # Half a line could be anything.
         start = start[: start.rfind(b"\n") + 1]
@@ -128,7 +224,8 @@ def _of_splits(path: Path, names: Mapping[str, Any], files: Sequence[str]) -> In
     except (ConfigError, DataError):
         return None
     kept = {key: value for key, value in table.description.items() if key not in ("path", "random_parts")}
-    return replace(table, description={**kept, **lists}, notes=[note for note in table.notes if note != DEALT])
+    notes = [note for note in table.notes if note != DEALT]
+    return replace(table, description={**kept, **lists}, notes=notes, topics=None)
 
 
 def _parts(path: Path, files: Sequence[str]) -> list[str] | None:
@@ -165,14 +262,13 @@ def _split_of(name: str) -> str | None:
 
 
 def _is_letor(path: Path) -> bool:
-    with open_unpacked(path) as stream:
-        lines = (line.partition(b"#")[0].split() for line in islice(stream, LINES))
-        tokens = next(filter(None, lines), [])
+    lines = (line.partition(b"#")[0].split() for line in beginning_of(path)[0].splitlines())
+    tokens: list[bytes] = next(filter(None, lines), [])
     return len(tokens) > 1 and tokens[1].startswith(b"qid:")
 
 
 def _labels(path: Path) -> list[float]:
-    """Return the labels in the first lines of LETOR text."""
-    with open_unpacked(path) as stream:
-        first = [line.split(None, 1)[0] for line in islice(stream, LINES) if line.partition(b"#")[0].strip()]
-    return sorted({float(token) for token in first if token.isdigit()})
+    """Return the labels in the first lines of LETOR text; the converter names those that are no numbers."""
+    first = {line.split(None, 1)[0] for line in beginning_of(path)[0].splitlines() if line.partition(b"#")[0].strip()}
+    numbers = [float(token) for token in first if is_number(token.decode("utf-8", "replace"))]
+    return sorted(filter(math.isfinite, numbers))

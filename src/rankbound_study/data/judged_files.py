@@ -63,10 +63,12 @@ def _members(raw: Raw, described: DescriptionKeys) -> dict[str, str]:
     """Return the members to read by the names that the description gives them."""
     if described.wanted:
         return {wanted: raw.find(wanted) for wanted in described.wanted}
-    if len(raw.members) != 1:
-        shown = ", ".join(member.name for member in raw.members[:8])
-        raise DataError(f"{raw.path}: it has {len(raw.members)} files ({shown}): name those to read (files)")
-    name = raw.members[0].name
+    is_grouped = described.format == "lightgbm"
+    names = [member.name for member in raw.members if not (is_grouped and member.name.endswith(described.groups))]
+    if len(names) != 1:
+        shown = ", ".join(names[:8])
+        raise DataError(f"{raw.path}: it has {len(names)} files ({shown}): name those to read (files)")
+    name = names[0]
     return {Path(name).name: name}
 
 
@@ -96,7 +98,7 @@ def _reader(raw: Raw, described: DescriptionKeys, names: Sequence[str]) -> _Read
 
 def _width(raw: Raw, name: str) -> int:
     with raw.open(name) as stream:
-        return max(largest_index(stream, raw.where(name)), 1)
+        return largest_index(stream, raw.where(name))
 
 
 @dataclass
@@ -113,7 +115,9 @@ class _LetorText:
         with self.raw.open(name) as text:
             counted = cast("BinaryIO", CallbackIOWrapper(on_bytes, text, "read"))
             stream = self._with_ids(text, name) if self.described.format == "lightgbm" else counted
-            yield from read_lists(stream, self.width, where, seen=seen, largest_label=largest)
+            yield from read_lists(stream, max(self.width, 1), where, seen=seen, largest_label=largest)
+        if not self.width:
+            raise DataError(f"{where}: there are no features in it; expected lines of `label qid:ID index:value ...`")
 
     def _with_ids(self, text: BinaryIO, name: str) -> BinaryIO:
         beside = self.raw.find(name + self.described.groups)

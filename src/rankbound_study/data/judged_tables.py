@@ -61,7 +61,8 @@ def _table(lists: JudgedLists, largest_label: int, where: str) -> pa.Table:
     wrong = (lists.relevance != np.floor(lists.relevance)) | (lists.relevance > largest_label)
     if wrong.any():
         raise DataError(
-            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}"
+            f"{where}: found relevance {lists.relevance[wrong][0]:g}, expected whole numbers 0 .. {largest_label}: "
+            "write grades as such, for example 0, 0.5 and 1 as 0, 1 and 2"
         )
     columns = {
         "items": pa.array(list(lists.items), pa.string()),

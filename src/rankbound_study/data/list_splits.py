@@ -12,7 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rankbound.errors import DataError
+from rankbound.quantities import quantity
 from rankbound.seeds import derive_seed
+from rankbound_study.config.sections.description import FEWEST_PARTS
 from rankbound_study.data.arrow import repeated, to_arrow
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
 from rankbound_study.data.instances import SPLITS
@@ -87,6 +89,11 @@ def _folds(
         return
     parts = list(files.values())
     if splitting.random_parts:
+        if splitting.random_parts > count:
+            raise DataError(
+                f"{where}: it has {quantity(count, 'topic')}, too few for {splitting.random_parts} random parts with "
+                f"one each: {_fewer_parts(count)}"
+            )
         random = np.random.default_rng(derive_seed("parts", splitting.dataset, splitting.seed))
         parts = [np.sort(part) for part in np.array_split(random.permutation(count), splitting.random_parts)]
     for first in range(len(parts)):
@@ -105,13 +112,23 @@ def _given(
     if "validation" in chosen:
         return chosen
     train = chosen["train"]
-    n_held_out = round(splitting.validation_share * len(train))
-    if not 0 < n_held_out < len(train):
-        raise DataError(f"{where}: fold {fold} trains on {len(train)} topics, too few to hold some out for validation")
+    n_held_out = max(1, round(splitting.validation_share * len(train)))
+    if n_held_out >= len(train):
+        raise DataError(
+            f"{where}: fold {fold} trains on {quantity(len(train), 'topic')}, of which {n_held_out} would be held out "
+            "for validation, so that none is left to train on: name a file for validation, or add topics"
+        )
     random = np.random.default_rng(derive_seed("validation", splitting.dataset, fold, splitting.seed))
     held_out = np.zeros(len(train), dtype=bool)
     held_out[random.permutation(len(train))[:n_held_out]] = True
     return {"train": train[~held_out], "validation": train[held_out], "test": chosen["test"]}
+
+
+def _fewer_parts(topics: int) -> str:
+    """Return what to do about too few topics for the random parts."""
+    if topics < FEWEST_PARTS:
+        return f"a study needs {FEWEST_PARTS} topics, one each to train, validate and test on"
+    return f"set random_parts to {topics} or less"
 
 
 def _check_topics(topics: Sequence[str], chosen: Mapping[str, Indices], where: str) -> None:

@@ -1,6 +1,8 @@
 """Ratings in one file, delimited text or parquet of any columns, read in blocks."""
 
 import codecs
+import csv
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,6 +10,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
@@ -15,6 +18,7 @@ from rankbound.errors import DataError
 from rankbound.io.block_stream import BlockStream
 from rankbound.io.parquet import open_parquet
 from rankbound.printable import quoted, shortened
+from rankbound.texts import is_number
 from rankbound_study.config.sections.description import TEXTS, DescriptionKeys
 from rankbound_study.data.plain_files import Raw, as_file
 from rankbound_study.data.schemas import CONTRACTS
@@ -22,12 +26,20 @@ from rankbound_study.data.schemas import CONTRACTS
 IDS = ("topic", "item")
 """The columns of users and items."""
 
+TIME = "timestamp"
+TIMES = "whole numbers, or dates such as 2026-01-31 or 2026-01-31T12:00:00"
+"""What times may be."""
+
 _TYPES = CONTRACTS["interactions"].columns
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 _BLOCK_BYTES = 2**24
 _ONE_CHARACTER = "\x1f"
 """A separator of one character, which stands for one of several; it occurs in no text."""
 
+_ZONE = re.compile(r":\d\d(\.\d+)?\s*(Z|[+-]\d\d(:?\d\d)?)$")
+"""The end of a time with a time zone."""
+
+_MICROSECONDS = 1e6
 _PARQUET = b"PAR1"
 _SHOWN = 80
 
@@ -87,22 +99,24 @@ class RatingFile:
 
     def _interactions(self, table: pa.Table) -> pa.Table:
         """Return the rows with all columns of interactions; absent ratings are 1, absent times 0."""
-        absent = {"rating": np.ones(len(table), np.float32), "timestamp": np.zeros(len(table), np.int64)}
-        return pa.table(
-            {
-                name: table.column(self._named[name]) if name in self._named else pa.array(absent[name])
-                for name in _TYPES
-            }
-        )
+        absent = {"rating": np.ones(len(table), np.float32), TIME: np.zeros(len(table), np.int64)}
+        columns = {
+            name: table.column(self._named[name]) if name in self._named else pa.array(absent[name]) for name in _TYPES
+        }
+        return pa.table({**columns, TIME: _whole_times(columns[TIME])})
 
     def _of_text(self, stream: BinaryIO) -> Iterator[pa.Table]:
         header = self.described.header
         first = stream.readline()
         names = self._column_names(first)
-        types = {self._named[name]: kind for name, kind in self._types.items() if name in self._named}
+        second = stream.readline() if header else b""
+        types = {own: self._types[name] for name, own in self._named.items()}
+        values = dict(zip(names, self._fields(second if header else first), strict=False))
+        if self._named.get(TIME) in values:
+            types[self._named[TIME]] = _type_of_time(values[self._named[TIME]])
         try:
             reader = pyarrow.csv.open_csv(
-                BlockStream(self._blocks(first, stream)),
+                BlockStream(self._blocks(first + second, stream)),
                 # Errors give the row only with a single thread.
                 read_options=pyarrow.csv.ReadOptions(
                     use_threads=False, block_size=_BLOCK_BYTES, column_names=names, skip_rows=int(header)
@@ -117,27 +131,32 @@ class RatingFile:
         except pa.ArrowInvalid as error:
             texts = self.described.ids == TEXTS
             ids = "" if texts else "whole numbers for users and items (any texts with ids: texts) and "
+            times = f", and for times {TIMES}" if TIME in self._named else ""
             counted = "rows count from 1, the columns' names" if header else "rows count from 1"
             raise DataError(
-                f"{self.where}: {error}; expected rows of {len(names)} columns, with {ids}numbers for ratings "
+                f"{self.where}: {error}; expected rows of {len(names)} columns, with {ids}numbers for ratings{times} "
                 f"({counted})"
             ) from error
 
     def _column_names(self, first: bytes) -> list[str]:
         """Return the names in the first line; without such a line, the columns' numbers."""
-        line = first.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")
-        if not line:
+        fields = self._fields(first)
+        if not fields:
             raise DataError(f"{self.where}: it has no ratings")
-        fields = line.split(self.described.separator)
         names = fields if self.described.header else [str(number) for number in range(1, len(fields) + 1)]
         missing = next((column for column in self._named.values() if column not in names), None)
         if missing is not None:
             expected = "the columns' names" if self.described.header else "columns"
             raise DataError(
-                f"{self.where}, line 1: found {shortened(repr(line), _SHOWN)}, which has no column {missing!r}; "
+                f"{self.where}, line 1: found {_shown(first)}, which has no column {missing!r}; "
                 f"expected {expected} separated by {self.described.separator!r}"
             )
         return names
+
+    def _fields(self, line: bytes) -> list[str]:
+        """Return the values of a line, without the quotes around some of them."""
+        text = line.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")
+        return fields_of(text, self.described.separator) if text else []
 
     def _blocks(self, first: bytes, stream: BinaryIO) -> Iterator[bytes]:
         """Yield the text in blocks of whole lines, with separators of one character."""
@@ -156,18 +175,54 @@ class RatingFile:
         if missing is not None:
             shown = shortened(", ".join(file.schema_arrow.names), _SHOWN)
             raise DataError(f"{self.where}: there is no column {missing!r}; it has {shown}")
+        rows, time_type = 0, None
         for batch in file.iter_batches(columns=list(self._named.values())):
-            table = self._interactions(pa.Table.from_batches([batch]))
-            for name, kind in self._types.items():
+            table = pa.Table.from_batches([batch])
+            for place, (name, own) in enumerate(self._named.items()):
+                column = table.column(own)
+                if column.null_count:
+                    row = self.row(rows + pc.index(column.is_null(), value=True).as_py())
+                    raise DataError(f"{row}: column {quoted(own)} is empty; expected a value in every row")
                 try:
-                    column = _cast(table.column(name), kind)
+                    if name == TIME and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+                        time_type = time_type or _type_of_time(column[0].as_py())
+                        column = column.cast(time_type)
+                    column = _whole_times(column) if name == TIME else _cast(column, self._types[name])
                 except pa.ArrowException as error:
-                    raise DataError(f"{self.where}: column {quoted(self._named[name])}: {error}") from error
-                table = table.set_column(table.column_names.index(name), name, column)
-            yield table
+                    expected = f"; expected {TIMES}" if name == TIME else ""
+                    raise DataError(f"{self.where}: column {quoted(own)}: {error}{expected}") from error
+                table = table.set_column(place, own, column)
+            rows += len(table)
+            yield self._interactions(table)
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if kind != _TEXT:
         return column.cast(kind)
     return column.cast(pa.string()).dictionary_encode()
+
+
+def _shown(line: bytes) -> str:
+    return shortened(repr(line.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").rstrip("\r\n")), _SHOWN)
+
+
+def fields_of(line: str, separator: str) -> list[str]:
+    """Return the values of a line of delimited text; with a separator of one character, quotes may enclose them."""
+    return line.split(separator) if len(separator) > 1 else next(csv.reader([line], delimiter=separator), [])
+
+
+def _type_of_time(text: str) -> pa.DataType:
+    """Return how times are read that are written like this one."""
+    if is_number(text):
+        return pa.float64() if re.search(r"[.eE]", text) else pa.int64()
+    return pa.timestamp("us", tz="UTC" if _ZONE.search(text) else None)
+
+
+def _whole_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times as whole numbers: as they are, or dates, and seconds with a fraction, in microseconds since 1970."""
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if pa.types.is_floating(column.type):
+        return pc.round(pc.multiply(column, _MICROSECONDS)).cast(pa.int64())
+    zone = column.type.tz if pa.types.is_timestamp(column.type) else None
+    return column.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.int64())

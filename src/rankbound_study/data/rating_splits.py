@@ -14,7 +14,7 @@ from rankbound.errors import DataError
 from rankbound.seeds import derive_seed
 from rankbound_study.data.arrow import repeated, to_arrow
 from rankbound_study.data.contracts import read_metadata, read_table, write_table
-from rankbound_study.data.folds import OPTIONS_KEY, fold_interactions, keep_relevant
+from rankbound_study.data.folds import OPTIONS_KEY, fold_interactions, keep_relevant, too_few
 from rankbound_study.data.instances import SPLITS
 from rankbound_study.data.schemas import PARTS_KEY, origin
 
@@ -65,10 +65,7 @@ def split_ratings(interactions: Path, out: Path, splitting: RatingSplitting) -> 
     topic, rating = (table.column(name).to_numpy() for name in ("topic", "rating"))
     relevant = _relevant(topic, table.column("item").to_numpy(), rating, splitting)
     if not relevant.any():
-        raise DataError(
-            f"{interactions}: no user has {splitting.min_relevant} ratings of at least {splitting.threshold}; lower "
-            "min_relevant"
-        )
+        raise too_few(interactions, topic, rating, splitting.threshold, splitting.min_relevant)
     metadata = read_metadata(interactions, "interactions")
     if splitting.folds:
         ranges = json.loads(metadata.get(PARTS_KEY, "{}"))

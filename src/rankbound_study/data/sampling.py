@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.io.ragged import rows_of_lists
+from rankbound.quantities import quantity
 from rankbound_study.config.samplings import OWN, sampled_name
 from rankbound_study.data.arrow import list_to_numpy, to_arrow
 from rankbound_study.data.contracts import contract_of, read_metadata, read_table
@@ -37,6 +39,9 @@ Path = str | os.PathLike[str]
 GRADED = "graded"
 """Suffix of judged lists whose labels are the relevance, without a threshold."""
 
+LARGEST_GRADE = 108
+"""The largest label that is read as a grade: sums of larger gains 2^y - 1 may exceed single precision."""
+
 _READING = re.compile(rf"(.+)-(label\d+|{GRADED})")
 
 
@@ -59,7 +64,7 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
 
     `dataset` is the name in the file; items are row indices of `lists`. Lists without relevant items are kept; metrics
     and the trainer handle them. Raises DataError if the folds do not have the same topics in the same order, or if no
-    list has items of different relevance.
+    list, or none of a fold's training part, has items of different relevance.
     """
     table = read_table(lists, "lists", ["topic", "relevance"])
     splits = read_table(folds, "list-splits")
@@ -69,7 +74,12 @@ def sample_lists(lists: Path, folds: Path, out: Path, *, dataset: str, threshold
     offsets, labels = list_to_numpy(table.column("relevance"))
     relevance = labels if threshold is None else (labels >= threshold).astype(np.int8)
     _require_informative(offsets, labels, relevance, threshold, str(lists))
-    made = _judged_lists(_Judged(names, offsets, relevance), splits)
+    if threshold is None and labels.max() > LARGEST_GRADE:
+        raise DataError(
+            f"{lists}: the labels are {labels.min()} .. {labels.max()}, grades at most {LARGEST_GRADE}, because "
+            "their gain is 2^y - 1: set a threshold of relevant labels, or write fewer grades"
+        )
+    made = _trainable(_judged_lists(_Judged(names, offsets, relevance), splits), str(lists))
     origin = origin_of(lists, "lists", dataset)
     write_instances(out, dataset, None, made, item_count=len(labels), origin=origin)
 
@@ -169,8 +179,7 @@ def _require_informative(
     where: str,
 ) -> None:
     """Raise DataError if no list has items of different relevance: nothing could be trained or compared."""
-    starts = offsets[:-1][np.diff(offsets) > 0]
-    if len(starts) and (np.minimum.reduceat(relevance, starts) < np.maximum.reduceat(relevance, starts)).any():
+    if _informative(offsets, relevance):
         return
     if (np.diff(offsets) <= 1).all():
         raise DataError(f"{where}: every topic has a single item, so that there is nothing to rank; expected lists")
@@ -179,6 +188,27 @@ def _require_informative(
         f"{where}: in no list is an item more relevant than another{reading}; the labels are {labels.min()} .. "
         f"{labels.max()}: check which column or field holds them, and thresholds"
     )
+
+
+def _informative(offsets: npt.NDArray[Any], relevance: npt.NDArray[np.int8]) -> int:
+    """Count the lists with items of different relevance."""
+    starts = offsets[:-1][np.diff(offsets) > 0]
+    if not len(starts):
+        return 0
+    relevance = relevance[: offsets[-1]]
+    return int((np.minimum.reduceat(relevance, starts) < np.maximum.reduceat(relevance, starts)).sum())
+
+
+def _trainable(parts: Iterable[FoldLists], where: str) -> Iterator[FoldLists]:
+    """Yield the parts; DataError for a training part on which nothing can be trained."""
+    for fold, split, lists in parts:
+        if split == "train" and not _informative(*list_to_numpy(lists.column("relevance"))):
+            raise DataError(
+                f"{where}: in none of the {quantity(lists.num_rows, 'training list')} of fold {fold} is an item more "
+                "relevant than another, so that nothing can be trained: check the files of the folds, or choose other "
+                "thresholds or fewer parts"
+            )
+        yield fold, split, lists
 
 
 @dataclass(frozen=True)

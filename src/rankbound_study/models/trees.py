@@ -117,6 +117,8 @@ class TreeEnsemble:
             )
         objective = _OBJECTIVES.get(type(loss))
         parameters = {**growth.parameters(kind, seed), "objective": objective or "none"}
+        if objective == "lambdarank" and (largest := int(labels.max(initial=0))) > _LARGEST_MAPPED:
+            parameters["label_gain"] = [2.0**grade - 1 for grade in range(largest + 1)]
         width = features.shape[1]
         parameters |= {"bin_construct_sample_cnt": max(_BIN_SAMPLE // width, 1), "enable_bundle": width < _WIDE}
         self._features = features
@@ -172,6 +174,9 @@ class TreeEnsemble:
         scores = torch.from_numpy(heard[0])
         return torch.logit(scores) if self._logistic else scores
 
+
+_LARGEST_MAPPED = 30
+"""The largest label whose gain LightGBM knows by itself."""
 
 _OBJECTIVES: dict[type[RankingLoss], str] = {
     SquaredLoss: "regression",

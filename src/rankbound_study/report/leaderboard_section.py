@@ -66,12 +66,21 @@ class Leaderboard:
         return bool(len(self.table))
 
     def findings(self) -> Iterator[Finding]:
-        """Report for each data set what ranks best, how it compares, and what it took; then the effect of bounding."""
+        """Report for each data set what ranks best, how it compares, and what it took; then the effect of bounding.
+
+        Without a model that trained, the finding is that there is none.
+        """
         for facts in self.facts["data_sets"]:
             own = self._of(facts)
             best = own.filter(pl.col("role") == BEST)
             if len(best):
                 yield self._finding(facts, own, best.row(0, named=True))
+            elif stuck := own.filter(pl.col("n_untrained") > 0).height:
+                yield Finding(
+                    f"{DataSet(facts['dataset'], facts['nsr']).label}: no model trained, so none ranks best.",
+                    f"Of {quantity(stuck, 'system')}, some trainings kept the order of their start or a random one: "
+                    "look at the learning curves, and try other learning rates or more epochs.",
+                )
         yield from self._effect_of_bounding()
 
     def sections(self, results: Path, figures: Figures, *, synthetic: bool) -> Iterator[ReportSection]:

@@ -83,7 +83,7 @@ class ColumnKeys(Keys):
     item: Text | None = Field(None, description="Document or item (judged items: topic and row number by default)")
     relevance: Text | None = Field(None, description="Label of a judged item")
     rating: Text | None = Field(None, description="Rating (absent: every row is a rating of 1)")
-    timestamp: Text | None = Field(None, description="Time of a rating in seconds (absent: 0)")
+    timestamp: Text | None = Field(None, description="Time of a rating: a whole number, or an ISO date (absent: 0)")
     features: Files | None = Field(None, description="Features of a judged item (default: all other numeric columns)")
 
 

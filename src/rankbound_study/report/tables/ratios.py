@@ -16,6 +16,7 @@ from rankbound_study.report.table_files import TableFiles, TableTexts, read_tabl
 from rankbound_study.report.tables._crossed import MARKS, crossed_cell, difference_cell
 from rankbound_study.report.tables.spec import TableSpec
 from rankbound_study.results.specs import StudyFiles
+from rankbound_study.results.trained import MARK
 from rankbound_study.vocabulary import UNBOUNDED
 
 SPECS = {
@@ -70,6 +71,8 @@ def blocks_of(table: pl.DataFrame) -> Iterator[TableBlock]:
         parts = rows.partition_by("dataset", "nsr_test", "loss", "bounding", maintain_order=True)
         rules = changes([part.select("dataset", "nsr_test", "loss").row(0) for part in parts])
         cells = tuple(_row(part, ratios, cell) for part in parts)
+        if table["score"].has_nulls():
+            caption = f"{caption} {MARK} did not train."
         yield TableBlock(title, caption, header, cells, LABELS, rules, sortable=True)
 
 
@@ -81,8 +84,12 @@ def _row(part: pl.DataFrame, ratios: list[int], cell: Any) -> tuple[Cell, ...]:
 
 
 def _score(row: Mapping[str, Any] | None) -> Cell:
+    if row is not None and row["score"] is None:
+        return Cell(MARK)
     return crossed_cell(row, own=row is not None and row["nsr_train"] == row["nsr_test"])
 
 
 def _effect(row: Mapping[str, Any] | None) -> Cell:
+    if row is not None and row["score"] is None:
+        return Cell(MARK)
     return difference_cell(row, EFFECT)

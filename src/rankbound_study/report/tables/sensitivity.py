@@ -120,15 +120,21 @@ def table_sensitivity(evidence: Evidence, experiments: Mapping[str, Sequence[Dat
 
 
 def _of_experiment(evidence: Evidence, name: str, column: DataSet) -> Iterator[dict[str, object]]:
+    whole = evidence.of_all_trainings()
     try:
-        every = variants(evidence.of_all_trainings(), name, column, with_usual=False)
+        every = variants(whole, name, column, with_usual=False)
         trained = _that_trained(evidence, name, column)
         for variant, rows in every.items():
             kept = _by_bounding(trained[variant]) if variant in trained else {}
             for bounding, own in _by_bounding(rows).items():
-                usual = usual_beside(evidence, column, own)
+                usual = of_settings = usual_beside(whole, column, own)
+                try:
+                    usual = of_settings = usual_beside(evidence, column, own)
+                except MissingEvidence:
+                    # The study's own did not train: there is nothing to compare with.
+                    usual = usual.clear()
                 label = bounding.removeprefix(_OTHER_DISTRIBUTION).removesuffix(")") or variant
-                described = _Variant(name, label, _setting(own, usual, bounding))
+                described = _Variant(name, label, _setting(own, of_settings, bounding))
                 compared = kept.get(bounding, own.clear())
                 untrained = len(trainings(own)) - len(trainings(compared))
                 yield _row(described, column, compared, usual, untrained)
