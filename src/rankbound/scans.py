@@ -76,7 +76,7 @@ class ScannedSums:
             before, behind, own = before.index_select(1, first), behind.index_select(1, last), torch.zeros_like(own)
         sums = by_gap.higher * before + by_gap.lower * (own + behind)
         if kernel.above:
-            sums += kernel.above * torch.stack([self._lists.running_sum(one) - one for one in weight.own])
+            sums += kernel.above * running_sums(weight.own, self._lists.position == 0)[0]
         return sums.index_select(1, self._place if items is None else self._place.index_select(0, items)).T
 
     @cached_property
@@ -103,6 +103,14 @@ def decayed_sums(decay: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     both = torch.stack([decay, towards.flip(0)])[:, None]
     scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
     return scanned[0], scanned[1].flip(1)
+
+
+def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of `values` `(c, n)`, float64, before and behind each place, up to where lists start.
+
+    Unlike differences of the batch's running totals, they keep their digits beside lists of much larger numbers.
+    """
+    return decayed_sums((~starts).to(torch.float64), values)
 
 
 def _recurrence(decay: Tensor, values: Tensor) -> Tensor:
