@@ -21,6 +21,7 @@ from rankbound.devices import on_cpu
 from rankbound.fused.formulas import BAND, ORDER
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
+from rankbound.scans import running_sums
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.
 DENSE_ROWS_PER_ITEM = 2
@@ -34,13 +35,13 @@ ROWS_PER_CHUNK = 8_192
 class _Lattice:
     """The boxes of a batch: `row` (n_items,) of each item's box, and its `local` coordinate in [-1, 1] there.
 
-    `last_row` (n_lists,) is the last row of each list's boxes. `steps` (n_items,) counts the boxes from the list's
-    lowest one up to the item's, empty ones included.
+    `starts` (n_rows,) marks the first rows of the lists, and of the empty rows between them; None if no list is wider
+    than the band. `steps` (n_items,) counts the boxes from the list's lowest one up to the item's, empty ones included.
     """
 
     row: Tensor
     local: Tensor
-    last_row: Tensor
+    starts: Tensor | None
     n_rows: int
     steps: Tensor
 
@@ -95,6 +96,8 @@ class Boxes:
         """Return the kernel sums over the sources of `moments` at each target, `(n_targets, c)`."""
         expansion = _banded_product(moments, kernel_matrix(kernel, moments.device, moments.shape[2]), self._occupied)
         sums = torch.stack([(field.index_select(0, targets.place) * targets.basis).sum(1) for field in expansion], 1)
+        if self._lattice.starts is None:
+            return sums
         if kernel.linear:
             sums += self._gaps_far_above(targets, moments)
         if kernel.above:
@@ -105,31 +108,28 @@ class Boxes:
 
     def _weight_far_above(self, targets: Points, moments: Tensor) -> Tensor:
         """Return the total weight beyond the band above each target, `(n_targets, c)`."""
-        totals = moments[:, :, 0].cumsum(1)
-        return (totals.index_select(1, self._last_row(targets)) - totals.index_select(1, targets.row + BAND)).T
+        # Rows between two lists are empty, and a band wide.
+        return self._running_sums(moments[:, :, 0])[1].index_select(1, targets.row + BAND).T
 
     def _weight_far_below(self, targets: Points, moments: Tensor) -> Tensor:
-        totals = moments[:, :, 0].cumsum(1)
-        before = targets.pick(self._lists.spread(self._lists.min(self._lattice.row))).to(torch.int64) - 1
-        below = torch.maximum(targets.row - (BAND + 1), before)
-        return (totals.index_select(1, below) - totals.index_select(1, before)).T
+        return self._running_sums(moments[:, :, 0])[0].index_select(1, targets.row - BAND).T
 
     def _gaps_far_above(self, targets: Points, moments: Tensor) -> Tensor:
         """Return the sum of weight times gap beyond the band above each target, `(n_targets, c)`."""
-        # Totals run from the top, which keeps small sums precise; heights are relative to the list's lowest box, which
+        # Sums run from the top, which keeps small ones precise; heights are relative to the list's lowest box, which
         # keeps the digits of large scores.
         centre = moments.new_zeros(self._lattice.n_rows)
         centre[self._lattice.row] = 2 * self._lattice.steps
         weight = moments[:, :, 0]
-        totals = torch.stack([weight, weight * centre + moments[:, :, 1]]).flip(2).cumsum(2).flip(2)
-        last = self._last_row(targets)
-        beyond = torch.minimum(targets.row + BAND, last) + 1
-        far = totals.index_select(2, beyond) - totals.index_select(2, last + 1)
+        sums = self._running_sums(torch.cat([weight, weight * centre + moments[:, :, 1]]))[1]
+        far = sums.index_select(1, targets.row + BAND).view(2, len(weight), -1)
         own = targets.pick(2 * self._lattice.steps + self._lattice.local)
         return (far[1] - own * far[0]).T
 
-    def _last_row(self, targets: Points) -> Tensor:
-        return self._lattice.last_row.index_select(0, targets.pick(self._lists.segment))
+    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of `values` `(c, n_rows)` over the list's rows below and above each row."""
+        assert self._lattice.starts is not None, "some list is wider than the band"
+        return running_sums(values.contiguous(), self._lattice.starts)
 
 
 class InterpolatedSums:
@@ -171,7 +171,13 @@ def _lattice(x: Tensor, lists: Lists) -> _Lattice:
         row, last_row = _rows_of_occupied_boxes(box, lists)
     # At least one band of rows, even if all lists are empty.
     n_rows = max(int(last_row[-1]) if len(lists) else 0, BAND) + BAND + 1
-    return _Lattice(row, local, last_row.clamp(min=0), n_rows, steps)
+    starts = None
+    if bool((spans > BAND + 1).any()):
+        some = lists.sizes > 0
+        first = lists.min(row)[some].to(torch.int64)
+        starts = torch.zeros(n_rows, dtype=torch.bool, device=row.device)
+        starts[torch.cat([first, last_row[some] + 1])] = True
+    return _Lattice(row, local, starts, n_rows, steps)
 
 
 def _rows_of_occupied_boxes(box: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:

@@ -22,11 +22,8 @@ ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
 # Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]
 
-# Sums of at least this many numbers are computed in double precision.
-LONG = 10_000
-
 # Types of whole numbers that PyTorch stores, but neither sorts nor compares.
-_STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
+STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +155,9 @@ class Lists:
             A tensor `(n_lists,)`.
         """
         floating = as_floating(values)
-        # The sum of a million numbers in single precision would have a relative error of 1e-4.
-        exact = floating if len(values) < LONG else floating.to(torch.float64)
-        return _reduce(exact, "sum", self).to(floating.dtype)
+        # The sum of a million numbers in single precision would have a relative error of 1e-4. Short lists are treated
+        # alike, since their sums must not depend on the size of the batch.
+        return _reduce(floating.to(torch.float64), "sum", self).to(floating.dtype)
 
     def max(self, values: Tensor) -> Tensor:
         """Return the largest value of each list; minus infinity for an empty list.
@@ -284,7 +281,7 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
     `n_items` many, and for integers from 2^63.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
-    if tensor.dtype in _STORED_ONLY:
+    if tensor.dtype in STORED_ONLY:
         tensor = _signed(tensor, name)
     if tensor.dim() != 1:
         advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""

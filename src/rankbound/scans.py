@@ -11,7 +11,7 @@ first item separates a list from the one before. Everything is computed in float
 """
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -76,7 +76,7 @@ class ScannedSums:
             before, behind, own = before.index_select(1, first), behind.index_select(1, last), torch.zeros_like(own)
         sums = by_gap.higher * before + by_gap.lower * (own + behind)
         if kernel.above:
-            sums += kernel.above * torch.stack([self._lists.running_sum(one) - one for one in weight.own])
+            sums += kernel.above * running_sums(weight.own, self._lists.position == 0)[0]
         return sums.index_select(1, self._place if items is None else self._place.index_select(0, items)).T
 
     @cached_property
@@ -95,7 +95,7 @@ def decayed_sums(decay: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         from rankbound.fused.decayed_sums import decayed_sums as run
 
         before, behind = torch.empty_like(weights), torch.empty_like(weights)
-        run(weights.numpy(), decay.numpy(), before.numpy(), behind.numpy())
+        run(weights.contiguous().numpy(), decay.numpy(), before.numpy(), behind.numpy())
         return before, behind
     towards = decay.roll(-1)
     enters = decay * weights.roll(1, 1), towards * weights.roll(-1, 1)
@@ -103,6 +103,31 @@ def decayed_sums(decay: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     both = torch.stack([decay, towards.flip(0)])[:, None]
     scanned = _recurrence(both, torch.stack([enters[0], enters[1].flip(1)]))
     return scanned[0], scanned[1].flip(1)
+
+
+def running_sums(values: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums of `values` `(c, n)`, float64, before and behind each place, up to where lists start.
+
+    Unlike differences of the batch's running totals, they keep their digits beside lists of much larger numbers.
+    """
+    decay = (~starts).to(torch.float64)
+    if values.requires_grad and torch.is_grad_enabled():
+        sums: tuple[Tensor, Tensor] = _RunningSums.apply(values, decay)  # type: ignore[no-untyped-call]
+        return sums
+    return decayed_sums(decay, values.detach())
+
+
+class _RunningSums(torch.autograd.Function):
+    """Running sums that can be differentiated repeatedly: those before and behind are each other's transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, decay: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.starts = decay == 0
+        return decayed_sums(decay, values)
+
+    @staticmethod
+    def backward(ctx: Any, by_before: Tensor, by_behind: Tensor) -> tuple[Tensor, None]:
+        return running_sums(by_before, ctx.starts)[1] + running_sums(by_behind, ctx.starts)[0], None
 
 
 def _recurrence(decay: Tensor, values: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ i
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from rankbound.gradients import last_derivative, refuse_batched, through_transforms
 from rankbound.interpolation import InterpolatedSums
-from rankbound.kernel_sums import chosen_method, kernel_sums, require_method
+from rankbound.kernel_sums import Share, kernel_sums, require_method, shares_of
 from rankbound.kernels import STEPS, Kernel, Step
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
 from rankbound.pairs import pair_sums
@@ -108,16 +109,18 @@ def smooth_ranks_of(
 ) -> Tensor:
     """Return the smooth ranks of the items `targets` (ascending indices; all if `None`), a column per weight vector.
 
-    Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`.
+    Shapes: scores and each vector of weights `(n_items,)`, result `(n_targets, c)`, float64: gradients are differences
+    of sums over all ranks, of which single precision would leave few digits.
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
     require_method(method, temperature, kernel)
     step = STEPS[kernel]
-    method = chosen_method(method, temperature, lists, targets, step.value)
+    shares = shares_of(scores.detach(), lists, targets, len(weights), temperature, method, step.value)
     # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
-        problem = _Problem(lists, weights, targets, temperature, method, step)
+        weights = tuple(None if weight is None else weight.to(torch.float64) for weight in weights)
+        problem = _Problem(lists, weights, targets, temperature, method, step, shares)
         ranks: Tensor = _SmoothRanks.apply(scores, problem)  # type: ignore[no-untyped-call]
     return ranks
 
@@ -132,13 +135,18 @@ class _Problem:
     temperature: float
     method: str
     step: Step
+    shares: Sequence[Share]
 
-    def sums(self, scores: Tensor) -> Sums:
-        """Return the sums of the step by the chosen method."""
-        if self.method == "direct":
-            return pair_sums(scores, self.lists, self.targets, self.temperature, self.step)
-        build = InterpolatedSums if self.method == "interpolated" else ScannedSums
-        return build(scores, self.lists, self.targets, self.temperature)
+    def sums(self, scores: Tensor) -> "_SharedSums":
+        """Return the sums of the step by the chosen methods, computed in float64."""
+        exact = scores.to(torch.float64)
+        return _SharedSums(self.shares, [self._of_share(share, share.of_items(exact)) for share in self.shares])
+
+    def _of_share(self, share: Share, scores: Tensor) -> Sums:
+        if share.method == "direct":
+            return pair_sums(scores, share.lists, share.own_targets, self.temperature, self.step)
+        build = InterpolatedSums if share.method == "interpolated" else ScannedSums
+        return build(scores, share.lists, share.own_targets, self.temperature)
 
     def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
@@ -171,6 +179,37 @@ class _Problem:
         )
 
 
+@dataclass(frozen=True)
+class _SharedSums:
+    """The sums of all lists, each by the method of its share; implements `Sums`."""
+
+    shares: Sequence[Share]
+    sums: Sequence[Sums]
+
+    def ranks(self, weights: Weights) -> Tensor:
+        parts = [
+            sums.ranks(tuple(map(share.of_items, weights))) for share, sums in zip(self.shares, self.sums, strict=True)
+        ]
+        return _joined(parts, [share.targets for share in self.shares])
+
+    def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
+        parts = [
+            sums.gradient(tuple(map(share.of_items, weights)), upstream[share.targets])
+            for share, sums in zip(self.shares, self.sums, strict=True)
+        ]
+        return _joined(parts, [share.items for share in self.shares])
+
+
+def _joined(parts: Sequence[Tensor], places: Sequence[Tensor | slice]) -> Tensor:
+    """Return the parts as one tensor, in whose rows `places` they stand."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
+    for part, place in zip(parts, places, strict=True):
+        joined[place] = part
+    return joined
+
+
 class _SmoothRanks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, problem: _Problem) -> Tensor:
@@ -181,7 +220,7 @@ class _SmoothRanks(torch.autograd.Function):
             column += 0.5 if weight is None else 1 - weight.index_select(0, problem.targets) / 2
         ctx.save_for_backward(scores)
         ctx.sums, ctx.problem = sums, problem
-        return ranks.to(scores.dtype)
+        return ranks
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
@@ -202,7 +241,7 @@ class _RankGradient(torch.autograd.Function):
             gradient = gradient / problem.temperature
         ctx.save_for_backward(scores, upstream)
         ctx.problem = problem
-        return gradient.to(upstream.dtype)
+        return gradient.to(scores.dtype)
 
     @staticmethod
     def backward(ctx: Any, direction: Tensor) -> Any:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import rankbound as rb
-from rankbound.kernel_sums import PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION, PAIRS_WORTH_INTERPOLATION
 
 SLOPE_BEYOND_THE_BAND = 4.2e-8
 RANK_TOLERANCE = 1e-5
@@ -251,12 +250,15 @@ def test_the_two_ways_agree(spread: float, dtype: torch.dtype) -> None:
     )
 
 
-@pytest.mark.parametrize("sizes", [[3], [400], [900], [3, 2], [400, 2]])
-def test_the_default_way_is_one_of_the_two(sizes: list[int]) -> None:
-    scores, offsets = batch(sizes, 1.0)
-    limit = PAIRS_OF_ONE_LIST_WORTH_INTERPOLATION if len(sizes) == 1 else PAIRS_WORTH_INTERPOLATION
-    chosen = "interpolated" if sum(n * n for n in sizes) > limit else "direct"
-    assert torch.equal(rb.smooth_rank(scores, offsets), rb.smooth_rank(scores, offsets, method=chosen))
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("sizes", [[3], [400], [3, 2], [400, 2, 400, 3], [2, 900]])
+def test_the_default_way_of_a_list_is_one_of_the_two_whatever_stands_beside_it(
+    sizes: list[int], dtype: torch.dtype
+) -> None:
+    scores, offsets = batch(sizes, 1.0, dtype=dtype)
+    ways = {method: rb.smooth_rank(scores, offsets, method=method) for method in ("direct", "interpolated")}
+    chosen = torch.cat([ways["interpolated" if n > 100 else "direct"].split(sizes)[t] for t, n in enumerate(sizes)])
+    torch.testing.assert_close(rb.smooth_rank(scores, offsets), chosen, rtol=2 * torch.finfo(dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize("method", ["interpolated", "direct"])

@@ -51,6 +51,19 @@ def run(part: Part, loss: str = "nDCG", epochs: int = 30, seed: int = 0, **keywo
     return model, trained
 
 
+@pytest.mark.parametrize("loss", ["nDCG", "AP", "nRBP"])
+def test_kernels_train_as_the_formulas_do(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of the two a training takes depends on its size, and must not show beyond rounding."""
+    found = []
+    for worth in (0, 10**12):
+        monkeypatch.setattr("rankbound.training.trainer.WORTH_A_KERNEL", worth)
+        start = torch.linspace(-1, 1, sum(map(len, RELEVANCE)))
+        model, trained = run(part_of(RELEVANCE), loss, start=start)
+        found.append((model.scores.detach(), torch.tensor([epoch.loss for epoch in trained.epochs])))
+    for by_kernel, by_formula in zip(*found, strict=True):
+        torch.testing.assert_close(by_kernel, by_formula, rtol=1e-5, atol=1e-5)
+
+
 def test_free_scores_learn_the_ideal_order() -> None:
     part = part_of(RELEVANCE)
     _, trained = run(part, start=-part.relevance.to(torch.float32))

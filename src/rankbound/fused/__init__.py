@@ -21,8 +21,12 @@ Kernel = Callable[[Array, Array, Array, Array, Array], int]
 """A kernel `(scores, relevance, offsets, losses, slopes)`, all float64 but for the offsets, which are int64.
 
 It writes the loss of each list and its derivative by each score, 0 in uninformative lists, and returns the number of
-informative lists, or -1 for what it leaves to the reference: invalid input among other things.
+informative lists. Invalid input, whose error the reference reports, is -1. Single lists can be left to the reference,
+by the list alone: their losses are `LEFT`, and the number n of informative lists is returned as -2 - n.
 """
+
+LEFT = float("inf")
+"""The loss of a list that a kernel leaves to the reference."""
 
 
 NO_CURVATURE: Array = np.empty(0)

@@ -1,53 +1,53 @@
 """Sums of the sigmoid and its slope over a list in linear time: `rankbound.interpolation`, one list at a time.
 
-Scores `x` are in units of the temperature, at most 0. Row r holds the box r - BAND boxes above the list's lowest one;
+Row r holds the box r - BAND boxes above the list's lowest one;
 BAND empty rows lie below and above, and gaps between occupied boxes are shortened to BAND + 1 rows if there are many.
 """
 
-import math
-
 import numpy as np
 
-from rankbound.fused.compiler import part
-from rankbound.fused.formulas import BAND, ORDER
+from rankbound.fused.compiler import exact_part, part
+from rankbound.fused.formulas import BAND, ITEM_COST, ORDER, PAIR_COST, ROW_COST
 from rankbound.fused.sorting import ascending
 
 # Lists whose boxes span more rows than this and this times their items leave rows of empty boxes out.
 DENSE_ROWS = 1_000
 DENSE_ROWS_PER_ITEM = 2
 
-# Nanoseconds on one core of an AMD EPYC (Zen 4): a pair by summation; an item and an occupied row by interpolation.
-# `python -m benchmarks.costs` fits them: on an Intel Xeon (Emerald Rapids) 2.5, 36 and 830. There, the choice by these
-# here takes 1.00 times the better method's time (median of its cases), and at most 2.0 times.
-PAIR_COST, ITEM_COST, ROW_COST = 1.8, 20.0, 1_400.0
 
-
-@part
+@exact_part
 def pays(n_targets, n, lowest, n_fields):
-    """Return true if interpolation of this many kinds of sums is faster in a list of n items down to `lowest`."""
+    """Return true if interpolation of this many kinds of sums is faster in a list of n items down to `lowest`.
+
+    The reference makes the same choice for scores in double precision (`rankbound.kernel_sums`).
+    """
     rows = min(float(n), 1.0 - lowest / 2.0)
     return n_targets * n * PAIR_COST > n_fields * (n * ITEM_COST + rows * ROW_COST)
 
 
-@part
-def place(x, n, row, local):
-    """Write each item's row and its coordinate in the box, -1 to 1; return the number of rows."""
-    lowest = 0.0
+@exact_part
+def place(scores, n, temperature, row, local):
+    """Write each item's row and its coordinate in the box, -1 to 1; return the number of rows.
+
+    The boxes are those of `rankbound.interpolation`, to the last digit of a score on the limit of two.
+    """
+    box, lowest, highest = np.empty(n), np.inf, -np.inf
     for i in range(n):
-        box = math.floor(x[i] / 2.0 + 0.5)
-        local[i] = x[i] - 2.0 * box
-        lowest = min(lowest, box)
-    if 1.0 - lowest <= max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * n):
+        x = scores[i] / temperature
+        # `math.floor` would return an integer, of which the boxes of scores beyond 2e19 are none.
+        box[i] = np.floor(x / 2.0 + 0.5)
+        local[i] = x - 2.0 * box[i]
+        lowest, highest = min(lowest, box[i]), max(highest, box[i])
+    if highest - lowest < max(DENSE_ROWS, DENSE_ROWS_PER_ITEM * n):
         for i in range(n):
-            row[i] = int(math.floor(x[i] / 2.0 + 0.5) - lowest) + BAND
-        return int(1.0 - lowest) + 2 * BAND
+            row[i] = int(box[i] - lowest) + BAND
+        return int(highest - lowest) + 1 + 2 * BAND
     order = np.empty(n, np.int64)
-    ascending(x, n, order)
-    last, before = BAND, math.floor(x[order[0]] / 2.0 + 0.5)
+    ascending(box, n, order)
+    last, before = BAND, lowest
     for k in range(n):
-        box = math.floor(x[order[k]] / 2.0 + 0.5)
-        last += int(min(box - before, BAND + 1.0))
-        before = box
+        last += int(min(box[order[k]] - before, BAND + 1.0))
+        before = box[order[k]]
         row[order[k]] = last
     return last + 1 + BAND
 

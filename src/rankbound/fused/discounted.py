@@ -23,7 +23,8 @@ def discount_of_rank(rank, discount):
     if discount == CONSTANT:
         return 1.0, 0.0
     shifted = rank + 1.0 if discount == LOG2_OF_NEXT else rank
-    if shifted <= 2.0 and discount == LOG2:
+    # At its kink, the slope is that of the ranks below.
+    if shifted < 2.0 and discount == LOG2:
         return 1.0, 0.0
     log = math.log(shifted)
     value = math.log(2.0) / log

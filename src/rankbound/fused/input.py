@@ -4,25 +4,33 @@ import numpy as np
 
 from rankbound.fused.compiler import part
 
+LARGEST = np.finfo(np.float64).max
+
 # Lists from which on it pays to keep several maxima.
 LONG = 32
 
 
 @part
 def is_valid(scores, relevance, offsets, largest):
-    """Return true for lists that are whole, finite scores, and relevance from 0 to `largest`."""
+    """Return true for lists that are whole, finite scores, and finite relevance from 0 to `largest`."""
     n = len(scores)
     if len(relevance) != n or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n:
         return False
     for t in range(len(offsets) - 1):
         if offsets[t + 1] < offsets[t]:
             return False
-    total, fits = 0.0, True
+    total, fits, largest = 0.0, True, min(largest, LARGEST)
     for i in range(n):
         # Infinities and NaN make the product NaN.
         total += scores[i] * 0.0
         fits &= (relevance[i] >= 0.0) & (relevance[i] <= largest)
     return fits and not np.isnan(total)
+
+
+@part
+def counted(informative, left):
+    """Return what a kernel returns for its informative lists, if it leaves so many lists to the reference."""
+    return informative if left == 0 else -2 - informative
 
 
 @part

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 
+from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.exponentials import exponentials
-from rankbound.fused.input import is_valid, longest
-from rankbound.fused.preferences import sorted_list
+from rankbound.fused.input import counted, is_valid, longest
+from rankbound.fused.preferences import WIDEST, sorted_list
 
 
 @part
@@ -25,16 +26,19 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
     size = longest(offsets)
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
     shifted, power, left = np.empty(size), np.empty(size), np.empty(size)
-    informative = 0
+    informative, n_left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         losses[t] = 0.0
         for i in range(n):
             slopes[first + i] = 0.0
-        sorted_list(scores, relevance, first, n, 1.0, order, key, x)
+        lowest = sorted_list(scores, relevance, first, n, 1.0, order, key, x)
         if n == 0 or key[n - 1] <= 0.0:
             continue
         informative += 1
+        if not lowest >= -WIDEST:
+            losses[t], n_left = LEFT, n_left + 1
+            continue
         # The logarithm of the sum over each item's grade and those below, from the lowest grade up.
         start = 0
         while start < n:
@@ -82,4 +86,4 @@ def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
         losses[t] = loss
         for i in range(n):
             slopes[first + order[i]] = power[i] - left[i]
-    return informative
+    return counted(informative, n_left)

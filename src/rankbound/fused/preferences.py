@@ -2,19 +2,16 @@
 
 import numpy as np
 
+from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.exponentials import exponentials
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.formulas import PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
+from rankbound.fused.input import counted, is_valid, longest
 from rankbound.fused.logarithms import logarithms_of_next
 from rankbound.fused.sorting import by_grade
 
 # Score gaps, in units of the temperature, whose exponentials are far from overflow.
 WIDEST = 600.0
-
-# Nanoseconds on one core of an AMD EPYC (Zen 4): a pair here; an item, and a call, of the reference's interpolation.
-# `python -m benchmarks.costs` fits them: on an Intel Xeon (Emerald Rapids) 3.5, 420 and 1,400,000. There, the choice by
-# these here takes 1.05 times the better method's time (median of its cases), and at most 1.25 times.
-PAIR_COST, ITEM_COST, CALL_COST = 4.0, 500.0, 3_000_000.0
 
 
 @part
@@ -83,32 +80,13 @@ def add_curvature(i, start, weights, odds, bent, bend):
     bend[i] += total
 
 
-@part
-def _are_worth_it(scores, relevance, offsets, order, key, x):
-    """Return true if the pairs of all lists take less time than interpolation."""
-    affordable, most = (len(scores) * ITEM_COST + CALL_COST) / PAIR_COST, 0.0
-    for t in range(len(offsets) - 1):
-        # Half of n^2 at most; few batches have lists to sort here that are then sorted again.
-        most += 0.5 * float(offsets[t + 1] - offsets[t]) ** 2
-    if most < affordable:
-        return True
-    pairs = 0
-    for t in range(len(offsets) - 1):
-        first, n = offsets[t], offsets[t + 1] - offsets[t]
-        sorted_list(scores, relevance, first, n, 1.0, order, key, x)
-        pairs += pairs_of(key, n)
-        if pairs >= affordable:
-            return False
-    return True
-
-
 @compiled("i8(f8[::1],f8[::1],i8[::1],f8,b1,b1,b1,f8[::1],f8[::1],f8[::1])")
 def logistic(scores, relevance, offsets, temperature, mean, by_difference, always, curvature, losses, slopes):
     """See `rankbound.fused.Kernel`: `mean` over pairs, weighted by their difference of grades or alike.
 
     The second derivatives are written to `curvature` unless it is `NO_CURVATURE`.
 
-    Unless `always`, batches are refused for which interpolation is faster.
+    Unless `always`, lists are left to the reference for which its interpolation is faster.
     """
     if not is_valid(scores, relevance, offsets, np.inf):
         return -1
@@ -116,17 +94,17 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
     order, key, x = np.empty(size, np.int64), np.empty(size), np.empty(size)
     power, odds, logs, weights = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     slope, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
-    if not (always or _are_worth_it(scores, relevance, offsets, order, key, x)):
-        return -1
-    informative = 0
+    informative, left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
         pairs = pairs_of(key, n)
-        if lowest < -WIDEST:
-            return -1
-        losses[t] = 0.0
         informative += pairs > 0
+        affordable = PAIRS_OF_ITEM * n + PAIRS_WORTH_INTERPOLATION
+        if pairs > 0 and (not lowest >= -WIDEST or (pairs > affordable and not always)):
+            losses[t], left = LEFT, left + 1
+            continue
+        losses[t] = 0.0
         exponentials(x, n, power)
         for k in range(n):
             slope[k], bend[k] = 0.0, 0.0
@@ -148,4 +126,4 @@ def logistic(scores, relevance, offsets, temperature, mean, by_difference, alway
             slopes[first + order[k]] = slope[k] * scale / temperature
             if curved:
                 curvature[first + order[k]] = bend[k] * scale / temperature**2
-    return informative
+    return counted(informative, left)

@@ -7,11 +7,11 @@ from rankbound.fused.exponentials import exponentials
 
 
 @part
-def decays(x, order, n, decay):
+def decays(scores, order, n, temperature, decay):
     """Write the exponential of minus the gap from each item, in ascending order of score, to the one before."""
     gap = np.zeros(n)
     for k in range(1, n):
-        gap[k] = x[order[k - 1]] - x[order[k]]
+        gap[k] = (scores[order[k - 1]] - scores[order[k]]) / temperature
     exponentials(gap, n, decay)
 
 

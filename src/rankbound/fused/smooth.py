@@ -9,12 +9,12 @@ import math
 
 import numpy as np
 
-from rankbound.fused import boxes, scans
-from rankbound.fused.compiler import compiled, part
+from rankbound.fused import LEFT, boxes, scans
+from rankbound.fused.compiler import compiled, exact_part, part
 from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import AP, DCG, METHODS, RANK_SUM
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.input import counted, is_valid, longest
 from rankbound.fused.sorting import ascending
 
 INTERPOLATED, AUTO, SCANNED = map(METHODS.index, ("interpolated", "auto", "scanned"))
@@ -24,10 +24,10 @@ WIDEST = 300.0
 
 
 @part
-def targets_first(scores, relevance, first, n, kind, rel, gain, temperature, order, gains, x):
-    """Write a list's order with its targets first, their gains, and scores over the temperature, the highest 0.
+def targets_first(scores, relevance, first, n, kind, rel, gain, order, gains, x):
+    """Write a list's order with its targets first, their gains, and the scores in that order.
 
-    Returns the number of targets and the lowest score.
+    Returns the number of targets, and the lowest and the highest score.
     """
     p, rest, top, bottom = 0, n, -np.inf, np.inf
     for i in range(n):
@@ -41,8 +41,14 @@ def targets_first(scores, relevance, first, n, kind, rel, gain, temperature, ord
             order[rest] = i
         top, bottom = max(top, scores[first + i]), min(bottom, scores[first + i])
     for k in range(n):
-        x[k] = (scores[first + order[k]] - top) / temperature
-    return p, (bottom - top) / temperature
+        x[k] = scores[first + order[k]]
+    return p, bottom, top
+
+
+@exact_part
+def span(bottom, top, temperature):
+    """Return the lowest score less the highest, in units of the temperature, to the last digit of the reference's."""
+    return (bottom - top) / temperature
 
 
 @part
@@ -86,9 +92,14 @@ def _push(factor, power, inverse, start, stop, slope):
 
 
 @part
-def _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, power, inverse, slope):
-    """Return the sum of terms, by pairs; write the gradient by x. The sigmoid of a gap is a ratio of exponentials."""
-    exponentials(x, n, power)
+def _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, top, power, inverse, slope):
+    """Return the sum of terms, by pairs; write the gradient by the scores x over the temperature.
+
+    The sigmoid of a gap is a ratio of exponentials.
+    """
+    for j in range(n):
+        inverse[j] = (x[j] - top) / temperature
+    exponentials(inverse, n, power)
     for j in range(n):
         slope[j] = 0.0
     value = 0.0
@@ -117,7 +128,8 @@ def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope):
     for i in range(p):
         above = among = 0.0
         for j in range(start, n):
-            share = 1.0 / (1.0 + math.exp(x[i] - x[j]))
+            # Gaps are differences of the scores themselves: below a score of 1e20, others would be rounded to ties.
+            share = 1.0 / (1.0 + math.exp((x[i] - x[j]) / temperature))
             above += share
             if j < p:
                 among += share
@@ -125,7 +137,7 @@ def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope):
         value += term
         pushed = 0.0
         for j in range(start, n):
-            lesser = math.exp(-abs(x[i] - x[j]))
+            lesser = math.exp(-abs(x[i] - x[j]) / temperature)
             push = (by_above + (by_among if j < p else 0.0)) * lesser / (1.0 + lesser) ** 2
             slope[j] += push
             pushed += push
@@ -137,7 +149,7 @@ def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope):
 def _by_boxes(x, p, n, kind, gains, discount, cutoff, temperature, sigmoid, bell, slope):
     """Return what `_by_powers` returns, by interpolation."""
     row, local = np.empty(n, np.int64), np.empty(n)
-    n_rows = boxes.place(x, n, row, local)
+    n_rows = boxes.place(x, n, temperature, row, local)
     occupied = np.zeros(n_rows, np.bool_)
     for i in range(n):
         occupied[row[i]] = True
@@ -193,7 +205,7 @@ def _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope):
     """
     order, decay = np.empty(n, np.int64), np.empty(n)
     ascending(x, n, order)
-    scans.decays(x, order, n, decay)
+    scans.decays(x, order, n, temperature, decay)
     n_fields = 2 if kind == AP else 1
     weight, lower, higher = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n))
     for k in range(n):
@@ -255,13 +267,13 @@ def smooth_metric(
     """
     if not is_valid(scores, relevance, offsets, largest):
         return -1
-    informative = 0
+    informative, left = 0, 0
     size = longest(offsets)
     order = np.empty(size, np.int64)
     x, power, inverse, slope, gains = np.empty(size), np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
-        p, lowest = targets_first(scores, relevance, first, n, kind, rel, gain, temperature, order, gains, x)
+        p, bottom, top = targets_first(scores, relevance, first, n, kind, rel, gain, order, gains, x)
         if p == 0:
             losses[t] = undefined
             for i in range(n):
@@ -269,20 +281,21 @@ def smooth_metric(
             continue
         informative += 1
         divisor = normaliser(kind, normalised, gains, p, discount, cutoff)
-        # The gap between two scores that are infinitely far below the highest would be NaN.
+        lowest = span(bottom, top, temperature)
         if divisor == 0.0 or lowest == -np.inf:
-            return -1
+            losses[t], left = LEFT, left + 1
+            continue
         by_boxes = method == INTERPOLATED or (method == AUTO and boxes.pays(p, n, lowest, 2 if kind == AP else 1))
         if method == SCANNED:
             value = _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope)
         elif by_boxes and n > 1:
             value = _by_boxes(x, p, n, kind, gains, discount, cutoff, temperature, sigmoid, bell, slope)
         elif lowest > -WIDEST:
-            value = _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, power, inverse, slope)
+            value = _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, top, power, inverse, slope)
         else:
             value = _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, slope)
         losses[t] = sign * value / divisor
         scale = sign / (divisor * temperature)
         for k in range(n):
             slopes[first + order[k]] = scale * slope[k]
-    return informative
+    return counted(informative, left)

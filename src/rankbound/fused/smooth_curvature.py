@@ -14,7 +14,7 @@ from rankbound.fused.discounted import LOG2_OF_NEXT, discount_of_rank, normalise
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG, RANK_SUM
 from rankbound.fused.input import is_valid, longest
-from rankbound.fused.smooth import targets_first
+from rankbound.fused.smooth import span, targets_first
 
 # Score gaps, in units of the temperature, whose exponentials aren't those of the lowest number.
 WIDEST = 700.0
@@ -108,18 +108,6 @@ def _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, power, share,
     return value
 
 
-@part
-def _are_worth_it(relevance, offsets, rel):
-    """Return true if the pairs of all lists take less time than the reference."""
-    affordable, pairs = (len(relevance) * ITEM_COST + CALL_COST) / PAIR_COST, 0.0
-    for t in range(len(offsets) - 1):
-        p = 0
-        for i in range(offsets[t], offsets[t + 1]):
-            p += relevance[i] > 0.0 and relevance[i] >= rel
-        pairs += float(p) * float(offsets[t + 1] - offsets[t])
-    return pairs <= affordable
-
-
 @compiled("i8(f8[::1],f8[::1],i8[::1],i8,f8,i8,i8,i8,i8,f8,f8,b1,f8[::1],f8[::1],f8[::1])")
 def smooth_curvature(
     scores,
@@ -140,10 +128,10 @@ def smooth_curvature(
 ):
     """See `rankbound.fused.Kernel`: the metric of each list, NaN without relevant items, and its derivatives.
 
-    `kind` to `normalised` are the numbers of a `Formula`. Unless `always`, batches are refused for which the reference
-    is faster.
+    `kind` to `normalised` are the numbers of a `Formula`. Unless `always`, batches with a list are refused for which
+    the reference is faster.
     """
-    if not is_valid(scores, relevance, offsets, largest) or not (always or _are_worth_it(relevance, offsets, rel)):
+    if not is_valid(scores, relevance, offsets, largest):
         return -1
     informative, size = 0, longest(offsets)
     order = np.empty(size, np.int64)
@@ -151,7 +139,7 @@ def smooth_curvature(
     slope, bend, gains = np.empty(size), np.empty(size), np.empty(size)
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
-        p, lowest = targets_first(scores, relevance, first, n, kind, rel, gain, temperature, order, gains, x)
+        p, bottom, top = targets_first(scores, relevance, first, n, kind, rel, gain, order, gains, x)
         if p == 0:
             values[t] = np.nan
             for i in range(first, first + n):
@@ -159,8 +147,12 @@ def smooth_curvature(
             continue
         informative += 1
         divisor = normaliser(kind, normalised, gains, p, discount, cutoff)
-        if divisor == 0.0 or lowest < -WIDEST:
+        if not always and p * n * PAIR_COST > n * ITEM_COST + CALL_COST:
             return -1
+        if divisor == 0.0 or not span(bottom, top, temperature) >= -WIDEST:
+            return -1
+        for k in range(n):
+            x[k] = (x[k] - top) / temperature
         value = _by_pairs(x, p, n, kind, gains, discount, cutoff, temperature, power, share, rest, slope, bend)
         values[t] = value / divisor
         scale = 1.0 / (divisor * temperature)

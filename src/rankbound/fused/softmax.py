@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import TARGETS
-from rankbound.fused.input import LONG, highest, is_valid, longest
+from rankbound.fused.input import LONG, counted, highest, is_valid, longest
 from rankbound.fused.logarithms import logarithms_of_next
 
 # Shares of the relevance, shares of the gain 2^y - 1, the only relevant item, the softmax of the relevance.
@@ -70,7 +71,7 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
     """See `rankbound.fused.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
     if not is_valid(scores, relevance, offsets, largest):
         return -1
-    informative, begin, size = 0, 0, max(longest(offsets), BLOCK)
+    informative, left, begin, size = 0, 0, 0, max(longest(offsets), BLOCK)
     x, power, target, shifted = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     tops, totals, gains, others, logs = np.empty((5, BLOCK))
     while begin < len(offsets) - 1:
@@ -95,7 +96,9 @@ def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes
             share = 1.0 / totals[t] if is_informative else 0.0
             chance = 1.0 / (others[t] + 1.0) if is_informative else 0.0
             losses[begin + t] = logs[t] - gains[t] * share if is_informative else 0.0
+            if not np.isfinite(losses[begin + t]):
+                losses[begin + t], left = LEFT, left + 1
             for i in range(np.uint64(limits[t]), np.uint64(limits[t + 1])):
                 slope[i] = power[i] * chance - target[i] * share
         begin = end
-    return informative
+    return counted(informative, left)

@@ -2,15 +2,16 @@
 
 import numpy as np
 
+from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
 from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.input import counted, is_valid, longest
 from rankbound.fused.preferences import WIDEST, add_curvature, add_weighted, compare, pairs_of, sorted_list
 from rankbound.fused.sorting import ascending
 
-# Batches with more pairs are left to the reference, which warns of them.
+# Lists with more pairs are left to the reference, which warns of them.
 MOST_PAIRS = 50_000_000
 
 
@@ -58,7 +59,7 @@ def lambdarank(
     table, bent, bend, curved = np.empty(size), np.empty(size), np.empty(size), len(curvature) > 0
     for place in range(size):
         table[place] = discount_of_rank(place + 1.0, discount)[0] if cutoff == 0 or place < cutoff else 0.0
-    informative, all_pairs = 0, 0
+    informative, left = 0, 0
     for t in range(len(offsets) - 1):
         first, n = offsets[t], offsets[t + 1] - offsets[t]
         losses[t] = 0.0
@@ -67,9 +68,6 @@ def lambdarank(
             if curved:
                 curvature[first + i] = 0.0
         lowest = sorted_list(scores, relevance, first, n, temperature, order, key, x)
-        all_pairs += pairs_of(key, n)
-        if lowest < -WIDEST or all_pairs > MOST_PAIRS:
-            return -1
         if n == 0 or key[n - 1] <= 0.0:
             continue
         informative += key[n - 1] > key[0] and table[0] != table[n - 1]
@@ -79,8 +77,9 @@ def lambdarank(
             gains[p] = gain_of_grade(key[n - 1 - p], gain)
             p += 1
         divisor = normaliser(DCG, normalised, gains, p, discount, cutoff)
-        if divisor == 0.0:
-            return -1
+        if divisor == 0.0 or not lowest >= -WIDEST or pairs_of(key, n) > MOST_PAIRS:
+            losses[t], left = LEFT, left + 1
+            continue
         for k in range(n):
             gains[k] = gain_of_grade(key[k], gain) / divisor
         # Relative to the highest score, scores that differ by less than its rounding would be ties.
@@ -111,4 +110,4 @@ def lambdarank(
             slopes[first + order[k]] = slope[k] / temperature
             if curved:
                 curvature[first + order[k]] = bend[k] / temperature**2
-    return informative
+    return counted(informative, left)

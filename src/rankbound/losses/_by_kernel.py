@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.fused import Array, Kernel, usable
+from rankbound.fused import LEFT, Array, Kernel, usable
 from rankbound.gradients import refuse_batched, with_gradient
-from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.lists import STORED_ONLY, ArrayLike, Lists, as_tensor
 
 if TYPE_CHECKING:
     from rankbound.losses.base import RankingLoss
@@ -51,16 +51,21 @@ def by_kernel(
     offsets: ArrayLike,
     reference: Reference,
     reduction: Reduction = "none",
+    *,
+    exact: bool = False,
 ) -> Tensor | None:
-    """Return the losses, reduced; None for what the kernel refuses, and without any informative list."""
-    computed = _computed(run, scores, relevance, offsets)
+    """Return the losses, reduced; None for what the kernel refuses, and without any informative list.
+
+    They are in the scores' precision, at least single, or, if `exact`, in double precision.
+    """
+    computed = _computed(run, scores, relevance, offsets, reference)
     # Without any informative list, the reference sees whether a warning is due.
     if computed is None or computed[0] == 0:
         return None
     count, of_lists, slopes, y, limits = computed
     share = None if reduction == "none" else 1.0 / count if reduction == "mean" else 1.0
     values = of_lists if share is None else np.add.reduce(of_lists) * share
-    values = np.asarray(values, _NUMPY.get(scores.dtype, np.float32))
+    values = np.asarray(values, np.float64 if exact else _NUMPY.get(scores.dtype, np.float32))
     if scores.requires_grad and torch.is_grad_enabled():
         known = _Known(slopes, share, y, limits, reference)
         losses: Tensor = _ByKernel.apply(scores, values, known)  # type: ignore[no-untyped-call]
@@ -88,9 +93,12 @@ def with_curvature(
 
 
 def _computed(
-    run: Kernel, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike
+    run: Kernel, scores: Tensor, relevance: ArrayLike, offsets: ArrayLike, reference: Reference | None = None
 ) -> tuple[int, Array, Array, Array, Array] | None:
-    """Return what a kernel returns and writes, and copies of relevance and offsets; None for what it refuses."""
+    """Return what a kernel returns and writes, and copies of relevance and offsets; None for what it refuses.
+
+    Lists that it leaves to the reference are computed by it, or refused without one.
+    """
     x, y, limits = _flat(scores), _flat(relevance), _flat(offsets)
     if x is None or y is None or limits is None or limits.dtype.kind not in "iu":
         return None
@@ -98,7 +106,23 @@ def _computed(
     y, limits = y.astype(np.float64), limits.astype(np.int64)
     of_lists, slopes = np.empty(max(len(limits) - 1, 0)), np.empty(len(x))
     count = run(np.ascontiguousarray(x, np.float64), y, limits, of_lists, slopes)
+    if count < -1 and reference is not None:
+        count = -2 - count
+        _by_reference(reference, torch.promote_types(scores.dtype, torch.float32), x, y, limits, of_lists, slopes)
     return None if count < 0 else (count, of_lists, slopes, y, limits)
+
+
+def _by_reference(
+    reference: Reference, dtype: torch.dtype, x: Array, y: Array, limits: Array, of_lists: Array, slopes: Array
+) -> None:
+    """Write the losses and slopes of the lists that a kernel has left to the reference."""
+    left, sizes = of_lists == LEFT, np.diff(limits)
+    items = np.repeat(left, sizes)
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False):
+        leaf = torch.from_numpy(x[items]).to(dtype).requires_grad_()
+        values = reference(leaf, torch.from_numpy(y[items]), Lists.of_sizes(torch.from_numpy(sizes[left])))
+        (gradient,) = torch.autograd.grad(values.nansum(), leaf)
+    of_lists[left], slopes[items] = values.detach().numpy(), gradient.numpy()
 
 
 class _Known(NamedTuple):
@@ -174,7 +198,7 @@ def _differentiable(scores: Tensor, upstream: Tensor, known: _Known) -> Tensor:
 
 def _flat(values: ArrayLike) -> Array | None:
     """Return flat real numbers on the CPU as an array that shares their memory; None for anything else."""
-    if not isinstance(values, Tensor):
+    if not isinstance(values, Tensor) or values.dtype in STORED_ONLY:
         try:
             values = as_tensor(values, "values")
         except ValueError:

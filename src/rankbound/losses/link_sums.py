@@ -6,23 +6,24 @@ moments over all lower (higher) grades, so that all pairs together cost O(items 
 up to as many as items, split them in halves again and again, which costs O(items x log grades).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from rankbound.fused.formulas import ORDER
+from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.interpolation import Boxes
-from rankbound.kernel_sums import PRECISE_ORDER, chosen_method
-from rankbound.kernels import Kernel
+from rankbound.kernel_sums import PRECISE_ORDER, interpolation_pays
+from rankbound.kernels import SOFTPLUS, Kernel
 from rankbound.lists import Lists
 from rankbound.losses.grade_halves import MOST_GRADES_IN_ORDER, GradeHalves
 from rankbound.losses.item_sums import times
 from rankbound.losses.preferences import Preferences
 from rankbound.pairs import Chunk, pair_chunks, pair_gaps
 
-# Up to this number of pairs per item, a direct sum is faster than an interpolated one.
+# Up to this number of pairs per item of a group, the items of its later half, a direct sum is faster than an
+# interpolated one.
 PAIRS_PER_ITEM = 64
 
 
@@ -35,23 +36,95 @@ class Link:
     curvature: Kernel
 
 
+@dataclass(frozen=True)
 class LinkSums:
-    """Sums of a link over each item's pairs, `(n_items,)`; derivatives are by scores over the temperature."""
+    """Sums of a link over each item's pairs, `(n_items,)`; derivatives are by scores over the temperature.
 
-    def __init__(self, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> None:
-        self._scores, self._pairs, self._link, self._temperature = scores, pairs, link, temperature
-        self._method = chosen_method(method, temperature, pairs.lists, pairs.better)
+    The method of a list depends on it alone.
+    """
+
+    items: Sequence[Tensor | slice]
+    parts: Sequence["_Sums"]
+
+    @classmethod
+    def of(cls, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> "LinkSums":
+        """Return the sums of a batch's pairs; `method` is `direct`, `interpolated` or `auto`."""
+        methods, scores = _methods(scores, pairs, link, temperature, method), scores.to(torch.float64)
+        kinds = [kind for kind in (_DIRECT, _BY_GRADES, _BY_HALVES) if bool((methods == kind).any())] or [_DIRECT]
+        if len(kinds) == 1:
+            return cls([slice(None)], [_Sums(scores, pairs, link, temperature, kinds[0])])
+        masks = [pairs.lists.spread(methods == kind) for kind in kinds]
+        shares = [pairs.of_some(methods == kind, mask) for kind, mask in zip(kinds, masks, strict=True)]
+        parts = [
+            _Sums(scores[mask], share, link, temperature, kind)
+            for kind, mask, share in zip(kinds, masks, shares, strict=True)
+        ]
+        return cls([torch.nonzero(mask).squeeze(1) for mask in masks], parts)
 
     def losses(self) -> Tensor:
         """Return the sums of the kernel; each pair counts at its better item."""
-        if self._method == "direct":
+        return self._joined([part.losses() for part in self.parts])
+
+    def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
+        """Return `losses` and the gradient of their total with respect to the scores over the temperature."""
+        losses, gradients = zip(*(part.losses_and_gradient() for part in self.parts), strict=True)
+        return self._joined(losses), self._joined(gradients)
+
+    def curvature(self) -> Tensor:
+        """Return the second derivative of the total with respect to each item's score over the temperature."""
+        return self._joined([part.curvature() for part in self.parts])
+
+    def hessian_product(self, direction: Tensor) -> Tensor:
+        """Return the Hessian of the total by scores over the temperature, times `direction` `(n_items,)`."""
+        own = zip(self.items, self.parts, strict=True)
+        return self._joined([part.hessian_product(direction[items]) for items, part in own])
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        if len(parts) == 1:
+            return parts[0]
+        joined = parts[0].new_empty(sum(map(len, parts)), dtype=torch.float64)
+        for items, part in zip(self.items, parts, strict=True):
+            joined[items] = part.to(torch.float64)
+        return joined
+
+
+# Methods of a list; the last two interpolate, grade by grade or by halves of the grades.
+_DIRECT, _BY_GRADES, _BY_HALVES = range(3)
+
+
+def _methods(scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: str) -> Tensor:
+    """Return the method of each list, `(n_lists,)`."""
+    lists = pairs.lists
+    if method == "auto" and link.kernel is SOFTPLUS and scores.dtype == torch.float64:
+        # The choice of the compiled kernel, with which lists in double precision agree to rounding.
+        interpolated = pairs.count > PAIRS_OF_ITEM * lists.sizes + PAIRS_WORTH_INTERPOLATION
+    elif method == "auto":
+        interpolated = interpolation_pays(scores, lists, pairs.better, 2, temperature, COSTS_OF_REFERENCE)
+    else:
+        interpolated = torch.full_like(lists.sizes, method == "interpolated", dtype=torch.bool)
+    if not bool(interpolated.any()):
+        return torch.full_like(lists.sizes, _DIRECT)
+    few = lists.max(pairs.grades) < MOST_GRADES_IN_ORDER
+    whole = lists.sum((pairs.grades != pairs.grades.floor()).to(torch.float64)) == 0
+    return torch.where(interpolated, torch.where(few & whole, _BY_GRADES, _BY_HALVES), _DIRECT)
+
+
+class _Sums:
+    """The sums of lists that are computed by one method."""
+
+    def __init__(self, scores: Tensor, pairs: Preferences, link: Link, temperature: float, method: int) -> None:
+        self._scores, self._pairs, self._link, self._temperature = scores, pairs, link, temperature
+        self._method = method
+
+    def losses(self) -> Tensor:
+        if self._method == _DIRECT:
             return self._direct((self._link.kernel,))[0]
         return self._over_lower_grades(self._boxes(), (self._link.kernel,))[0]
 
     def losses_and_gradient(self) -> tuple[Tensor, Tensor]:
-        """Return `losses` and the gradient of their total with respect to the scores over the temperature."""
+        """See `LinkSums`."""
         kernels = self._link.kernel, self._link.slope
-        if self._method == "direct":
+        if self._method == _DIRECT:
             sums = self._direct(kernels, pushed=self._link.slope)
         else:
             boxes = self._boxes()
@@ -59,17 +132,15 @@ class LinkSums:
         return sums[0], sums[2] - sums[1]
 
     def curvature(self) -> Tensor:
-        """Return the second derivative of the total with respect to each item's score over the temperature."""
         curvature = self._link.curvature
-        if self._method == "direct":
+        if self._method == _DIRECT:
             return self._direct((curvature,), pushed=curvature).sum(0)
         boxes = self._boxes(PRECISE_ORDER)
         return self._over_lower_grades(boxes, (curvature,))[0] + self._over_higher_grades(boxes, (curvature,))[0]
 
     def hessian_product(self, direction: Tensor) -> Tensor:
-        """Return the Hessian of the total by scores over the temperature, times `direction` `(n_items,)`."""
         link, own = self._link.curvature, direction.to(torch.float64)
-        if self._method == "direct":
+        if self._method == _DIRECT:
             product = torch.zeros_like(own)
             for targets, chunk, gaps, weights in self._pair_chunks():
                 winner = chunk.per_target.spread(targets)
@@ -119,7 +190,7 @@ class LinkSums:
 
         Terms are multiplied by the other item's `factor` `(n_items,)`.
         """
-        if len(distinct) > MOST_GRADES_IN_ORDER:
+        if self._method == _BY_HALVES:
             return self._over_halves(kernels, bool(distinct[0] > distinct[1]), factor, boxes.order)
         grades = distinct.tolist()
         sums = torch.zeros(len(kernels), len(self._scores), dtype=torch.float64, device=self._scores.device)
@@ -146,12 +217,15 @@ class LinkSums:
         sums = torch.zeros(len(kernels), len(grades), dtype=torch.float64, device=grades.device)
         for half in halves:
             targets, earlier = torch.nonzero(half.late).squeeze(1), weights * ~half.late
-            if int(half.groups.spread(half.groups.sizes)[targets].sum()) <= PAIRS_PER_ITEM * len(scores):
-                parts = _direct_sums(scores, half.groups, targets, kernels, earlier, self._temperature)
-            else:
+            late = half.groups.sum(half.late.to(torch.float64))
+            many = half.groups.spread(late > PAIRS_PER_ITEM).index_select(0, targets)
+            parts = grades.new_empty(len(kernels), len(weights), len(targets))
+            few = targets[~many]
+            parts[:, :, ~many] = _direct_sums(scores, half.groups, few, kernels, earlier, self._temperature)
+            if len(few) < len(targets):
                 boxes = Boxes(scores, half.groups, self._temperature, order)
-                moments, at = boxes.moments(tuple(earlier), boxes.points()), boxes.points(targets)
-                parts = torch.stack([boxes.at(at, kernel, moments).T for kernel in kernels])
+                moments, at = boxes.moments(tuple(earlier), boxes.points()), boxes.points(targets[many])
+                parts[:, :, many] = torch.stack([boxes.at(at, kernel, moments).T for kernel in kernels])
             over = parts[:, 0] if len(weights) == 1 else grades[half.late] * parts[:, 0] - parts[:, 1]
             sums[:, half.late] += -over if descending and len(weights) > 1 else over
         return halves.in_order_of_rows(sums)

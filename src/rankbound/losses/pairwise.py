@@ -94,7 +94,7 @@ class LinkLoss(PairLoss):
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
         unit, lists = self.unit * self.temperature, pairs.lists
-        sums = LinkSums(scores.detach(), pairs, self.link, unit, self.method)
+        sums = LinkSums.of(scores.detach(), pairs, self.link, unit, self.method)
         if not (scores.requires_grad and torch.is_grad_enabled()):
             return lists.sum(sums.losses()).to(scores.dtype)
         losses, gradient = sums.losses_and_gradient()
@@ -108,7 +108,7 @@ class LinkLoss(PairLoss):
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         unit = self.unit * self.temperature
-        return LinkSums(scores, pairs, self.link, unit, self.method).curvature() / unit**2
+        return LinkSums.of(scores, pairs, self.link, unit, self.method).curvature() / unit**2
 
 
 class PairwiseLogisticLoss(LinkLoss):

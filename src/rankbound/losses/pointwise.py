@@ -174,11 +174,12 @@ class OrdinalLoss(PointwiseLoss):
 
 
 def gains_of(relevance: Tensor, gain: str, dtype: torch.dtype, what: str, power: int = 1) -> Tensor:
-    """Return the gain of each item, float64 unless the relevance has another floating type.
+    """Return the gain of each item, float64.
 
     Gains whose `power`, or sums of it, exceed the range of `dtype` raise `ValueError`, which names the loss `what`.
     """
     if gain == "exp2":
         require_gains_that_fit(relevance, dtype, what, power)
-    grades = relevance if relevance.is_floating_point() else relevance.to(torch.float64)
+    # Shares of the gains of grades in half precision would have three digits.
+    grades = relevance.to(torch.float64)
     return torch.exp2(grades) - 1 if gain == "exp2" else grades

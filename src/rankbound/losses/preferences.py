@@ -31,10 +31,16 @@ class Preferences:
     weight: str = "uniform"
     of_better: Tensor | None = None
 
+    def of_some(self, lists: Tensor, items: Tensor) -> "Preferences":
+        """Return the pairs of the lists of a mask `(n_lists,)`, whose items are those of the mask `items`."""
+        better = None if self.of_better is None else self.of_better[items]
+        return Preferences(self.relevance[items], Lists.of_sizes(self.lists.sizes[lists]), self.weight, better)
+
     @cached_property
     def grades(self) -> Tensor:
         """`relevance` in double precision."""
-        return self.relevance.to(torch.float64)
+        # Contiguous, without which searches warn.
+        return self.relevance.to(torch.float64).contiguous()
 
     @cached_property
     def distinct(self) -> Tensor:

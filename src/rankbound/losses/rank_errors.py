@@ -6,7 +6,6 @@ from torch import Tensor
 from rankbound.kernel_sums import require_method
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum, times
-from rankbound.losses.log_sums import precise_sum
 from rankbound.ranks import tie_blocks
 from rankbound.smooth_ranks import smooth_ranks_of
 
@@ -40,13 +39,13 @@ class ADRMSELoss(ItemSum):
         self.temperature, self.method, self.kernel = temperature, method, kernel
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
-        expected = _mean_ranks(relevance, lists).to(scores)
+        expected = _mean_ranks(relevance, lists)
         ranks = smooth_ranks_of(
             scores, lists, (None,), temperature=self.temperature, method=self.method, kernel=self.kernel
         )
         errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
-        mean = precise_sum(times(errors, weights), lists) / lists.sizes.clamp(min=1)
-        return torch.where(self.informative(relevance, lists), mean, 0.0)
+        mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with two items of different grades."""

@@ -21,6 +21,7 @@ from rankbound.losses._smooth_kernel import curved_kernel, smooth_kernel
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.curvature import SmoothRankCurvature, outer_derivatives
 from rankbound.metrics import Metric, metric
+from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.run_metric import RunMetric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
@@ -91,7 +92,7 @@ class SmoothLoss(RankingLoss):
         self._tables = tables
 
     def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists))
+        return self._loss(self.smooth_value(scores, relevance, lists), self.facts(relevance, lists)).to(scores.dtype)
 
     def facts(self, relevance: Tensor, lists: Lists) -> Facts:
         return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
@@ -116,16 +117,20 @@ class SmoothLoss(RankingLoss):
         if not may_use_kernel(self, scores):
             return None
         kernel = self._value_kernel(scores.dtype, undefined=math.nan)
-        values = None if kernel is None else by_kernel(kernel, scores, relevance, offsets, self.smooth_value)
+        if kernel is None:
+            return None
+        values = by_kernel(kernel, scores, relevance, offsets, self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
             grades = as_tensor(relevance, "relevance").detach()
             facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
         losses = self._loss(values, facts)
-        if reduction == "none":
-            return losses
-        return losses.sum() if reduction == "sum" else losses.sum() / self.bound.informative(facts).sum().clamp(min=1)
+        if reduction != "none":
+            losses = losses.sum()
+        if reduction == "mean":
+            losses = losses / self.bound.informative(facts).sum().clamp(min=1)
+        return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
         """Return the kernel of the metric's value, which the bound maps."""
@@ -155,7 +160,7 @@ class SmoothLoss(RankingLoss):
         if fused is not None:
             return fused[1]
         exact = scores.detach().to(torch.float64)
-        targets, above = self._targets(relevance), self._rank_weights(relevance, exact)
+        targets, above = self._targets(relevance), self._rank_weights(relevance)
         weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
         facts = self.facts(relevance, lists)
         step = STEPS[self.kernel]
@@ -187,10 +192,12 @@ class SmoothLoss(RankingLoss):
             lists: the lists' limits.
 
         Returns:
-            A tensor `(n_lists,)`, NaN where the metric is undefined.
+            A float64 tensor `(n_lists,)`, NaN where the metric is undefined.
         """
+        if isinstance(self.metric, AdditiveMetric):
+            self.metric.require_gains_that_fit(relevance, scores.dtype)
         targets = self._targets(relevance)
-        columns = self._columns(scores, lists, (None, *self._rank_weights(relevance, scores)), targets)
+        columns = self._columns(scores, lists, (None, *self._rank_weights(relevance)), targets)
         kept = lists.keep(self.metric.relevant(relevance))
         return self._of_columns(columns, relevance.index_select(0, targets), kept, lists.sizes)
 
@@ -198,8 +205,8 @@ class SmoothLoss(RankingLoss):
         """Return the indices of the relevant items, whose ranks the metric uses."""
         return torch.nonzero(self.metric.relevant(relevance)).squeeze(1)
 
-    def _rank_weights(self, relevance: Tensor, scores: Tensor) -> tuple[Tensor, ...]:
-        return tuple(weight.to(scores.dtype) for weight in self.metric.rank_weights(relevance))
+    def _rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
+        return tuple(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance))
 
     def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
         temperature, method, kernel = self.temperature, self.method, self.kernel

@@ -5,13 +5,14 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.ranks import descending_order
+from rankbound.scans import running_sums
 
 
 class Violations:
     """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
 
-    In ascending order of score, they are the items from some place to the end of the list; sums over them are
-    differences of running totals, in float64.
+    In ascending order of score, they are the items from some place to the end of the list; sums over them are running
+    totals of the list, in float64.
     """
 
     def __init__(self, scores: Tensor, lists: Lists, margin: float) -> None:
@@ -27,9 +28,11 @@ class Violations:
 
     def of(self, targets: Tensor, weights: Tensor) -> Tensor:
         """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
-        totals = _running_totals(weights.to(torch.float64).index_select(0, self._order))
+        sorted_weights = weights.to(torch.float64).index_select(0, self._order)
+        totals = sorted_weights + self._running_sums(sorted_weights)[1]
         ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
-        return totals.index_select(0, ends) - totals.index_select(0, self._first.index_select(0, targets))
+        first = self._first.index_select(0, targets)
+        return torch.where(first < ends, totals.index_select(0, first.clamp(max=len(totals) - 1)), 0.0)
 
     def hinges_of(self, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Return the weighted sum of the hinges of each target's violators, and the violators' total weight."""
@@ -43,9 +46,13 @@ class Violations:
         violated = self._first < ends
         begun = torch.zeros_like(self._height)
         begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
-        totals = _running_totals(begun)
-        starts = self._lists.offsets[:-1].index_select(0, self._lists.segment.index_select(0, items))
-        return totals.index_select(0, self._place.index_select(0, items) + 1) - totals.index_select(0, starts)
+        totals = begun + self._running_sums(begun)[0]
+        return totals.index_select(0, self._place.index_select(0, items))
+
+    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of its list's values before and behind each place."""
+        before, behind = running_sums(values[None], self._lists.position == 0)
+        return before[0], behind[0]
 
     def _search(self, height: Tensor) -> Tensor:
         """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
@@ -58,8 +65,3 @@ class Violations:
             violates = (there - height) + self._margin > 0
             last = torch.where((probe >= ends) | violates, last, probe)
         return last + 1
-
-
-def _running_totals(values: Tensor) -> Tensor:
-    """Return the sums of the values before each place, and of all: `(n + 1,)`."""
-    return torch.cat([values.new_zeros(1), values.cumsum(0)])

@@ -1,0 +1,392 @@
+"""Losses two ways: compiled kernels against the formulas in PyTorch, lists in a batch against the same lists alone.
+
+Arguments are drawn in the forms and with the flaws that callers pass (`drawn_arguments`): both ways have the same value
+and gradient, or the same error. A value is relative to itself, at least to 1; a gradient to its largest entry, or to
+the loss over the temperature where entries cancel.
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from drawn_arguments import ROUNDS, Drawn, Outcome, drawn, outcome, require_same
+from test_every_loss import LOSSES as WRITTEN_OUT
+from torch import Tensor
+
+import rankbound as rb
+from rankbound.fused import usable
+from rankbound.losses import SmoothLoss
+
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 1e-2}
+"""Half precision is that of the gradient, which has the dtype of the scores."""
+
+INTERPOLATED = 1e-6
+"""The relative error of interpolated sums, beside sums over pairs."""
+
+PER_DRAW = 3
+"""The losses that each draw is passed to."""
+
+SMOOTH = (
+    *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),
+    *("nRBP(rel=2)", "RR", "P@3", "RBP(p=0.8)", "ERR(max=4)@10"),
+)
+AFFINE = ("none", "min-max", "expectation", "expectation-max")
+LOSSES: dict[str, Callable[[], rb.RankingLoss]] = {
+    **{text: (lambda text=text: rb.loss(text)) for text in WRITTEN_OUT if "learn" not in text},  # type: ignore[misc]
+    **{f"{text}, {bound}": (lambda t=text, b=bound: rb.loss(t, b)) for text in SMOOTH for bound in AFFINE},  # type: ignore[misc]
+    **{f"{text}, distribution": (lambda t=text: rb.loss(t, "distribution")) for text in ("AP", "nRBP")},  # type: ignore[misc]
+    **{f"{text}, laplace": (lambda t=text: rb.loss(t, kernel="laplace")) for text in ("nDCG@5", "AP", "nRBP")},  # type: ignore[misc]
+    **{f"{text}, cold": (lambda t=text: rb.loss(t, temperature=0.3)) for text in ("nDCG@5", "AP", "nRBP")},  # type: ignore[misc]
+    **{f"{text}, boxes": (lambda t=text: SmoothLoss(t, method="interpolated")) for text in ("nDCG@5", "AP", "nRBP")},  # type: ignore[misc]
+    "ADR-MSE(kernel=laplace)": lambda: rb.loss("ADR-MSE(kernel=laplace)"),
+    "RankNet(method=direct,temperature=0.5)": lambda: rb.loss("RankNet(method=direct,temperature=0.5)"),
+    "a sum": lambda: rb.loss("nDCG", "min-max") + 0.5 * rb.loss("RankNet"),
+}
+LINEAR = ("hinge", "WARP")
+"""Losses of the scores' own size."""
+
+FRACTIONS = "relevance: found numbers below 1 alone"
+
+
+def tolerance(name: str, dtype: torch.dtype, steep: float = 100.0) -> float:
+    # The distribution's smooth steps are up to a hundred times as steep as the metric.
+    return TOLERANCES[dtype] * (steep if "distribution" in name else 1.0)
+
+
+def computed(loss: rb.RankingLoss, arguments: tuple[Any, ...], options: dict[str, Any], *, fast: bool) -> Outcome:
+    """The loss and its gradient, or the error; warnings are part of it, and arguments stay as they are."""
+    scores, relevance, offsets = arguments
+    passed = [values for values in (relevance, offsets, *options.values()) if isinstance(values, Tensor | np.ndarray)]
+    before = [_copy(values) for values in passed]
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        patch.setenv("RANKBOUND_FAST", "1" if fast else "0")
+        found = outcome(lambda: _loss_and_gradient(loss, scores, relevance, offsets, options))
+    for values, copy in zip(passed, before, strict=True):
+        np.testing.assert_array_equal(_copy(values), copy)
+    messages = {str(warning.message).split(",")[0] for warning in caught}
+    assert messages <= {FRACTIONS}, messages
+    return Outcome(found.values, f"{found.error}, warned of {messages}" if messages or found.error else None)
+
+
+def _copy(values: Any) -> Any:
+    return values.detach().clone().numpy() if isinstance(values, Tensor) else values.copy()
+
+
+def _loss_and_gradient(
+    loss: rb.RankingLoss, scores: Tensor, relevance: Any, offsets: Any, options: dict[str, Any]
+) -> dict[str, Tensor]:
+    value = loss(scores, relevance, offsets, **options)
+    if not scores.requires_grad:
+        return {"loss": value}
+    upstream = torch.arange(1.0, 1 + value.numel(), dtype=value.dtype).reshape(value.shape)
+    (gradient,) = torch.autograd.grad((value * upstream).sum(), scores)
+    return {"loss": value, "gradient": gradient}
+
+
+def require_same_losses(one: Outcome, other: Outcome, name: str, scores: Tensor, context: object) -> None:
+    relative, losses = tolerance(name, scores.dtype), other.values.get("loss", np.zeros(0))
+    size = float(np.abs(losses, where=np.isfinite(losses), out=np.zeros_like(losses)).max(initial=1.0))
+    if name.startswith(LINEAR):
+        size = max(size, float(scores.detach().abs().max()) if len(scores) else 0.0)
+    values = [Outcome({"loss": x.values["loss"]} if x.values else {}, x.error) for x in (one, other)]
+    require_same(*values, context, relative=relative, absolute=relative * size)
+    if "gradient" in other.values:
+        slopes = other.values["gradient"]
+        largest = np.abs(slopes, where=np.isfinite(slopes), out=np.zeros_like(slopes)).max(initial=0.0)
+        upstream = max(losses.size, 1)
+        limit = max(float(largest), upstream * size / (0.3 if "cold" in name else 1.0))
+        gradients = [Outcome({"gradient": x.values["gradient"]}, None) for x in (one, other)]
+        require_same(*gradients, context, relative=relative, absolute=relative * limit)
+
+
+def options_of(draw: Drawn, random: np.random.Generator) -> dict[str, Any]:
+    """A reduction, and in some calls weights, which may be flawed, or no validation of valid values."""
+    options: dict[str, Any] = {"reduction": str(random.choice(["none", "mean", "sum"]))}
+    for name, count in (("weights", len(draw.scores)), ("list_weights", max(len(draw.offsets) - 1, 0))):
+        if random.random() < 0.2:
+            values = random.choice([0.0, 0.5, 1.0, 3.0], size=count).astype(random.choice([np.float32, np.float64]))
+            if random.random() < 0.3 and count:
+                values[int(random.integers(count))] = random.choice([np.nan, np.inf, -1.0])
+            options[name] = torch.from_numpy(values) if random.random() < 0.5 else values[: count - (count > 3)]
+    if draw.flaw is None and random.random() < 0.3:
+        options["validate"] = False
+    return options
+
+
+def scores_of(draw: Drawn, random: np.random.Generator) -> Tensor:
+    scores: Tensor = draw.passed()[0]
+    if scores.dtype == torch.float32 and random.random() < 0.2:
+        scores = scores.clamp(-6e4, 6e4).to(random.choice([torch.float16, torch.bfloat16]))
+    return scores.requires_grad_() if random.random() < 0.8 else scores
+
+
+@pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_kernels_and_formulas_agree_on_whatever_is_passed(round_: int) -> None:
+    names = list(LOSSES)
+    for place, draw in enumerate(drawn(round_, score_tensors=True)):
+        random = np.random.default_rng([round_, place, 1])
+        for name in random.choice(names, PER_DRAW, replace=False):
+            options, scores = options_of(draw, random), scores_of(draw, random)
+            arguments = scores, *draw.passed()[1:]
+            by_kernel = computed(LOSSES[name](), arguments, options, fast=True)
+            by_formula = computed(LOSSES[name](), arguments, options, fast=False)
+            require_same_losses(by_kernel, by_formula, name, scores, f"{name}, {options}: {draw}")
+
+
+@pytest.mark.parametrize("fast", [pytest.param(True, marks=pytest.mark.skipif(not usable(), reason="Numba")), False])
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_list_has_the_same_loss_alone(round_: int, fast: bool) -> None:
+    """To the last digit by a kernel, whatever the weights; to rounding without."""
+    names = list(LOSSES)
+    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
+        random = np.random.default_rng([round_, place, 2])
+        scores, relevance, offsets = draw.passed()
+        for name in random.choice(names, PER_DRAW, replace=False):
+            batch = computed(LOSSES[name](), (scores.requires_grad_(), relevance, offsets), {}, fast=fast)
+            if batch.error:
+                continue
+            for t, (start, stop) in enumerate(pairwise(draw.offsets.astype(int))):
+                own = scores.detach()[start:stop].requires_grad_(), draw.relevance[start:stop], [0, stop - start]
+                alone = computed(LOSSES[name](), own, {}, fast=fast)
+                of_batch = {"loss": batch.values["loss"][t : t + 1], "gradient": batch.values["gradient"][start:stop]}
+                of_list = {"loss": alone.values["loss"], "gradient": alone.values["gradient"] * (t + 1)}
+                context = f"list {t}, {name}: {draw}"
+                if fast and LOSSES[name]()._kernel(scores.dtype) is not None and "ListNet@2" not in name:
+                    exact = Outcome({"loss": of_batch["loss"]}, None), Outcome({"loss": of_list["loss"]}, None)
+                    bounded = name.startswith(SMOOTH) and "none" not in name
+                    require_same(*exact, context, relative=TOLERANCES[scores.dtype] / 10 if bounded else 0.0)
+                require_same_losses(Outcome(of_batch, None), Outcome(of_list, None), name, scores, context)
+
+
+@pytest.mark.parametrize("fast", [pytest.param(True, marks=pytest.mark.skipif(not usable(), reason="Numba")), False])
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_losses_are_the_written_out_arithmetic(round_: int, fast: bool) -> None:
+    names = list(WRITTEN_OUT)
+    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
+        random = np.random.default_rng([round_, place, 3])
+        scores, relevance, offsets = draw.passed()
+        for name in random.choice(names, PER_DRAW, replace=False):
+            found = computed(rb.loss(name), (scores, relevance, offsets), {}, fast=fast)
+            for t, (start, stop) in enumerate(pairwise(draw.offsets.astype(int))):
+                if found.error or not 0 < stop - start <= 5:
+                    continue
+                row, grades = (
+                    draw.scores[start:stop].astype(float).tolist(),
+                    draw.relevance[start:stop].astype(int).tolist(),
+                )
+                expected = Outcome({"loss": np.array([WRITTEN_OUT[name](row, grades, row)])}, None)
+                found_here = Outcome({"loss": found.values["loss"][t : t + 1]}, None)
+                error = INTERPOLATED if "interpolated" in name else max(tolerance(name, scores.dtype), 1e-11)
+                require_same(found_here, expected, f"list {t}, {name}: {draw}", relative=error, absolute=error)
+
+
+CURVED = (
+    "nDCG",
+    "nDCG@3",
+    "DCG",
+    "CG@4",
+    "AP",
+    "AP(rel=2)@4",
+    "nRBP",
+    "RankNet",
+    "RankNet(weight=difference)",
+    "LambdaRank",
+)
+
+
+@pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_derivatives_agree(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative to the largest of the batch. With second derivatives, kernels sum pairs, formulas may interpolate."""
+    errors = 1e-12, INTERPOLATED, INTERPOLATED
+    for place, draw in enumerate(drawn(round_, score_tensors=True, flawed=0.0)):
+        name = CURVED[(place + round_) % len(CURVED)]
+        scores, relevance = torch.from_numpy(draw.scores.astype(float)), torch.from_numpy(draw.relevance.astype(float))
+        batch = scores, relevance, rb.Lists(torch.from_numpy(draw.offsets.astype(np.int64)))
+        loss = rb.loss(name)
+        monkeypatch.setenv("RANKBOUND_FAST", "1")
+        found = (loss.gradient(*batch), *loss.derivatives(*batch))
+        monkeypatch.setenv("RANKBOUND_FAST", "0")
+        for mine, expected, error in zip(
+            found, (loss.gradient(*batch), *loss.derivatives(*batch)), errors, strict=True
+        ):
+            size = max(1.0, float(expected.abs().max())) if len(expected) else 1.0
+            assert (mine - expected).abs().max() <= error * size if len(expected) else True, f"{name}: {draw}"
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_smooth_ranks_are_the_sums_over_pairs(round_: int) -> None:
+    """Of scores in any form, by each method and kernel; or refused by name."""
+    for place, draw in enumerate(drawn(round_)):
+        random = np.random.default_rng([round_, place, 4])
+        kernel = str(random.choice(["sigmoid", "laplace"]))
+        method = str(random.choice(["auto", "direct", "interpolated" if kernel == "sigmoid" else "scanned"]))
+        temperature = float(random.choice([0.3, 1.0]))
+        options: dict[str, Any] = {"kernel": kernel, "method": method, "temperature": temperature}
+        scores, _, offsets = draw.passed()
+        found = outcome(partial(rb.smooth_rank, scores, offsets, **options))
+        if draw.flaw is None or found.error is None:
+            exact = torch.as_tensor(np.asarray(draw.scores, dtype=float))
+            expected = _ranks(exact, draw.offsets.astype(int), kernel, temperature)
+            single = draw.scores.dtype == np.float32
+            to_rounding = not single and (kernel == "laplace" or method == "direct")
+            error = 1e-3 if draw.scores.dtype == np.float16 else 1e-11 if to_rounding else INTERPOLATED
+            require_same(found, Outcome({"": expected}, None), f"{options}: {draw}", relative=error)
+
+
+def _ranks(scores: Tensor, offsets: Sequence[int], kernel: str, temperature: float) -> Any:
+    ranks = []
+    for start, stop in pairwise(offsets):
+        gaps = (scores[None, start:stop] - scores[start:stop, None]) / temperature
+        tail = torch.exp(-gaps.abs()) / 2
+        steps = torch.sigmoid(gaps) if kernel == "sigmoid" else torch.where(gaps < 0, tail, 1 - tail)
+        ranks.append(0.5 + steps.sum(1))
+    return torch.cat([scores.new_zeros(0), *ranks]).numpy()
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_counts_of_informative_lists_agree_with_the_masks(round_: int) -> None:
+    """Also with the mean, which divides by them; or the same error as the loss has."""
+    names = list(LOSSES)
+    for place, draw in enumerate(drawn(round_, score_tensors=True)):
+        name = names[(place * 7 + round_) % len(names)]
+        scores, relevance, offsets = draw.passed()
+        loss = LOSSES[name]()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            counted = outcome(partial(loss.count_informative, relevance, offsets))
+            total, mean = (
+                outcome(partial(loss, scores, relevance, offsets, reduction=reduction)) for reduction in ("sum", "mean")
+            )
+        if draw.flaw is None and total.error is None:
+            divided = total.values[""] / max(int(counted.values[""]), 1)
+            require_same(mean, Outcome({"": divided}, None), f"{name}: {draw}", relative=1e-6)
+        elif draw.flaw in ("infinite relevance", "NaN relevance", "negative relevance", "descending offsets"):
+            assert (counted.error is None) == (total.error is None), f"{counted}, {total}: {name}: {draw}"
+
+
+REFUSED = {
+    "infinite": ([1.0, float("inf"), 0.0], "relevance: found inf, expected finite grades from 0"),
+    "NaN": ([1.0, float("nan"), 0.0], "relevance: found nan, expected grades from 0"),
+    "negative": ([1.0, -1.0, 0.0], "relevance: found -1.0, expected grades from 0"),
+    "beyond 2^63": (torch.tensor([1, 2**63 + 5, 0], dtype=torch.uint64), "expected integers below 2\\^63"),
+}
+
+
+@pytest.mark.parametrize("flaw", REFUSED)
+@pytest.mark.parametrize(
+    "text", ["nDCG", "AP", "nRBP", "softmax", "ListNet@1", "RankNet", "ListMLE", "LambdaRank", "hinge"]
+)
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_relevance_that_is_no_grade_is_refused_whichever_way(
+    text: str, flaw: str, fast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", fast)
+    relevance, message = REFUSED[flaw]
+    with pytest.raises(ValueError, match=message):
+        rb.loss(text)(torch.tensor([0.5, 0.1, 0.7]), relevance, [0, 3])
+
+
+HUGE = {torch.float64: 1e300, torch.float32: 1e30}
+METRICS_AND_METHODS = [
+    (text, method) for text in ("nDCG", "AP", "nRBP") for method in ("auto", "direct", "interpolated")
+]
+
+
+@pytest.mark.parametrize("dtype", HUGE, ids=str)
+@pytest.mark.parametrize(("text", "method"), [*METRICS_AND_METHODS, ("nDCG", "laplace"), ("AP", "laplace")])
+@pytest.mark.parametrize("fast", ["1", "0"])
+def test_a_huge_score_leaves_the_others_their_order(
+    text: str, method: str, fast: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relative to the highest score, all others would be rounded to one."""
+    monkeypatch.setenv("RANKBOUND_FAST", fast)
+    loss = rb.loss(text, kernel="laplace") if method == "laplace" else SmoothLoss(text, method=method)
+    values = []
+    for top in (1e3, HUGE[dtype]):
+        scores = torch.tensor([1.0, 0.25, top, -0.75, 0.5, 3.0], dtype=dtype)
+        values.append(loss(scores, torch.tensor([1, 0, 0, 1, 0, 0]), torch.tensor([0, 6])))
+    torch.testing.assert_close(values[1], values[0], rtol=1e-6, atol=0)
+
+
+BESIDE = (
+    *("nDCG, none", "AP, none", "nRBP, none", "AP, laplace", "RankNet", "RankNet(reduction=sum,weight=difference)"),
+    *("RankNet(method=interpolated)", "DirectRanker", "ADR-MSE", "hinge", "WARP", "softmax", "ListMLE", "LambdaRank"),
+    "squared",
+)
+MATES = {
+    "a long list": (np.linspace(-3, 3, 2_500), np.arange(2_500) % 2),
+    "a wide list": (np.array([1e25, -1e25, 0.0]), np.array([0, 1, 0])),
+    "a list of large gaps": (np.linspace(0, 1e12, 50), np.arange(50) % 3),
+    "many items": (np.zeros(12_000), np.arange(12_000) % 100 == 0),
+}
+
+
+@pytest.mark.parametrize("fast", [pytest.param(True, marks=pytest.mark.skipif(not usable(), reason="Numba")), False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("mate", MATES)
+@pytest.mark.parametrize("name", BESIDE)
+def test_a_list_has_the_same_loss_beside_any_other(name: str, mate: str, dtype: torch.dtype, fast: bool) -> None:
+    """Beside lists so long or wide that their sums are computed otherwise, or that their numbers are much larger."""
+    if mate == "many items" and name == "LambdaRank":
+        pytest.skip("takes seconds")
+    random = np.random.default_rng(5)
+    sizes = [30, 7, 150, 400]
+    offsets = np.cumsum([0, *sizes])
+    scores, relevance = random.normal(size=offsets[-1]), random.integers(0, 3, offsets[-1])
+    beside, grades = MATES[mate]
+    whole = torch.tensor(np.concatenate([beside, scores, beside]), dtype=dtype).requires_grad_()
+    limits = torch.tensor([0, *(len(beside) + offsets), offsets[-1] + 2 * len(beside)])
+    options = {"reduction": "none"}
+    together = computed(
+        LOSSES[name](), (whole, np.concatenate([grades, relevance, grades]), limits), options, fast=fast
+    )
+    for t, (start, stop) in enumerate(pairwise(offsets)):
+        own = torch.tensor(scores[start:stop], dtype=dtype).requires_grad_(), relevance[start:stop], [0, stop - start]
+        alone = computed(LOSSES[name](), own, options, fast=fast)
+        items = slice(len(beside) + start, len(beside) + stop)
+        of_batch = {"loss": together.values["loss"][t + 1 : t + 2], "gradient": together.values["gradient"][items]}
+        of_list = {"loss": alone.values["loss"], "gradient": alone.values["gradient"] * (t + 2)}
+        exact = fast and LOSSES[name]()._kernel(dtype) is not None
+        error = 0.0 if exact else 10 * torch.finfo(dtype).eps
+        largest = float(np.abs(of_list["gradient"]).max())
+        one, other = Outcome({"loss": of_batch["loss"]}, None), Outcome({"loss": of_list["loss"]}, None)
+        require_same(one, other, (name, mate), relative=error)
+        one, other = Outcome({"": of_batch["gradient"]}, None), Outcome({"": of_list["gradient"]}, None)
+        rounding = max(error, 4 * torch.finfo(dtype).eps)
+        require_same(one, other, (name, mate), relative=rounding, absolute=10 * rounding * largest)
+
+
+@pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+@pytest.mark.parametrize("spread", [0.3, 3.0, 100.0])
+@pytest.mark.parametrize("n", [60, 200, 1_500, 3_000])
+@pytest.mark.parametrize("text", ["nDCG", "nDCG@10", "AP", "nRBP", "RankNet", "LambdaRank", "ListMLE", "softmax"])
+def test_long_lists_are_summed_alike(text: str, n: int, spread: float) -> None:
+    """Kernel and formula choose pairs or interpolation by the list alone, and on the same lattice of boxes."""
+    random = np.random.default_rng(n)
+    scores = torch.tensor(random.normal(size=n) * spread).requires_grad_()
+    batch = scores, torch.tensor(random.integers(0, 4, n) * (random.random(n) < 0.3)), torch.tensor([0, n])
+    by_kernel, by_formula = (computed(rb.loss(text), batch, {}, fast=fast) for fast in (True, False))
+    require_same_losses(by_kernel, by_formula, text, scores, (text, n, spread))
+
+
+@pytest.mark.parametrize("fast", ["1", "0"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize(
+    "text", ["softmax", "softmax(gain=exp2)", "squared(gain=exp2)", "nDCG", "LambdaRank", "ListMLE"]
+)
+def test_the_precision_of_relevance_does_not_count(
+    text: str, dtype: torch.dtype, fast: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKBOUND_FAST", fast)
+    scores, relevance = torch.linspace(-1, 1, 9, dtype=torch.float64), torch.arange(9) % 4
+    offsets = torch.tensor([0, 4, 9])
+    expected = rb.loss(text)(scores, relevance, offsets)
+    torch.testing.assert_close(rb.loss(text)(scores, relevance.to(dtype), offsets), expected, rtol=1e-13, atol=0)
