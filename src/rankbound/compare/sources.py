@@ -55,7 +55,7 @@ def of_file(path: Path) -> Source:
     if "topic" not in frame.columns:
         shown = ", ".join(frame.columns[:_SHOWN])
         raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
-    others = [name for name in frame.columns if name not in ("topic", *TRAINING)]
+    others = [name for name in frame.columns if name not in ("topic", "missing", *TRAINING)]
     metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
     if not metrics:
         raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")
