@@ -204,15 +204,15 @@ def _value(formula: Formula, relevant: RankedItems) -> Floats:
             counts > 0, relevant.sum(relevant.ranks.astype(np.float64)) - counts * (counts + 1.0) / 2.0, np.nan
         )
     if formula.kind == RECIPROCAL_RANK:
-        value = np.where(counts > 0, 0.0, np.nan)
+        best = np.where(counts > 0, 0.0, np.nan)
         some = reached.counts > 0
-        value[some] = 1.0 / reached.ranks[reached.first[some]]
-        return value
+        best[some] = 1.0 / reached.ranks[reached.first[some]]
+        return best
     if formula.kind == AP:
         total, divisor = reached.sum(relevant.places[within] / reached.ranks), counts
     else:
         total, divisor = _discounted_sum(formula, reached), normaliser(formula, relevant)
-    value: Floats = np.full(len(total), np.nan)
+    value = np.full(len(total), np.nan)
     np.divide(total, divisor, out=value, where=divisor != 0)
     return value
 
