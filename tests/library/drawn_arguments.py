@@ -112,7 +112,9 @@ def _with_flaw(
     place = int(random.integers(0, max(len(scores), 1)))
     if flaw in SCORE_FLAWS and len(scores):
         scores = scores.astype(scores.dtype if scores.dtype.kind == "f" else np.float64)
-        scores[place] = min(SCORE_FLAWS[flaw], np.finfo(scores.dtype).max / 2) if "huge" in flaw else SCORE_FLAWS[flaw]
+        scores[place] = (
+            min(SCORE_FLAWS[flaw], float(np.finfo(scores.dtype).max) / 2) if "huge" in flaw else SCORE_FLAWS[flaw]
+        )
     elif flaw in RELEVANCE_FLAWS and len(relevance):
         relevance = relevance.astype(np.float64 if relevance.dtype.kind != "f" else relevance.dtype)
         relevance[place] = RELEVANCE_FLAWS[flaw]

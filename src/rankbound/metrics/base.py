@@ -155,7 +155,15 @@ class Metric(ABC):
         return None
 
     def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
-        """Raise `ValueError` for grades whose gains, or sums of them, exceed the range of `dtype`; by default none."""
+        """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            dtype: the floating type of the scores.
+
+        Raises:
+            ValueError: for such a grade.
+        """
         return
 
     @property
@@ -320,8 +328,8 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
     )
     discounts = np.stack([discounts_of(table, longest) for table in tables])
     gains = _gains_of_grades()
-    values = torch.empty(len(metrics), len(lists), dtype=torch.float64)
-    tied = torch.empty(len(lists), dtype=torch.bool)
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
     x, y, offsets = (tensor.contiguous().numpy() for tensor in inputs)
     n_tied = kernel.of_untied_lists(x, y, offsets, numbers, discounts, gains, tied.numpy(), values.numpy())
