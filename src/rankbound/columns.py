@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from rankbound.texts import LARGEST_EXACT
+
 # Arrow's types whose names differ from NumPy's.
 _ARROW_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
@@ -47,7 +49,9 @@ def column_tensor(values: Any, name: str) -> Tensor:
         if hasattr(values, "__dlpack__"):
             tensor: Tensor = from_dlpack(values)
             return tensor
-        return _of_numpy(values)
+        tensor = _of_numpy(values)
+        _refuse_rounded(values, tensor, name)
+        return tensor
     except (TypeError, RuntimeError) as error:
         kind = getattr(values, "dtype", getattr(values, "type", type(values).__name__))
         raise ValueError(f"{name}: found {kind}, expected numbers ({error})") from None
@@ -110,6 +114,18 @@ def _of_numpy(values: Any) -> Tensor:
             return torch.from_numpy(array)
         except ValueError as error:
             raise TypeError(str(error)) from None
+
+
+def _refuse_rounded(values: Any, tensor: Tensor, name: str) -> None:
+    """Raise `ValueError` for whole numbers that became others beside numbers with fractions."""
+    if tensor.dtype != torch.float64 or tensor.dim() != 1:
+        return
+    for place in torch.nonzero(tensor.abs() >= LARGEST_EXACT).squeeze(1).tolist():
+        if isinstance(values[place], int) and values[place] != tensor[place].item():
+            raise ValueError(
+                f"{name}: found {values[place]} at {place} beside numbers with a fraction, expected whole numbers up "
+                f"to 2^53 ({LARGEST_EXACT}), which double precision holds: pass whole numbers alone"
+            )
 
 
 def _of_series(values: Any, name: str) -> Tensor:

@@ -14,6 +14,7 @@ $$M = \overline{M}_{\text{bottom}} - M_{\text{bottom}}(\pi) + M_\infty(\pi)$$
 A metric without a closed form is averaged over orders with the missing items at infinity.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -25,13 +26,16 @@ from torch import Tensor
 
 from rankbound.devices import on_cpu
 from rankbound.errors import DataError
+from rankbound.fused.formulas import RankedItems
+from rankbound.fused.formulas import values_of as values_of_formulas
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
 from rankbound.lists import Lists, require_grades
 from rankbound.metrics import Metric, metrics_of
-from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, value_of_blocks
+from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_of_blocks
 from rankbound.metrics.intents import IntentMetric
 from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+from rankbound.quantities import quantity
 from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
 from rankbound.texts import require_one_of
 from rankbound.tie_orders import orders_of_ties
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 POLICIES = ("skip", "zero")
+MISSING = (*POLICIES, "error")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +138,7 @@ def evaluate_run(
     qrels: Any,
     metrics: str | Metric | Sequence[str | Metric],
     *,
-    missing: str = "skip",
+    missing: str | None = None,
     undefined: str = "skip",
 ) -> Evaluation:
     """Evaluate a run with trec_eval's rules, except that a metric is averaged over all orders of tied items.
@@ -143,8 +148,9 @@ def evaluate_run(
         qrels: `Qrels` or judged lists, or what `read_qrels` reads: a path, a data frame, `{topic: {item: relevance}}`;
             for metrics of intents, what it reads as judgements by intent.
         metrics: one or more metrics or their texts.
-        missing: topics of the qrels that the run lacks are skipped (`skip`, trec_eval's default) or count as topics
-            without retrieved items (`zero`, trec_eval's `-c`).
+        missing: topics of the qrels that the run lacks are skipped (`skip`, trec_eval's default), count as topics
+            without retrieved items (`zero`, trec_eval's `-c`), or are refused (`error`). By default, they are skipped
+            with a warning.
         undefined: the value of a metric on topics where it is undefined: NaN, which means skip (`skip`), or 0 (`zero`).
 
     Returns:
@@ -153,14 +159,16 @@ def evaluate_run(
     Raises:
         ValueError: for an unknown metric or value of `missing` or `undefined`, scores that aren't finite, or a metric
             that is undefined where a relevant item was not retrieved, such as a sum of ranks.
-        DataError: for a file that can't be read, an item that occurs twice in a topic, or a run and qrels without a
-            topic in common.
+        DataError: for a file that can't be read, an item that occurs twice in a topic, different whole scores of a
+            topic that are equal in double precision, a run and qrels without a topic in common, or, by `error`, a
+            topic that the run lacks.
 
     >>> print(rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR"))
     metric    mean  topics  undefined
     RR      0.5000       1          0
     """
-    require_one_of("missing", missing, POLICIES)
+    if missing is not None:
+        require_one_of("missing", missing, MISSING)
     require_one_of("undefined", undefined, POLICIES)
     chosen = metrics_of(metrics)
     run = run if isinstance(run, Run) else read_run(run)
@@ -172,11 +180,25 @@ def evaluate_run(
             f"{_some(qrels.topics)}; compare the topics' names"
         )
     absent = [topic for topic in qrels.topics if topic not in in_run]
+    lacks = f"the run lacks {len(absent)} of {quantity(len(in_qrels), 'topic')} of the qrels ({_some(absent)})"
+    if absent and missing == "error":
+        raise DataError(
+            f"{lacks}, expected all of them by missing=error: complete the run, or leave such topics out of the means "
+            "(missing=skip), or count them as topics without retrieved items (missing=zero)"
+        )
     wanted = [topic for topic in qrels.topics if missing == "zero" or topic in in_run]
     joined = join(run, qrels, wanted, complete=any(one.unjudged == "left out" for one in chosen))
+    values = values_of(chosen, joined, undefined)
+    if absent and missing is None:
+        warnings.warn(
+            f"{lacks}, which are left out of the means; trec_eval's -c and most leaderboards count them as topics "
+            'without retrieved items: pass missing="zero" to do so, missing="error" to refuse such runs, or '
+            'missing="skip" to leave them out without this warning',
+            stacklevel=2,
+        )
     return Evaluation(
         topics=wanted,
-        values=values_of(chosen, joined, undefined),
+        values=values,
         missing=absent,
         unjudged=[topic for topic in run.topics if topic not in in_qrels],
     )
@@ -284,15 +306,13 @@ def _values_of_treated(metrics: Sequence[Metric], joined: Joined) -> dict[str, T
     lists = Lists(torch.from_numpy(joined.offsets))
     relevance, retrieved = torch.from_numpy(joined.relevance.copy()), torch.from_numpy(joined.retrieved.copy())
     blocks = tie_blocks(_with_missing_below(joined.scores, retrieved), lists)
-    values = {}
     run = JudgedRun(blocks, relevance, retrieved, lists, joined.intents)
-    for one in metrics:
-        if isinstance(one, RunMetric):
-            values[str(one)] = one.of_run(run)
-            continue
-        values[str(one)] = value_of_blocks(one, blocks, relevance, lists)
-        if not bool(retrieved.all()):
-            values[str(one)] = _without_missing(one, values[str(one)], blocks, relevance, retrieved, lists)
+    values = {str(one): one.of_run(run) for one in metrics if isinstance(one, RunMetric)}
+    others = [one for one in metrics if not isinstance(one, RunMetric)]
+    if others:
+        values |= values_of_blocks(others, blocks, relevance, lists)
+    if not joined.retrieved.all():
+        values |= {str(one): _without_missing(one, values[str(one)], run) for one in others}
     return values
 
 
@@ -303,15 +323,12 @@ def _with_missing_below(scores: npt.NDArray[np.float64], retrieved: Tensor) -> T
     return torch.where(retrieved, torch.from_numpy(place.astype(np.float64)), below)
 
 
-def _without_missing(
-    metric: Metric, at_bottom: Tensor, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists
-) -> Tensor:
+def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tensor:
     """Return the value with the missing items at rank infinity, given that with them at the bottom."""
+    blocks, relevance, retrieved, lists = run.blocks, run.relevance, run.retrieved, run.lists
     if metric.has_formula_for_ties:
-        ranks = hard_ranks(blocks.order, lists, metric.rank_weights(relevance))
-        at_infinity = replace(ranks, position=torch.where(retrieved, ranks.position, torch.inf))
-        without = metric.of_ranks(at_infinity, relevance, lists)
-        value = at_bottom - metric.of_ranks(ranks, relevance, lists) + without
+        bottom, without = _in_one_order(metric, run)
+        value = at_bottom - bottom + without
     else:
         value = without = _mean_at_infinity(metric, blocks, relevance, retrieved, lists)
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
@@ -322,6 +339,21 @@ def _without_missing(
     if not (metric.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(metric, relevance.max())):
         raise ValueError(f"metric {metric}: is undefined where a relevant item was not retrieved")
     return value
+
+
+def _in_one_order(metric: Metric, run: JudgedRun) -> tuple[Tensor, Tensor]:
+    """Return the values of one order of the tied items, with the missing items at the bottom and at infinity."""
+    order = run.blocks.order
+    if (formula := formula_of(metric)) is not None:
+        # Without ties, the first is the value that `values_of_blocks` returns, to the last digit.
+        ranked, offsets = run.relevance[order].numpy(), run.lists.offsets.numpy()
+        bottom = RankedItems.of(ranked, offsets)
+        infinity = RankedItems.of(ranked, offsets, missing=~run.retrieved[order].numpy())
+        (first,), (second,) = values_of_formulas([formula], bottom), values_of_formulas([formula], infinity)
+        return torch.from_numpy(first), torch.from_numpy(second)
+    ranks = hard_ranks(order, run.lists, metric.rank_weights(run.relevance))
+    at_infinity = replace(ranks, position=torch.where(run.retrieved, ranks.position, torch.inf))
+    return metric.of_ranks(ranks, run.relevance, run.lists), metric.of_ranks(at_infinity, run.relevance, run.lists)
 
 
 def _mean_at_infinity(metric: Metric, blocks: TieBlocks, relevance: Tensor, retrieved: Tensor, lists: Lists) -> Tensor:

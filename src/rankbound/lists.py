@@ -16,11 +16,15 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from rankbound.columns import Column, column_tensor
+from rankbound.texts import LARGEST_EXACT
 
 ArrayLike = Tensor | npt.NDArray[Any] | Column | Sequence[float]
 
 # Weights of the items in one or more sums, each `(n_items,)`; `None` stands for ones.
 Weights = tuple[Tensor | None, ...]
+
+# Sums over pairs of items of higher grades could exceed the range of double precision.
+LARGEST_GRADE = 2.0**900
 
 # Types of whole numbers that PyTorch stores, but neither sorts nor compares.
 STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
@@ -182,7 +186,7 @@ class Lists:
         return _reduce(as_floating(values), "min", self)
 
     def running_sum(self, values: Tensor) -> Tensor:
-        """Return the sum of its list's values up to and including each item.
+        """Return the sum of its list's values up to and including each item, which depends on that list alone.
 
         Args:
             values: `(n_items,)`.
@@ -190,9 +194,19 @@ class Lists:
         Returns:
             A tensor `(n_items,)`.
         """
-        total = values.cumsum(0)
-        before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
-        return total - self.spread(before)
+        if not values.is_floating_point() or (values.is_cpu and _are_exact_in_sums(values)):
+            total = values.cumsum(0)
+            before = torch.cat([total.new_zeros(1), total]).index_select(0, self.offsets[:-1])
+            return total - self.spread(before)
+        # The difference of two totals would hold rounding errors, and any NaN, of the lists before. Each step doubles
+        # the number of summands. A GPU isn't waited for to learn the size of the longest list.
+        longest = int(self.sizes.max()) if len(self) and values.is_cpu else len(values)
+        total, step = values, 1
+        while step < longest:
+            before = torch.cat([total.new_zeros(step), total[:-step]])
+            total = total + torch.where(self.position >= step, before, 0.0)
+            step *= 2
+        return total
 
     def keep(self, mask: Tensor) -> "Lists":
         """Return the lists of some of the items; lists may become empty, but none is removed.
@@ -210,6 +224,13 @@ class Lists:
         """Return one slice per list, for tests and for printed output."""
         bounds = self.offsets.tolist()
         return [slice(start, stop) for start, stop in pairwise(bounds)]
+
+
+def _are_exact_in_sums(values: Tensor) -> bool:
+    """Return true for whole numbers whose sums are exact in their dtype, in any order."""
+    constant = values.detach()
+    limit = 2 / torch.finfo(values.dtype).eps
+    return bool((constant == constant.trunc()).all()) and float(constant.to(torch.float64).abs().sum()) <= limit
 
 
 def _are_limits(offsets: npt.NDArray[np.int64], n_items: int) -> bool:
@@ -277,12 +298,17 @@ def as_tensor(values: ArrayLike, name: str, n_items: int | None = None) -> Tenso
     """Return a flat tensor that shares the memory of `values` where possible.
 
     `values` may be a tensor, a NumPy array, an Arrow array, or a polars or pandas Series. Unsigned integers of 16 bits
-    or more are converted to int64. Raises `ValueError`, with the argument's `name`, for values that aren't flat or not
-    `n_items` many, and for integers from 2^63.
+    or more are converted to int64, floats of 8 bits to float32. Raises `ValueError`, with the argument's `name`, for
+    values that aren't flat or not `n_items` many, for complex and sparse ones, and for integers from 2^63.
     """
     tensor = values if isinstance(values, Tensor) else column_tensor(values, name)
     if tensor.dtype in STORED_ONLY:
         tensor = _signed(tensor, name)
+    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+        tensor = tensor.to(torch.float32)
+    if tensor.is_complex() or tensor.layout != torch.strided:
+        found = tensor.dtype if tensor.is_complex() else tensor.layout
+        raise ValueError(f"{name}: found {found}, expected real numbers in a dense array")
     if tensor.dim() != 1:
         advice = "; rankbound.from_padded returns one of padded lists" if tensor.dim() == 2 else ""
         raise ValueError(f"{name}: found shape {tuple(tensor.shape)}, expected a flat (n_items,) array{advice}")
@@ -344,8 +370,20 @@ def weights_of(weights: ArrayLike, name: str, count: int, beside: Tensor) -> Ten
 
 
 def require_grades(relevance: Tensor) -> None:
-    """Raise `ValueError` for relevance labels that are negative, NaN or infinite."""
-    if len(relevance) and not float(relevance.min()) >= 0:
-        raise ValueError(f"relevance: found {float(relevance.min())}, expected grades from 0")
-    if len(relevance) and relevance.is_floating_point() and float(relevance.max()) == float("inf"):
+    """Raise `ValueError` for relevance labels that are negative, NaN or infinite, or whole numbers above 2^53."""
+    if len(relevance) == 0:
+        return
+    lowest, highest = (one.item() for one in torch.aminmax(relevance))
+    if not lowest >= 0:
+        raise ValueError(f"relevance: found {float(lowest)}, expected grades from 0")
+    if highest == float("inf"):
         raise ValueError("relevance: found inf, expected finite grades from 0")
+    if highest > LARGEST_GRADE:
+        raise ValueError(
+            f"relevance: found {highest:g}, expected grades up to {LARGEST_GRADE:.2g}, whose sums are finite"
+        )
+    if highest > LARGEST_EXACT and not relevance.is_floating_point():
+        raise ValueError(
+            f"relevance: found {highest}, expected grades up to 2^53 ({LARGEST_EXACT}), which are exact in double "
+            "precision"
+        )

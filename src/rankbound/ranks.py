@@ -148,6 +148,6 @@ def hard_ranks(order: Tensor, lists: Lists, weights: tuple[Tensor, ...] = ()) ->
 
 def ranks_in_order(lists: Lists, weights: tuple[Tensor, ...] = ()) -> Ranks:
     """Return the ranks of items already sorted in each list; `weights` (n_items,) are in the same order."""
-    exact = (weight.to(torch.float64) for weight in weights)
-    above = tuple(lists.running_sum(weight) - weight for weight in exact)
+    exact = (weight.to(torch.float64 if weight.is_floating_point() else torch.int64) for weight in weights)
+    above = tuple((lists.running_sum(weight) - weight).to(torch.float64) for weight in exact)
     return Ranks((lists.position + 1).to(torch.float64), lists.sizes, above)

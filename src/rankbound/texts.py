@@ -20,6 +20,11 @@ EXAMPLES = {
     "loss": "nDCG@10, ListNet@2 or hinge(margin=2)",
 }
 
+_MOST_DIGITS = 40
+
+LARGEST_EXACT = 2**53
+"""Whole numbers are exact in double precision up to here."""
+
 Named = TypeVar("Named")
 
 
@@ -39,9 +44,21 @@ def split_text(text: str, what: str = "metric") -> tuple[str, dict[str, str], in
         if key in parameters:
             raise ValueError(f"{what} {text!r}: found {key} twice, expected each parameter once")
         parameters[key] = value
-    if cutoff is not None and int(cutoff) < 1:
+    if cutoff is None:
+        return name, parameters, None
+    # Python refuses to read thousands of digits.
+    number = int(cutoff[:_MOST_DIGITS])
+    if number < 1:
         raise ValueError(f"{what} {text!r}: found cut-off {cutoff}, expected at least 1")
-    return name, parameters, int(cutoff) if cutoff else None
+    require_exact(number, f"{what} {name}: found cut-off")
+    return name, parameters, number
+
+
+def require_exact(number: float, found: str) -> None:
+    """Raise `ValueError`, which begins with `found`, for a whole parameter that double precision does not hold."""
+    if number > LARGEST_EXACT:
+        digits = f"{number:.16g}" if number < 1e300 else "a larger number"
+        raise ValueError(f"{found} {digits}, expected at most 2^53 ({LARGEST_EXACT})")
 
 
 def unknown_name(

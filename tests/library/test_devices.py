@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import rankbound as rb
+from rankbound.metrics.base import values_of
 
 SCORES, RELEVANCE, OFFSETS = np.array([0.5, 0.1, 0.5, 0.2, 0.7]), np.array([0, 1, 2, 1, 0]), np.array([0, 3, 5])
 LEAF = torch.from_numpy(SCORES)
@@ -43,6 +44,9 @@ OF_NAMES: dict[str, tuple[Sequence[str], Callable[[str], Any]]] = {
 }
 CASES: dict[str, Callable[[], Any]] = {
     **{f"{what} {name}": partial(call, name) for what, (names, call) in OF_NAMES.items() for name in names},
+    "metrics by a kernel": lambda: values_of([rb.metric("nDCG@2")], SCORES, RELEVANCE, OFFSETS, by_kernel=True)[
+        "nDCG@2"
+    ],
     "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
     "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
     "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS, kernel="laplace"),

@@ -125,3 +125,25 @@ def test_shapes_and_counts_are_refused_by_name() -> None:
 def test_scores_that_are_not_finite_are_named_with_their_place(bad: float) -> None:
     with pytest.raises(ValueError, match=f"^scores: found {bad} at item 2"):
         require_finite(torch.tensor([1.0, 2.0, bad, bad]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.int64, torch.bool])
+def test_running_sums_depend_on_their_list_alone(dtype: torch.dtype) -> None:
+    """Differences of the batch's totals held the rounding errors of the lists before, and their NaN."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = [0, 1, 7, 130, 2, 0, 33]
+    values = (torch.randn(sum(sizes), generator=generator, dtype=torch.float64) * 3).to(dtype)
+    if dtype.is_floating_point:
+        values[:3] = torch.tensor([1e30, torch.nan, torch.inf])
+    lists = Lists.of_sizes(torch.tensor(sizes))
+    together = lists.running_sum(values)
+    for place in lists.each():
+        alone = Lists(torch.tensor([0, place.stop - place.start])).running_sum(values[place])
+        torch.testing.assert_close(together[place], alone, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(alone, values[place].cumsum(0), equal_nan=True)
+
+
+def test_running_sums_have_gradients() -> None:
+    values = torch.randn(9, dtype=torch.float64, requires_grad=True)
+    lists = Lists(torch.tensor([0, 4, 4, 9]))
+    assert torch.autograd.gradcheck(lists.running_sum, values)

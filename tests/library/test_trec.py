@@ -2,24 +2,29 @@
 
 import gzip
 import itertools
-from collections.abc import Mapping
+import json
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 import pytrec_eval
 import torch
 
 import rankbound as rb
+from rankbound.cli import main
 from rankbound.errors import DataError
 from rankbound.evaluation import evaluate_run
 from rankbound.io.files import read_qrels, read_run, write_qrels, write_run
 from rankbound.io.judged import Qrels, Run
 from rankbound.lists import Lists
 from rankbound.metrics import Metric, metric
+from rankbound.metrics.base import values_of
 from rankbound.ranks import Ranks
 
 Table = Mapping[str, Mapping[str, float]]
@@ -97,7 +102,7 @@ def test_trec_evals_numbers(tmp_path: Path, seed: int) -> None:
     run, qrels = random_tables(seed)
     write_run(tmp_path / "run.txt", run_of(run))
     write_qrels(tmp_path / "qrels.txt", qrels_of(qrels))
-    found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", list(SHARED))
+    found = evaluate_run(tmp_path / "run.txt", tmp_path / "qrels.txt", list(SHARED), missing="skip")
     expected = pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run)
     assert set(found.topics) == set(expected)
     for ours, theirs in SHARED.items():
@@ -158,7 +163,7 @@ def test_nothing_relevant_retrieved_is_zero_and_nothing_relevant_at_all_is_undef
 def test_topics_that_are_missing_are_skipped_or_count_zero() -> None:
     run = run_of({"b": {"x": 1.0}, "only-run": {"x": 1.0}})
     qrels = qrels_of({"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 0}})
-    skipped = evaluate_run(run, qrels, ["AP", "P@2"])
+    skipped = evaluate_run(run, qrels, ["AP", "P@2"], missing="skip")
     assert (skipped.topics, skipped.missing, skipped.unjudged) == (["b"], ["a", "c"], ["only-run"])
     assert skipped.means() == {"AP": 1.0, "P@2": 0.5}
     zero = evaluate_run(run, qrels, ["AP", "P@2"], missing="zero")
@@ -193,7 +198,7 @@ def test_dictionaries_and_data_frames_are_runs_and_qrels() -> None:
     for name, values in expected.values.items():
         np.testing.assert_array_equal(found.values[name], values)
     for frames in ((run_frame, qrels_frame), (run_frame.to_pandas(), qrels_frame.to_arrow())):
-        framed = evaluate_run(*frames, ["AP", "nDCG", "P@2"])
+        framed = evaluate_run(*frames, ["AP", "nDCG", "P@2"], missing="skip")
         assert list(framed.topics) == ["q", "7"]
         for name, values in expected.values.items():
             np.testing.assert_array_equal(framed.values[name], values[:2])
@@ -215,7 +220,9 @@ def test_dictionaries_with_other_values_are_refused(run: Any, qrels: Any, messag
 
 def test_undefined_values_are_skipped_or_zero_and_the_evaluation_is_a_table() -> None:
     run, qrels = {"a": {"x": 1.0}, "b": {"x": 1.0}, "e": {}}, {"a": {"x": 1}, "b": {"x": 0}, "d": {"x": 1}}
-    skipped, zero = (evaluate_run(run, qrels, ["AP", rb.metric("P@1")], undefined=how) for how in ("skip", "zero"))
+    skipped, zero = (
+        evaluate_run(run, qrels, ["AP", rb.metric("P@1")], undefined=how, missing="skip") for how in ("skip", "zero")
+    )
     assert (skipped.means()["AP"], zero.means()["AP"], zero.undefined()["AP"]) == (1.0, 0.5, 0)
     assert str(skipped).splitlines() == [
         "metric    mean  topics  undefined",
@@ -468,3 +475,163 @@ def test_an_item_that_a_topic_has_twice_is_refused() -> None:
         evaluate_run(Run(**twice, scores=[1.0, 2.0, 3.0]), qrels, ["AP"])
     with pytest.raises(DataError, match=r"^relevance: item 'b' occurs more than once in topic 'q'"):
         evaluate_run(run, Qrels(**twice, relevance=[1, 1, 1]), ["AP"])
+
+
+LARGE = 2**53
+# As doubles, the first two of a topic are equal; the third is far away.
+TIED_BY_ROUNDING = {"q": {"a": LARGE + 1, "b": LARGE, "c": 1}}
+EQUAL = rf"topic 'q', items 'a' and 'b': found the scores {LARGE + 1} and {LARGE}, which are equal in double precision"
+
+
+def _text_of_run(scores: dict[str, dict[str, Any]], line: str) -> str:
+    return "".join(
+        line.format(topic=topic, item=item, score=score)
+        for topic, items in scores.items()
+        for item, score in items.items()
+    )
+
+
+def _frame_of_run(scores: dict[str, dict[str, Any]], dtype: Any = None) -> pl.DataFrame:
+    rows = [(topic, item, score) for topic, items in scores.items() for item, score in items.items()]
+    topics, items_, values = zip(*rows, strict=True)
+    return pl.DataFrame({"topic": topics, "item": items_, "score": pl.Series(values, dtype=dtype)})
+
+
+def _file(tmp_path: Path, name: str, text: str) -> Path:
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+# Each way in which a run comes, for the same scores.
+RUNS_OF: dict[str, Callable[[dict[str, dict[str, Any]], Path], Any]] = {
+    "dictionaries": lambda scores, _: scores,
+    "int64 of NumPy": lambda scores, _: {t: {i: np.int64(s) for i, s in of.items()} for t, of in scores.items()},
+    "polars": lambda scores, _: _frame_of_run(scores),
+    "uint64": lambda scores, _: _frame_of_run(scores, pl.UInt64),
+    "decimals without digits": lambda scores, _: _frame_of_run(scores, pl.Decimal(38, 0)),
+    "pandas": lambda scores, _: _frame_of_run(scores).to_pandas(),
+    "Arrow": lambda scores, _: _frame_of_run(scores).to_arrow(),
+    "CSV": lambda scores, path: _file(
+        path, "r.csv", "topic,item,score\n" + _text_of_run(scores, "{topic},{item},{score}\n")
+    ),
+    "CSV beside a fraction": lambda scores, path: _file(
+        path, "r.csv", "topic,item,score\n" + _text_of_run(scores, "{topic},{item},{score}\n") + "q,d,0.5\n"
+    ),
+    "TREC": lambda scores, path: _file(path, "r.txt", _text_of_run(scores, "{topic} Q0 {item} 1 {score} t\n")),
+    "TREC with other spaces": lambda scores, path: _file(
+        path, "r.txt", _text_of_run(scores, "{topic}\t Q0  {item} 1 {score} t \n\n")
+    ),
+}
+
+
+@pytest.mark.parametrize("way", RUNS_OF)
+def test_whole_scores_that_become_equal_are_refused_with_topic_and_items(way: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=EQUAL):
+        read_run(RUNS_OF[way](TIED_BY_ROUNDING, tmp_path))
+    # In topics of their own, or apart as doubles, they are scores like others; equal ones tie.
+    fine = {"q": {"a": LARGE + 1, "c": LARGE - 1}, "r": {"b": LARGE}, "s": {"a": LARGE + 2, "b": LARGE + 2}}
+    qrels = {topic: {item: 1 for item in items if item != "a"} for topic, items in fine.items()}
+    values = evaluate_run(RUNS_OF[way](fine, tmp_path), qrels, "RR").values["RR"]
+    np.testing.assert_array_equal(values, [0.5, 1, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scores"),
+    [(pl.Decimal(10, 2), [0.5, 0.75]), (pl.Float32, [0.5, 0.75]), (pl.Int8, [1, 2]), (pl.Boolean, [False, True])],
+)
+def test_columns_of_each_numeric_type_keep_their_fractions(dtype: Any, scores: list[float]) -> None:
+    """Decimals, which databases export, were cut to whole numbers."""
+    columns = {"topic": ["q", "q"], "item": ["a", "b"]}
+    numbers = pl.Series(scores).cast(dtype)
+    assert read_run(pl.DataFrame({**columns, "score": numbers})).scores.tolist() == scores
+    assert read_qrels(pl.DataFrame({**columns, "relevance": numbers})).relevance.tolist() == scores
+    halves = pa.table({**columns, "score": np.array(scores, np.float16)})
+    assert read_run(halves).scores.tolist() == scores
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: read_run({"q": {"a": 10**400}}), "topic 'q', item 'a': found a score above 1.8e308"),
+        (lambda: read_qrels({"q": {"a": LARGE + 1}}), r"topic 'q', item 'a': found relevance .*up to 2\^53"),
+        (lambda: rb.evaluate("RR", [LARGE + 1, LARGE, 0.5], [0, 1, 0], [0, 3]), f"scores: found {LARGE + 1} at 0"),
+        (lambda: rb.evaluate("PairAccuracy", [1, 2], [LARGE + 2, LARGE + 1], [0, 2]), r"grades up to 2\^53"),
+        (lambda: rb.evaluate("LinearNDCG", [1, 2], [1e308, 1e308], [0, 2]), "relevance: found 1e\\+308"),
+        (lambda: rb.evaluate("RR", np.array([1j, 2]), [0, 1], [0, 2]), "scores: found torch.complex128"),
+        (lambda: rb.evaluate("RR", torch.zeros(2).to_sparse(), [0, 1], [0, 2]), "scores: found torch.sparse_coo"),
+        (lambda: rb.evaluate("RR", torch.zeros(2, device="meta"), [0, 1], [0, 2]), "scores: found a tensor on meta"),
+        (lambda: rb.metric(f"nDCG@{10**30}"), r"metric nDCG: found cut-off 1e\+30, expected at most 2\^53"),
+        (lambda: rb.metric("nDCG@" + "9" * 5000), "metric nDCG: found cut-off 1e"),
+        (lambda: rb.loss(f"nDCG@{10**30}"), r"found cut-off 1e\+30, expected at most 2\^53"),
+        (lambda: rb.metric(f"AP(rel={10**19})"), r"metric AP: found rel 1e\+19, expected at most 2\^53"),
+        (lambda: metric("nDCG").__class__(cutoff=10**400), "found cut-off a larger number"),
+        (lambda: rb.metric("ERR_IA@99999999999"), "found cut-off 99999999999, expected at most 10000000"),
+        (lambda: rb.metric("SetF(beta=1e200)"), r"found beta=1e\+200"),
+    ],
+)
+def test_numbers_beyond_a_type_are_refused_by_name(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises((ValueError, DataError), match=message):
+        call()
+
+
+def test_whole_scores_are_compared_exactly_by_every_way_of_flat_arguments() -> None:
+    scores, grades, offsets = np.array([LARGE, LARGE + 1]), [0, 1], [0, 2]
+    for by_kernel in (True, False):
+        assert values_of([metric("RR")], scores, grades, offsets, by_kernel=by_kernel)["RR"].tolist() == [1]
+    # The largest grade of a narrow type is below the threshold.
+    assert np.isnan(rb.metric(f"AP(rel={LARGE})")(np.array([1.0]), np.array([1], np.uint8), [0, 1]))
+
+
+LACKING = {"a": {"x": 1.0}}, {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    ("missing", "topics", "mean", "warns"),
+    [(None, ["a"], 1.0, True), ("skip", ["a"], 1.0, False), ("zero", ["a", "b", "c"], 1 / 3, False)],
+)
+def test_topics_that_the_run_lacks_are_warned_of_unless_named(
+    missing: str | None, topics: list[str], mean: float, warns: bool
+) -> None:
+    options = {} if missing is None else {"missing": missing}
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        evaluation = evaluate_run(*LACKING, "AP", **options)
+    assert (evaluation.topics, evaluation.missing) == (topics, ["b", "c"])
+    assert evaluation.means() == {"AP": pytest.approx(mean)}
+    assert [str(one.message).startswith("the run lacks 2 of 3 topics of the qrels ('b', 'c')") for one in found] == (
+        [True] if warns else []
+    )
+    assert "topics of the qrels that the run lacks: 2" in str(evaluation)
+
+
+def test_topics_that_the_run_lacks_are_refused_by_choice() -> None:
+    with pytest.raises(DataError, match=r"the run lacks 2 of 3 topics of the qrels \('b', 'c'\), expected all"):
+        evaluate_run(*LACKING, "AP", missing="error")
+    assert evaluate_run({"a": {"x": 1.0}}, {"a": {"x": 1}}, "AP", missing="error").means() == {"AP": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("flags", "rows", "error"),
+    [
+        ([], ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"], "warning: the run lacks 2 topics of the qrels"),
+        (["--missing", "skip"], ["topic,AP,missing", "a,1.0,false", "b,,true", "c,,true"], ""),
+        (["--missing", "zero"], ["topic,AP,missing", "a,1.0,false", "b,0.0,true", "c,0.0,true"], ""),
+        (["--missing", "error"], None, "the run lacks 2 of 3 topics of the qrels ('b', 'c'), expected all of them"),
+    ],
+)
+def test_outputs_of_the_command_count_topics_that_the_run_lacks(
+    flags: list[str], rows: list[str] | None, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, qrels = LACKING
+    write_run(tmp_path / "run.txt", run_of(run))
+    write_qrels(tmp_path / "qrels.txt", qrels_of(qrels))
+    files = [str(tmp_path / name) for name in ("run.txt", "qrels.txt")]
+    status = main(["evaluate", *files, "-m", "AP", "--json", "--csv", str(tmp_path / "topics.csv"), *flags])
+    out, err = capsys.readouterr()
+    assert error in err if error else err == ""
+    if rows is None:
+        assert status == 2
+        return
+    assert (tmp_path / "topics.csv").read_text().splitlines() == rows
+    content = json.loads(out)
+    assert (content["topics"]["missing_in_run"], content["missing"]) == (2, flags[1] if flags else "skip")

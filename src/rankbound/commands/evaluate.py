@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rankbound.commands._columns import add_column_flags, add_group_flag
 from rankbound.errors import DataError
 from rankbound.flags import plain_errors
+from rankbound.quantities import quantity
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation
@@ -24,7 +26,8 @@ EXAMPLES = """\
 RUN is a TREC run, or a table with the columns topic, item and score; QRELS are TREC qrels, or judged lists. Unjudged
 items count as not relevant, except for Bpref and infAP. Relevant items that the run lacks count in the ideal DCG and in
 recall. Tied items have the mean value over their orders. A topic without relevant items has no nDCG and no AP; means
-leave it out, or count it as 0 (--undefined zero)."""
+leave it out, or count it as 0 (--undefined zero). Topics of QRELS that RUN lacks are left out, with a warning, unless
+--missing says otherwise; the column `missing` of --csv marks them."""
 
 
 _LONGEST_NAME = 200
@@ -46,9 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--missing",
-        default="skip",
-        choices=("skip", "zero"),
-        help="topics of QRELS that RUN lacks: left out (default), or evaluated as empty results",
+        choices=("skip", "zero", "error"),
+        help="topics of QRELS that RUN lacks: left out (default, with a warning unless named), evaluated as empty "
+        "results, or refused",
     )
     parser.add_argument(
         "--undefined",
@@ -80,12 +83,20 @@ def run(arguments: argparse.Namespace) -> None:
             read_run(arguments.run_file),
             read_qrels(arguments.qrels, **columns, intents=needs_intents(metrics)),
             metrics,
-            missing=arguments.missing,
+            missing=arguments.missing or "skip",
             undefined=arguments.undefined,
         )
     if arguments.csv is not None:
         _write_csv(evaluation, arguments.csv)
-    print(_as_json(evaluation, arguments.per_topic) if arguments.json else _as_text(evaluation, arguments.per_topic))
+    print(_as_json(evaluation, arguments) if arguments.json else _as_text(evaluation, arguments.per_topic))
+    if evaluation.missing and arguments.missing is None:
+        lacking = quantity(len(evaluation.missing), "topic")
+        print(
+            f"rankbound evaluate: warning: the run lacks {lacking} of the qrels, which are left "
+            "out of the means; count them as topics without retrieved items, as trec_eval -c does, by --missing zero, "
+            "or leave them out without this warning by --missing skip",
+            file=sys.stderr,
+        )
 
 
 def _require_csv_name(path: Path, inputs: Sequence[Path]) -> None:
@@ -96,25 +107,37 @@ def _require_csv_name(path: Path, inputs: Sequence[Path]) -> None:
 
 
 def _write_csv(evaluation: "Evaluation", path: Path) -> None:
-    """Write a row per topic and a column per metric; undefined values are empty."""
+    """Write a row per topic and a column per metric; undefined values are empty.
+
+    If the run lacks topics, they have rows, too, and a column says which ones they are.
+    """
+    import polars as pl
+
     from rankbound.io.atomic import atomic_path
     from rankbound.io.csv_text import separator_of
 
+    rows = evaluation.to_polars().fill_nan(None)
+    if evaluation.missing:
+        evaluated = set(evaluation.topics)
+        left_out = pl.DataFrame({"topic": [topic for topic in evaluation.missing if topic not in evaluated]})
+        rows = pl.concat([rows, left_out.cast(pl.String)], how="diagonal")
+        rows = rows.with_columns(missing=pl.col("topic").is_in(list(evaluation.missing)))
     with atomic_path(path) as temporary:
-        evaluation.to_polars().fill_nan(None).write_csv(temporary, separator=separator_of(path))
+        rows.write_csv(temporary, separator=separator_of(path))
 
 
-def _as_json(evaluation: "Evaluation", per_topic: bool) -> str:
+def _as_json(evaluation: "Evaluation", arguments: argparse.Namespace) -> str:
     content: dict[str, Any] = {
         "topics": {
             "evaluated": len(evaluation.topics),
             "missing_in_run": len(evaluation.missing),
             "not_in_qrels": len(evaluation.unjudged),
         },
+        "missing": arguments.missing or "skip",
         "means": {name: _or_null(mean) for name, mean in evaluation.means().items()},
         "undefined": evaluation.undefined(),
     }
-    if per_topic:
+    if arguments.per_topic:
         columns = {name: [_or_null(value) for value in values.tolist()] for name, values in evaluation.values.items()}
         rows = zip(*columns.values(), strict=True)
         content["per_topic"] = {

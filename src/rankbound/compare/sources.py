@@ -57,7 +57,7 @@ def of_file(path: Path) -> Source:
         shown = ", ".join(frame.columns[:_SHOWN])
         raise DataError(f"{path}: there is no column 'topic'; it has {shown}. A TREC run needs its --qrels")
     nameless = [name for name in frame.columns if has_no_name(name)]
-    others = [name for name in frame.columns if name not in ("topic", *TRAINING, *nameless)]
+    others = [name for name in frame.columns if name not in ("topic", "missing", *TRAINING, *nameless)]
     metrics = [name for name in others if frame[name].dtype.is_numeric() or frame[name].dtype == pl.Null]
     if not metrics:
         raise DataError(f"{path}: there is no numeric column besides 'topic'; expected one per metric")

@@ -1,32 +1,33 @@
-"""Several metrics of lists without ties, which are ranked once."""
+"""Several metrics of lists without ties, which are ranked once.
+
+The arithmetic is that of the reference, `formulas.values_of`, to the last digit: the same tables, the same terms, added
+from the top of a list down.
+"""
 
 import numpy as np
 
-from rankbound.fused.compiler import compiled, part
-from rankbound.fused.discounted import discount_of_rank, gain_of_grade
-from rankbound.fused.formulas import AP, DCG, DISCOUNTS, HIT, PRECISION, RANK_SUM, RBP, RECALL
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.compiler import compiled, exact_part
+from rankbound.fused.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL
+from rankbound.fused.input import longest
 from rankbound.fused.sorting import ascending, by_grade
-
-N_DISCOUNTS = len(DISCOUNTS)
 
 # Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
 MOST_COUNTED = 256
 
 
-@part
-def _discounted(grades, ranks, p, gain, table, cutoff):
+@exact_part
+def _discounted(gains, grades, ranks, p, table, cutoff):
     """Return the sum of gain times discount of items at these ranks."""
     total = 0.0
     for i in range(p):
-        if cutoff == 0 or ranks[i] <= cutoff:
-            total += gain_of_grade(grades[i], gain) * table[ranks[i] - 1]
+        if ranks[i] <= cutoff:
+            total += gains[int(grades[i])] * table[ranks[i] - 1]
     return total
 
 
-@part
-def _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, first_ranks):
-    value = _discounted(grades, ranks, p, gain, table, cutoff)
+@exact_part
+def _of_dcg(gains, grades, ranks, p, table, cutoff, normalised, ideal, order, first_ranks):
+    value = _discounted(gains, grades, ranks, p, table, cutoff)
     if not normalised:
         return value
     if p == 0:
@@ -34,10 +35,10 @@ def _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, fir
     by_grade(grades, p, order)
     for i in range(p):
         ideal[i] = grades[order[p - 1 - i]]
-    return value / _discounted(ideal, first_ranks, p, gain, table, cutoff)
+    return value / _discounted(gains, ideal, first_ranks, p, table, cutoff)
 
 
-@part
+@exact_part
 def _of_relevant(kind, grades, ranks, p, rel, cutoff):
     """Return a metric of the ranks of the items of grade `rel` or more."""
     relevant, reached, precisions, ranks_sum, first = 0, 0, 0.0, 0.0, 0
@@ -47,7 +48,7 @@ def _of_relevant(kind, grades, ranks, p, rel, cutoff):
             ranks_sum += ranks[i]
             if relevant == 1:
                 first = ranks[i]
-            if cutoff == 0 or ranks[i] <= cutoff:
+            if ranks[i] <= cutoff:
                 reached += 1
                 if kind == AP:
                     precisions += relevant / ranks[i]
@@ -66,21 +67,29 @@ def _of_relevant(kind, grades, ranks, p, rel, cutoff):
     return 1.0 / first if reached > 0 else 0.0
 
 
-@part
-def _of_persistence(grades, ranks, p, rel, persistence, normalised):
+@exact_part
+def _of_persistence(grades, ranks, p, rel, table, normalised):
     """Return the rank-biased precision of the items of grade `rel` or more."""
-    relevant, total = 0, 0.0
+    relevant, total, most = 0, 0.0, 0.0
     for i in range(p):
         if grades[i] >= rel:
+            total += table[ranks[i] - 1]
+            most += table[relevant]
             relevant += 1
-            total += persistence ** (ranks[i] - 1)
-    value = (1.0 - persistence) * total
     if not normalised:
-        return value
-    return value / (1.0 - persistence**relevant) if relevant else np.nan
+        return total
+    return total / most if relevant else np.nan
 
 
-@part
+@exact_part
+def _are_whole(relevance, largest):
+    fits = True
+    for i in range(len(relevance)):
+        fits &= (relevance[i] <= largest) & (relevance[i] == np.floor(relevance[i]))
+    return fits
+
+
+@exact_part
 def _count_above(x, y, n, ranked):
     """Write the grades of relevant items at their ranks, 0 at others; return true if one of them has a tied score."""
     tied = 0
@@ -97,7 +106,7 @@ def _count_above(x, y, n, ranked):
     return tied > 0
 
 
-@part
+@exact_part
 def _rank(x, y, n, order, ranked):
     """Write and return what `_count_above` does, for lists of any size."""
     ascending(x, n, order)
@@ -110,22 +119,19 @@ def _rank(x, y, n, order, ranked):
     return tied
 
 
-@compiled("i8(f8[::1],f8[::1],i8[::1],f8[:,::1],f8,b1[::1],f8[:,::1])")
-def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values):
+@compiled("i8(f8[::1],f8[::1],i8[::1],f8[:,::1],f8[:,::1],f8[:,::1],b1[::1],f8[:,::1])", exact=True)
+def of_untied_lists(scores, relevance, offsets, formulas, tables, gains, tied, values):
     """Write the metrics of each list, `(n_metrics, n_lists)`, and which lists have no values.
 
     These are the ones in which a relevant item's score is tied.
 
-    `formulas` has the numbers and the persistence of each metric's `Formula`. Returns the number of lists with ties, or
-    -1 for input that the reference refuses.
+    `formulas` has a row of each metric's `Formula`: kind, lowest grade, index of the gains, index of the table of
+    discounts, cut-off (infinity for none), and 1 if normalised. `gains` are those of the grades 0, 1, ... Returns the
+    number of lists with ties, or -1 for grades that are not whole or have no gains.
     """
-    if not is_valid(scores, relevance, offsets, largest):
+    if not _are_whole(relevance, gains.shape[1] - 1.0):
         return -1
     size, n_tied = longest(offsets), 0
-    tables = np.empty((N_DISCOUNTS, size))
-    for discount in range(N_DISCOUNTS):
-        for place in range(size):
-            tables[discount, place] = discount_of_rank(place + 1.0, discount)[0]
     x, y, ranked = np.empty(size), np.empty(size), np.empty(size)
     order, ranks = np.empty(size, np.int64), np.empty(size, np.int64)
     grades, ideal, first_ranks = np.empty(size), np.empty(size), np.arange(1, size + 1)
@@ -147,14 +153,12 @@ def of_untied_lists(scores, relevance, offsets, formulas, largest, tied, values)
             grades[p], ranks[p] = ranked[k], k + 1
             p += ranked[k] > 0.0
         for m in range(len(formulas)):
-            kind, rel = int(formulas[m, 0]), formulas[m, 1]
-            gain, discount, cutoff = int(formulas[m, 2]), int(formulas[m, 3]), int(formulas[m, 4])
-            normalised = formulas[m, 5] > 0.0
+            kind, rel, of_grade = int(formulas[m, 0]), formulas[m, 1], gains[int(formulas[m, 2])]
+            table, cutoff, normalised = tables[int(formulas[m, 3])], formulas[m, 4], formulas[m, 5] > 0.0
             if kind == DCG:
-                table = tables[discount]
-                values[m, t] = _of_dcg(grades, ranks, p, gain, table, cutoff, normalised, ideal, order, first_ranks)
+                values[m, t] = _of_dcg(of_grade, grades, ranks, p, table, cutoff, normalised, ideal, order, first_ranks)
             elif kind == RBP:
-                values[m, t] = _of_persistence(grades, ranks, p, rel, formulas[m, 6], normalised)
+                values[m, t] = _of_persistence(grades, ranks, p, rel, table, normalised)
             else:
                 values[m, t] = _of_relevant(kind, grades, ranks, p, rel, cutoff)
     return n_tied

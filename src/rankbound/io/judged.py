@@ -1,11 +1,12 @@
 """Runs, judgements and judged lists in memory: flat columns plus offsets, one list per topic."""
 
 import os
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from rankbound.batches import Topic
 from rankbound.columns import column_tensor
 from rankbound.errors import ColumnWarning, DataError
 from rankbound.lists import Lists, as_tensor
-from rankbound.printable import LONGEST, printable, shortened
+from rankbound.printable import LONGEST, printable, quoted, shortened
+from rankbound.texts import LARGEST_EXACT
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +28,9 @@ else:
     Names = Sequence
 
 Array = npt.NDArray[Any]
+
+# At most as many digits as a double has, and Python reads.
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,400}\s*")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +48,7 @@ class Run:
 
     Raises:
         ValueError: the columns' lengths do not match, or a topic occurs twice.
+        DataError: two scores of a topic differ, but are equal in double precision, in which runs are evaluated.
 
     >>> rb.Run(topics=["q"], items=["a", "b"], scores=[0.5, 0.25], offsets=[0, 2]).scores
     array([0.5 , 0.25])
@@ -55,6 +61,13 @@ class Run:
 
     def __post_init__(self) -> None:
         _settle(self, "scores")
+        scores = self.scores
+        if scores.dtype.kind in "iu" and len(scores) and max(int(scores.max()), -int(scores.min())) > LARGEST_EXACT:
+            topic = np.repeat(np.arange(len(self.topics)), np.diff(self.offsets))
+            refuse_rounded(
+                (self.topics[topic[place]], self.items[place], int(scores[place]))
+                for place in np.flatnonzero(np.abs(scores.astype(np.float64)) >= LARGEST_EXACT).tolist()
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,20 +250,71 @@ def flattened(source: Mapping[Any, Mapping[Any, float]], column: str) -> dict[st
     """Return `{topic: {item: number}}` as the arguments of `Run` or `Qrels`; topics may be without items.
 
     Raises:
-        DataError: for a value that isn't a number, or relevance that is negative, NaN or infinite.
+        DataError: for a value that isn't a number, scores of a topic that differ, but not in double precision, or
+            relevance that is negative, NaN or infinite.
     """
+    large: list[tuple[Any, Any, float]] = []
     for topic, items in source.items():
         for item, value in items.items():
             if not isinstance(value, Real):
                 raise DataError(f"topic {topic!r}, item {item!r}: found {value!r}, expected a number")
-            if column == "relevance" and not 0 <= float(value) < inf:
+            if column == "relevance" and not 0 <= value < inf:
                 raise DataError(f"topic {topic!r}, item {item!r}: found relevance {value}, expected grades from 0")
+            if abs(value) >= LARGEST_EXACT:
+                large.append((topic, item, _exact(value, f"topic {topic!r}, item {item!r}", column)))
+    refuse_rounded(large)
     return {
         "topics": list(source),
         "items": [str(item) for items in source.values() for item in items],
         column: np.array([value for items in source.values() for value in items.values()], dtype=np.float64),
         "offsets": np.cumsum([0, *(len(items) for items in source.values())]),
     }
+
+
+def refuse_rounded(rows: Iterable[tuple[Any, Any, Any]]) -> None:
+    """Raise DataError for two scores of a topic that differ, but not as doubles; `rows` are topic, item and score.
+
+    Double precision holds whole numbers up to 2^53, such as times in nanoseconds, whose order would be lost.
+    """
+    first: dict[tuple[Any, float], tuple[Any, Any]] = {}
+    for topic, item, score in rows:
+        other, known = first.setdefault((topic, float(score)), (item, score))
+        if known != score:
+            raise DataError(
+                f"topic {topic!r}, items {other!r} and {item!r}: found the scores {known} and {score}, which are equal "
+                "in double precision, in which scores are compared; subtract a number from all of them, so that whole "
+                "scores are within 2^53"
+            )
+
+
+def may_be_rounded(topics: "pl.Series", scores: Array) -> bool:
+    """Return true if a topic has equal scores beyond the range in which double precision holds all whole numbers."""
+    large = np.flatnonzero(np.abs(scores) >= LARGEST_EXACT)
+    return len(large) > 1 and bool(
+        topics[large].to_frame("topic").with_columns(score=scores[large]).is_duplicated().any()
+    )
+
+
+def whole_scores(topics: Iterable[str], items: Iterable[str], scores: Iterable[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield the topic, item and score of those scores, as written in a file, that are large whole numbers."""
+    for topic, item, score in zip(topics, items, scores, strict=True):
+        if _WHOLE.fullmatch(score) and abs(number := int(score)) >= LARGEST_EXACT:
+            yield topic, item, number
+
+
+def _exact(value: Any, where: str, column: str) -> int | float:
+    """Return a large number of a dictionary as a number of Python; DataError for one that cannot be used."""
+    if not isinstance(value, Integral):
+        return float(value)
+    if column == "relevance" and int(value) > LARGEST_EXACT:
+        raise DataError(f"{where}: found relevance {quoted(value)}, expected grades up to 2^53 ({LARGEST_EXACT})")
+    try:
+        float(value)
+    except OverflowError:
+        raise DataError(
+            f"{where}: found a score above 1.8e308, expected numbers within the range of double precision"
+        ) from None
+    return int(value)
 
 
 def _settle(lists: Any, column: str) -> None:

@@ -140,7 +140,8 @@ def relevance_of(table: Table, columns: Columns, labelled: bool = True) -> npt.N
 def numbers(table: Table, name: str) -> npt.NDArray[Any]:
     """Return a column of finite numbers: whole numbers as int64, others as float32 or float64."""
     column = _numeric(table, name)
-    target = column.dtype if column.dtype in (pl.Float32, pl.Float64) else pl.Int64
+    is_whole = column.dtype.is_integer() or (isinstance(column.dtype, pl.Decimal) and column.dtype.scale == 0)
+    target = pl.Int64 if is_whole else pl.Float32 if column.dtype == pl.Float32 else pl.Float64
     if column.null_count() or not column.cast(pl.Float64).is_finite().all():
         refuse(table, name)
     values = column.cast(target, strict=False)

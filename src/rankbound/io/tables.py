@@ -14,7 +14,7 @@ from rankbound.errors import DataError
 from rankbound.io.csv_text import read_csv
 from rankbound.io.grouping import by_topic, require_distinct_items, topic_column
 from rankbound.io.intents import qrels_by_intent
-from rankbound.io.judged import JudgedLists, Qrels, Run
+from rankbound.io.judged import JudgedLists, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
 from rankbound.io.parquet import check_memory
 from rankbound.io.table_columns import (
     Columns,
@@ -93,8 +93,16 @@ def read_scores(source: Any) -> Run:
     items, scores = text(table, "item"), numbers(table, "score")
     if order is not None:
         items, scores = items[order], scores[order]
-    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
-    return Run(topics=topics, items=items, scores=scores, offsets=offsets)
+    pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
+    require_distinct_items(pairs, table.where)
+    try:
+        if _is_text(source) and scores.dtype.kind == "f" and may_be_rounded(pairs["topic"], scores):
+            # Beside fractions, whole numbers are read as doubles.
+            exact = text(_read(source, Columns(), "score"), "score")
+            refuse_rounded(whole_scores(text(table, "topic"), text(table, "item"), exact))
+        return Run(topics=topics, items=items, scores=scores, offsets=offsets)
+    except DataError as error:
+        raise DataError(f"{table.where}: {error}") from None
 
 
 @contextmanager
@@ -107,7 +115,12 @@ def explained_damage(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
         raise DataError(f"{path}: not a readable {kind} file ({reason})") from error
 
 
-def _read(source: Any, columns: Columns) -> Table:
+def _is_text(source: Any) -> bool:
+    return isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
+
+
+def _read(source: Any, columns: Columns, *texts: str) -> Table:
+    """Return the table of a file or a frame; the columns `texts` of CSV text stay as they are written."""
     if not isinstance(source, str | os.PathLike):
         return Table(_frame_of(source), "table", "row", 0)
     if Path(source).suffix == ".parquet":
@@ -115,7 +128,7 @@ def _read(source: Any, columns: Columns) -> Table:
             return Table(_read_parquet(Path(source)), str(source), "row", 1)
     with explained_damage(source, "CSV"):
         # The first row is line 2, below the names.
-        return Table(read_csv(source, (columns.topic, columns.items)), str(source), "line", 2)
+        return Table(read_csv(source, (columns.topic, columns.items, *texts)), str(source), "line", 2)
 
 
 def _read_parquet(path: Path) -> pl.DataFrame:

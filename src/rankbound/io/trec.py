@@ -20,15 +20,14 @@ from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
 from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
 from rankbound.io.intents import qrels_by_intent, rows_of_intents
-from rankbound.io.judged import Names, Qrels, Run
+from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
 from rankbound.io.unpacked import read_unpacked
 from rankbound.printable import quoted
+from rankbound.texts import LARGEST_EXACT
 
 # Python's own parsers also take `1_0`, and digits of other scripts.
 _FINITE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
-_LARGEST_GRADE = 2**53
-"""Whole numbers are exact as doubles up to here."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class _Layout:
 
     fields: Mapping[str, type[pl.DataType]]
     number: str
-    convert: Callable[[str], float]
+    convert: Callable[[str], float | str]
     expected: str
 
     def __str__(self) -> str:
@@ -53,7 +52,7 @@ def _finite(token: str) -> float:
 
 def _whole(token: str) -> int:
     value = int(token) if _WHOLE.fullmatch(token) else math.inf
-    if abs(value) > _LARGEST_GRADE:
+    if abs(value) > LARGEST_EXACT:
         raise ValueError(token)
     return int(value)
 
@@ -64,18 +63,27 @@ _RUN = _Layout(
     _finite,
     "a finite number",
 )
+# A run whose scores stay as they are written.
+_TEXT = _Layout({**_RUN.fields, "score": pl.String}, "score", lambda token: token, "text")
 _QRELS = _Layout(
     {"topic": pl.String, "iteration": pl.String, "item": pl.String, "relevance": pl.Int64},
     "relevance",
     _whole,
-    "a whole number",
+    "a whole number within 2^53",
 )
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
     """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _RUN)
-    return Run(topics=topics, items=frame["item"], scores=frame["score"].to_numpy(), offsets=offsets)
+    scores = frame["score"].to_numpy()
+    if may_be_rounded(frame["topic"], scores):
+        exact = _parse(read_unpacked(path), _TEXT, str(path))
+        try:
+            refuse_rounded(whole_scores(exact["topic"], exact["item"], exact["score"]))
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from None
+    return Run(topics=topics, items=frame["item"], scores=scores, offsets=offsets)
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
@@ -182,7 +190,13 @@ def _parse_regular(data: bytes, layout: _Layout, separator: str) -> pl.DataFrame
     except (pl.exceptions.PolarsError, OSError):
         # OSError: text that begins like compressed data, which polars tries to decompress.
         return None
-    regular = all(frame[name].null_count() == 0 for name in frame.columns) and frame[layout.number].is_finite().all()
+    if any(frame[name].null_count() for name in frame.columns):
+        return None
+    number = frame[layout.number]
+    if number.dtype == pl.Int64:
+        regular = bool(number.is_between(-LARGEST_EXACT, LARGEST_EXACT).all())
+    else:
+        regular = number.dtype == pl.String or bool(number.is_finite().all())
     return frame if regular else None
 
 

@@ -13,12 +13,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rankbound.fused.formulas import RankedItems, normaliser, table_size
 from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, ratio
+from rankbound.metrics.base import Metric, formula_of, ratio
 from rankbound.ranks import Ranks, TieBlocks
-
-# Minimum length of a table of running totals; batches of short lists share one.
-TABLE_SIZE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +26,6 @@ class AdditiveMetric(Metric):
     @abstractmethod
     def gains(self, relevance: Tensor) -> Tensor:
         """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
-
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
-        """Raise `ValueError` for grades whose gains, or sums of them, exceed the range of `dtype`."""
-        return
 
     @abstractmethod
     def discount_at(self, position: Tensor) -> Tensor:
@@ -58,7 +52,14 @@ class AdditiveMetric(Metric):
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
-        return ratio(blocks.lists.sum(gains * mean_discount), self.normaliser(relevance, lists))
+        formula = formula_of(self) if relevance.is_cpu else None
+        if formula is None:
+            divisor = self.normaliser(relevance, lists)
+        else:
+            # That of evaluation, which does not depend on the other lists.
+            items = RankedItems.of(relevance.numpy(), lists.offsets.numpy())
+            divisor = torch.from_numpy(normaliser(formula, items))
+        return ratio(blocks.lists.sum(gains * mean_discount), divisor)
 
     def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
         totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
@@ -76,11 +77,13 @@ class AdditiveMetric(Metric):
 
     def _running_discounts(self, size: int, device: torch.device) -> Tensor:
         """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
-        return _running_discounts(self, max(TABLE_SIZE, 1 << (size - 1).bit_length()), device)
+        return _running_discounts(self, table_size(size), device)
 
 
 @lru_cache(maxsize=64)
 def _running_discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
-    positions = torch.arange(1, size + 1, dtype=torch.float64, device=device)
-    discounts = metric.discount_at(positions) * Ranks(positions, positions.new_tensor([size])).within(metric._cutoff)
-    return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)])
+    positions = torch.arange(1, size + 1, dtype=torch.float64, device="cpu")
+    formula = formula_of(metric)
+    discounts = metric.discount_at(positions) if formula is None else torch.from_numpy(formula.discounts(size).copy())
+    discounts = discounts * Ranks(positions, positions.new_tensor([size])).within(metric._cutoff)
+    return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)]).to(device)

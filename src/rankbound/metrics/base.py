@@ -1,21 +1,27 @@
 """The base class of metrics: a metric is a value with a text and one function of ranks."""
 
+import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import usable
-from rankbound.fused.formulas import Formula
+from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
+from rankbound.fused.formulas import values_of as values_of_formulas
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
-from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order
-from rankbound.texts import text_of
+from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order, tie_blocks
+from rankbound.texts import LARGEST_EXACT, require_exact, text_of
 from rankbound.tie_orders import orders_of_ties
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
@@ -23,8 +29,9 @@ TIE_BREAKS = 200
 
 # Loading a compiled kernel takes as long as the evaluation of this many items without it.
 WORTH_A_KERNEL = 1_000_000
+_KERNEL = "rankbound.fused.evaluation"
 # Higher grades are evaluated without.
-HIGHEST_GRADE = 100.0
+HIGHEST_GRADE = 100
 
 # How a metric takes the unjudged items of a run, as of `Metric.unjudged`.
 Unjudged = Literal["not relevant", "left out", "marked"]
@@ -141,11 +148,23 @@ class Metric(ABC):
         return mean
 
     def formula(self) -> Formula | None:
-        """Return the formula by which compiled kernels know the metric, by default none.
+        """Return the formula by which evaluation and compiled kernels know the metric, by default none.
 
         It counts for the class that defines it alone: a subclass may change what it inherits.
         """
         return None
+
+    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+        """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            dtype: the floating type of the scores.
+
+        Raises:
+            ValueError: for such a grade.
+        """
+        return
 
     @property
     def has_formula_for_ties(self) -> bool:
@@ -217,9 +236,7 @@ class Metric(ABC):
             require_grades(grades)
             exact = grades.to(torch.float64)
             relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        # Kernels compute gains of whole grades without loss, but not the small ones that weights make.
-        by_kernel = None if weights is None else False
-        value = values_of([self], scores, relevance, offsets, by_kernel=by_kernel)[str(self)]
+        value = values_of([self], scores, relevance, offsets)[str(self)]
         return value if isinstance(scores, Tensor) else value.numpy()
 
     def __str__(self) -> str:
@@ -236,23 +253,43 @@ def values_of(
 ) -> dict[str, Tensor]:
     """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
 
-    `by_kernel` says whether a compiled kernel may be used, by default for many items; the last digits depend on it.
+    `by_kernel` says whether a compiled kernel may be used, by default for many items or once it is loaded; it decides
+    the time that the evaluation takes, and no digit of the values.
     """
     chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
+    if flat.is_meta:
+        raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
     grades = beside(flat, relevance, "relevance")
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
+    # Narrow types hold neither a threshold above their range nor sums.
+    grades = grades.to(torch.float64 if grades.is_floating_point() else torch.int64)
+    for metric in chosen:
+        metric.require_gains_that_fit(grades, torch.float64)
     if are_fractions(grades):
         for metric in chosen:
             warn_of_fractions(str(metric), grades, metric.relevant)
-    worth = len(flat) >= WORTH_A_KERNEL if by_kernel is None else by_kernel
-    may = worth and flat.device.type == "cpu" and usable()
-    known = [metric for metric in chosen if may and formula_of(metric) is not None]
-    values = _by_kernel(known, flat, grades, lists) if known else {}
+    values: dict[str, Tensor] = {}
+    if by_kernel is None:
+        by_kernel = len(flat) >= WORTH_A_KERNEL or _KERNEL in sys.modules
+    if by_kernel and flat.is_cpu and usable() and _are_doubles(flat):
+        values = _by_kernel([metric for metric in chosen if formula_of(metric) is not None], flat, grades, lists)
     if others := [metric for metric in chosen if str(metric) not in values]:
-        values |= _by_sorting(others, flat, grades, lists)
+        order = descending_order(flat, lists)
+        values |= _of_order(others, order, block_starts(flat.index_select(0, order), lists), grades, lists)
     return {str(metric): values[str(metric)] for metric in chosen}
+
+
+def values_of_blocks(
+    metrics: Sequence[Metric], blocks: TieBlocks, relevance: Tensor, lists: Lists
+) -> dict[str, Tensor]:
+    """Return what `values_of` does, of lists that are sorted already."""
+    for metric in metrics:
+        metric.require_gains_that_fit(relevance, torch.float64)
+    starts = torch.ones(len(blocks.block), dtype=torch.bool, device=lists.device)
+    starts[1:] = blocks.block[1:] != blocks.block[:-1]
+    return _of_order(metrics, blocks.order, starts, relevance, lists)
 
 
 def formula_of(metric: Metric) -> Formula | None:
@@ -260,43 +297,114 @@ def formula_of(metric: Metric) -> Formula | None:
     return metric.formula() if "formula" in vars(type(metric)) else None
 
 
-def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
-    """Return the values of metrics with formulas, those of tied lists by their blocks; none for extreme grades."""
-    from rankbound.fused.evaluation import of_untied_lists
+def _are_doubles(scores: Tensor) -> bool:
+    """Return false for whole numbers that are not exact in double precision, in which kernels compare them."""
+    if scores.is_floating_point() or not len(scores):
+        return True
+    return int(scores.min()) >= -LARGEST_EXACT and int(scores.max()) <= LARGEST_EXACT
 
+
+def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
+    """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
     known = [formula for metric in metrics if (formula := formula_of(metric))]
-    numbers = np.array([(*formula.numbers, formula.persistence) for formula in known], dtype=np.float64)
-    values = torch.empty(len(metrics), len(lists), dtype=torch.float64)
-    tied = torch.empty(len(lists), dtype=torch.bool)
+    if not known:
+        return {}
+    kernel = import_module(_KERNEL)
+    longest = int(lists.sizes.max()) if len(lists) else 0
+    tables = list(dict.fromkeys(formula.table for formula in known))
+    numbers = np.array(
+        [
+            (
+                formula.kind,
+                formula.rel,
+                GAINS.index(formula.gain),
+                tables.index(formula.table),
+                np.inf if formula.cutoff is None else formula.cutoff,
+                formula.normalised,
+            )
+            for formula in known
+        ],
+        dtype=np.float64,
+    )
+    discounts = np.stack([discounts_of(table, longest) for table in tables])
+    gains = _gains_of_grades()
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
     x, y, offsets = (tensor.contiguous().numpy() for tensor in inputs)
-    n_tied = of_untied_lists(x, y, offsets, numbers, HIGHEST_GRADE, tied.numpy(), values.numpy())
+    n_tied = kernel.of_untied_lists(x, y, offsets, numbers, discounts, gains, tied.numpy(), values.numpy())
     if n_tied < 0:
         return {}
     if n_tied:
-        items = lists.spread(tied)
-        rest = Lists.of_sizes(lists.sizes[tied])
-        of_tied = _by_sorting(metrics, scores[items], grades[items], rest)
+        items, rest = _items_of(tied, lists)
+        blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
+        of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
         for place, metric in enumerate(metrics):
             values[place, tied] = of_tied[str(metric)]
     return {str(metric): row for metric, row in zip(metrics, values, strict=True)}
 
 
-def _by_sorting(metrics: Sequence[Metric], flat: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
-    order = descending_order(flat, lists)
-    starts = block_starts(flat.index_select(0, order), lists)
+@cache
+def _gains_of_grades() -> npt.NDArray[np.float64]:
+    return np.stack([gains_of(np.arange(HIGHEST_GRADE + 1.0), gain) for gain in GAINS])
+
+
+def _of_order(
+    metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
+) -> dict[str, Tensor]:
+    """Return the values of lists that `order` sorts into blocks of equal scores, which begin where `starts` is true.
+
+    Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item counts.
+    """
+    ranked = grades.index_select(0, order)
+    tied = _tied_lists(starts, ranked, lists)
+    if tied is None:
+        return _of_ranked(metrics, ranked, lists)
+    if bool(tied.all()):
+        blocks = blocks_of(order, starts, lists)
+        return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
+    items, rest = _items_of(tied, lists)
+    # The places of the tied lists' items among all items, and among theirs.
+    moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
+    blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
+    own = grades.index_select(0, items)
+    of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
+    items, rest = _items_of(~tied, lists)
+    values = _of_ranked(metrics, ranked.index_select(0, items), rest)
+    for name, value in values.items():
+        whole = value.new_empty(len(lists))
+        whole[tied], whole[~tied] = of_tied[name], value
+        values[name] = whole
+    return values
+
+
+def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
+    """Return the places of the items of the lists where the mask is true, and these lists."""
+    return torch.nonzero(lists.spread(chosen)).squeeze(1), Lists.of_sizes(lists.sizes[chosen])
+
+
+def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
+    """Return a mask of the lists in which an item of a grade other than 0 is tied; None if there are none."""
     if bool(starts.all()):
-        ranked = grades.index_select(0, order)
-        return {str(metric): metric.of_order(ranked, lists) for metric in metrics}
-    blocks = blocks_of(order, starts, lists)
-    return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
+        return None
+    shared = ~starts
+    shared[:-1] |= ~starts[1:]
+    places = torch.nonzero(shared & (ranked != 0)).squeeze(1)
+    if len(places) == 0:
+        return None
+    tied = torch.zeros(len(lists), dtype=torch.bool, device=lists.device)
+    return tied.index_fill_(0, lists.segment.index_select(0, places), True)
 
 
-def value_of_blocks(metric: Metric, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
-    """Return the value of each list `(n_lists,)`, the mean over the orders of tied items if there are any."""
-    if blocks.has_ties:
-        return metric.of_blocks(blocks, relevance, lists)
-    return metric.of_order(relevance.index_select(0, blocks.order), lists)
+def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> dict[str, Tensor]:
+    """Return the values of lists, given the relevance of their items from rank 1 down."""
+    known = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
+    values = {str(metric): metric.of_order(ranked, lists) for metric in metrics if str(metric) not in known}
+    if known:
+        items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
+        of_formulas = map(torch.from_numpy, values_of_formulas(list(known.values()), items))
+        values |= dict(zip(known, of_formulas, strict=True))
+    return values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +418,7 @@ class Thresholded(Metric):
     def __post_init__(self) -> None:
         if self.rel < 1:
             raise ValueError(f"metric {self.name}: found rel={self.rel}, expected a grade from 1")
+        require_exact(self.rel, f"metric {self.name}: found rel")
         require_cutoff(self.name, getattr(self, "cutoff", None))
 
     def relevant(self, relevance: Tensor) -> Tensor:
@@ -322,6 +431,18 @@ def require_cutoff(name: str, cutoff: int | None) -> None:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
     if cutoff is not None and cutoff < 1:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
+    if cutoff is not None:
+        require_exact(cutoff, f"metric {name}: found cut-off")
+
+
+def exp2(grades: Tensor) -> Tensor:
+    """Return $2^y$ of grades from 0, float64, exact for whole ones; each by its own value alone.
+
+    PyTorch's `exp2` of a fraction depends on its place in the tensor, by which it is computed with vector instructions
+    or without.
+    """
+    whole = grades.floor()
+    return torch.exp2(whole) * torch.exp((grades - whole) * math.log(2))
 
 
 def ratio(values: Tensor, divisor: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, require_cutoff
+from rankbound.metrics.base import Metric, exp2, require_cutoff
 from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
 from rankbound.ranks import Ranks, TieBlocks
 
@@ -92,7 +92,7 @@ class ERR(Metric):
             raise ValueError(
                 f"relevance: found grade {float(grades.max()):g}, expected grades up to {self.max}, the max of {self}"
             )
-        return (torch.exp2(grades) - 1) / 2.0**self.max
+        return (exp2(grades) - 1) / 2.0**self.max
 
     def _of_run(self, above: Tensor, p: Tensor) -> Tensor:
         """Return the value of `p` consecutive items of grade 1 below `above` items of grade 0."""
@@ -107,7 +107,7 @@ class ERR(Metric):
     def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
         """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
         relevant = held.sum(0)
-        depth = torch.minimum(relevant, _depth(log_goes_on))
+        depth = torch.minimum(relevant, _depth(held, log_goes_on))
         if self.cutoff is not None:
             depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
         survival = _mean_products(held, log_goes_on, depth)
@@ -119,11 +119,12 @@ class ERR(Metric):
         return case.sum(stopping * mean_discount(size[block], relevant[block], which, above[block], self.cutoff))
 
 
-def _depth(log_goes_on: Tensor) -> Tensor:
-    """Return the number of items of these grades after which the probability of going on is negligible."""
+def _depth(held: Tensor, log_goes_on: Tensor) -> Tensor:
+    """Return the number of items of each block's grades after which the probability of going on is negligible."""
     if len(log_goes_on) == 0:
         return torch.zeros((), dtype=torch.int64, device=log_goes_on.device)
-    return torch.ceil(math.log(NEGLIGIBLE) / log_goes_on.max()).to(torch.int64)
+    slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
+    return torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64)
 
 
 def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:

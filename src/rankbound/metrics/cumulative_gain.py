@@ -11,7 +11,7 @@ from rankbound.fused import formulas
 from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.base import require_cutoff
+from rankbound.metrics.base import exp2, require_cutoff
 from rankbound.ranks import descending_order
 
 GAINS = ("exp2", "linear")
@@ -39,9 +39,9 @@ class GainMetric(AdditiveMetric):
         grades = relevance.to(torch.float64)
         if self.gain == "linear":
             return grades
-        gains = torch.exp2(grades) - 1
         if not relevance.is_floating_point():
-            return gains
+            return torch.exp2(grades) - 1
+        gains = exp2(grades) - 1
         # Small gains, which weights make, would lose their digits.
         return torch.where(grades < 1, torch.expm1(grades * math.log(2)), gains)
 
@@ -59,6 +59,11 @@ class GainMetric(AdditiveMetric):
     def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
         if self.gain == "exp2":
             require_gains_that_fit(relevance, dtype, str(self))
+        elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
+            raise ValueError(
+                f"relevance: found {float(relevance.max()):g}, whose sums are too large for {dtype} scores; expected "
+                f"grades up to {limit:.2g} for {self}"
+            )
 
 
 def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:

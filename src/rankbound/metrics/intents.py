@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,9 @@ from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded, ratio
 from rankbound.metrics.places import mean_discount
 from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+
+# Ranks over which the divisor of ERR-IA is summed.
+MOST_RANKS = 10_000_000
 
 Discount = Callable[[Tensor], Tensor]
 
@@ -80,7 +84,8 @@ class IntentMetric(Thresholded, RunMetric):
         return blocks.lists.sum(torch.zeros(len(blocks.first), dtype=torch.float64).index_add_(0, block, gains))
 
     def _decay(self, above: Tensor) -> Tensor:
-        return torch.pow(torch.tensor(1 - self.alpha, dtype=torch.float64), above)
+        # PyTorch's power of a number depends on its place in the tensor.
+        return torch.from_numpy(np.power(1.0 - self.alpha, above.numpy().astype(np.float64)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +160,8 @@ class IntentAwareERR(IntentMetric):
         cutoff: k, required.
 
     Raises:
-        ValueError: for `rel` or `cutoff` below 1, no cut-off or `alpha` out of range, and when called with lists or
-            judgements without intents.
+        ValueError: for `rel` or `cutoff` below 1, no cut-off or one above 10,000,000, `alpha` out of range, and when
+            called with lists or judgements without intents.
 
     >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "ERR_IA@1").means()
     {'ERR_IA@1': 0.5}
@@ -168,6 +173,11 @@ class IntentAwareERR(IntentMetric):
         super().__post_init__()
         if self.cutoff is None:
             raise ValueError(f"metric {self.name}: needs a cut-off, as in {self.name}@20")
+        if self.cutoff > MOST_RANKS:
+            raise ValueError(
+                f"metric {self.name}: found cut-off {self.cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
+                "divisor is summed"
+            )
 
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
         assert self.cutoff is not None

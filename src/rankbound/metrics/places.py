@@ -11,6 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from rankbound.fused.formulas import TABLE_SIZE
 from rankbound.lists import Lists
 
 # Number of terms in memory at once, about 200 bytes each.
@@ -75,7 +76,8 @@ def log_chance_of_none(size: Tensor, relevant: Tensor, places: Tensor) -> Tensor
 
 def log_binomial(n: Tensor, k: Tensor) -> Tensor:
     """Return the logarithm of the binomial coefficient n over k, for integers 0 <= k <= n."""
-    table = _log_factorials(1 << (int(n.max()) if len(n) else 0).bit_length(), n.device)
+    # Its entries are computed alike if there are enough of them for vector instructions.
+    table = _log_factorials(max(TABLE_SIZE, 1 << (int(n.max()) if len(n) else 0).bit_length()), n.device)
     return table.index_select(0, n) - table.index_select(0, k) - table.index_select(0, n - k)
 
 

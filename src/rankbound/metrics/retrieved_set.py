@@ -10,6 +10,9 @@ from torch import Tensor
 from rankbound.metrics.base import Thresholded, ratio
 from rankbound.metrics.run_metric import JudgedRun, RunMetric
 
+# The squares of smaller numbers are finite.
+LARGEST_BETA = 1e150
+
 
 @dataclass(frozen=True, kw_only=True)
 class SetMetric(Thresholded, RunMetric):
@@ -93,8 +96,10 @@ class SetF(SetMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.beta < float("inf"):
-            raise ValueError(f"metric {self.name}: found beta={self.beta}, expected a finite number above 0")
+        if not 0 < self.beta < LARGEST_BETA:
+            raise ValueError(
+                f"metric {self.name}: found beta={self.beta}, expected a finite number above 0, below {LARGEST_BETA:g}"
+            )
 
     def of_counts(self, found: Tensor, retrieved: Tensor, relevant: Tensor) -> Tensor:
         weight = self.beta**2

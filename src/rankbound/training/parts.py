@@ -85,7 +85,7 @@ Name = TypeVar("Name", bound=Hashable)
 class Measuring(Generic[Name]):
     """Computes the mean metrics of several parts, whose lists are scored and sorted together.
 
-    `by_kernel` is as in `rankbound.metrics.base.values_of`.
+    `by_kernel` is as in `rankbound.metrics.base.values_of`: a choice of speed alone.
     """
 
     def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], by_kernel: bool | None = None) -> None:

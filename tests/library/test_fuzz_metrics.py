@@ -1,0 +1,202 @@
+"""Evaluation by two ways at once: one list has one value, to the last digit, or one error, whatever way it goes.
+
+The ways: with compiled kernels and without, alone and beside other lists, called as a metric, as `rb.evaluate` and as
+the evaluation of a run; and, for short lists, all orders of their items in plain Python.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import rankbound as rb
+from rankbound.fused import usable
+from rankbound.metrics.base import formula_of, values_of
+from tests import brute_force
+from tests.library.drawn_arguments import ROUNDS, Drawn, drawn, outcome, require_same
+
+TEXTS = [*brute_force.METRICS, "RBP(p=0.97)", "nRBP(p=0.999)", "DCG(gain=linear)@40", "nDCG@9007199254740992"]
+METRICS = [rb.metric(text) for text in TEXTS]
+WITH_FORMULAS = [metric for metric in METRICS if formula_of(metric) is not None]
+GAINS = ("nDCG", "nDCG(gain=linear)@3", "DCG@5", "CG(gain=exp2)@2")
+# Each draw is of one in so many metrics; the rounds of `make test-faults` go through all.
+SHARE = 7
+# Of lists with more orders of ties, the brute force would take long.
+MOST_ITEMS = 5
+# `make test` takes so many draws of its round.
+FEW = 25
+needs_kernels = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
+
+
+def draws(round_: int, flawed: float = 0.4) -> Iterable[Drawn]:
+    return itertools.islice(drawn(round_, flawed=flawed), None if round_ else FEW)
+
+
+def evaluated(metrics: list[rb.Metric], draw: Drawn, by_kernel: bool | None = None) -> Callable[[], Any]:
+    return lambda: values_of(metrics, *draw.passed(), by_kernel=by_kernel)
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@needs_kernels
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_values_are_the_same_with_kernels_and_without(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in draws(round_):
+        by_kernel, by_reference = (outcome(evaluated(WITH_FORMULAS, draw, one)) for one in (True, False))
+        with monkeypatch.context() as patch:
+            patch.setenv("RANKBOUND_FAST", "0")
+            switched_off = outcome(evaluated(WITH_FORMULAS, draw, by_kernel=True))
+        require_same(by_kernel, by_reference, draw, relative=0)
+        require_same(by_kernel, switched_off, draw, relative=0)
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_each_metric_and_each_form_of_the_arguments_is_evaluated_alike(round_: int) -> None:
+    for place, draw in enumerate(draws(round_)):
+        plain = draw.scores, draw.relevance, draw.offsets
+        for metric in METRICS[place % SHARE :: SHARE]:
+            together = outcome(lambda metric=metric, plain=plain: rb.evaluate(metric, *plain))
+            called = outcome(lambda metric=metric, draw=draw: {str(metric): metric(*draw.passed())})
+            if "list" in draw.layouts or together.error is None or called.error is None:
+                # Messages name the dtype, which lists of numbers lack.
+                assert (together.error is None) == (called.error is None), f"{together}\n{called}\nfor {draw}"
+            if together.error is None:
+                require_same(together, called, draw, relative=0)
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_list_has_the_value_that_it_has_alone(round_: int) -> None:
+    batches = [batch for draw in draws(round_) if (batch := _valid(draw)) is not None]
+    for scores, relevance, sizes in [*(batches if round_ else batches[:3]), _joined(batches)]:
+        offsets = np.concatenate(([0], sizes.cumsum()))
+        values = {name: one.numpy() for name, one in rb.evaluate(METRICS, scores, relevance, offsets).items()}
+        for place, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            alone = rb.evaluate(
+                METRICS[place % SHARE :: SHARE], scores[start:stop], relevance[start:stop], [0, stop - start]
+            )
+            for name, value in alone.items():
+                shown = f"{name} of {scores[start:stop].tolist()} {relevance[start:stop].tolist()}"
+                np.testing.assert_array_equal(value.numpy(), values[name][place : place + 1], err_msg=shown)
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_short_lists_have_the_mean_of_all_orders_of_their_ties(round_: int) -> None:
+    for number, draw in enumerate(draws(round_)):
+        if (batch := _valid(draw)) is None:
+            continue
+        scores, relevance, sizes = batch
+        offsets = np.concatenate(([0], sizes.cumsum()))
+        values = {name: one.numpy() for name, one in rb.evaluate(METRICS, scores, relevance, offsets).items()}
+        for place, size in enumerate(sizes):
+            own = slice(offsets[place], offsets[place + 1])
+            if not 0 < size <= MOST_ITEMS or (relevance[own] != np.floor(relevance[own])).any():
+                continue
+            orders = brute_force.orders_of_ties(scores[own].tolist(), relevance[own].astype(int).tolist())
+            for name, of_order in list(brute_force.METRICS.items())[number % SHARE :: SHARE]:
+                expected = brute_force.mean(map(of_order, orders))
+                np.testing.assert_allclose(
+                    values[name][place], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name} {draw}"
+                )
+
+
+@pytest.mark.filterwarnings("ignore:relevance")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_topic_of_a_run_has_the_value_of_its_list(round_: int) -> None:
+    for place, draw in enumerate(draws(round_)):
+        metrics = METRICS[place % SHARE :: SHARE]
+        if (batch := _valid(draw)) is None or not (batch[2] > 0).any():
+            continue
+        scores, relevance, sizes = batch[0], batch[1], batch[2][batch[2] > 0]
+        offsets = np.concatenate(([0], sizes.cumsum()))
+        columns = {
+            "topic": np.repeat(np.arange(len(sizes)), sizes).astype(str),
+            "item": [f"d{place}" for place in range(len(scores))],
+        }
+        run = pl.DataFrame({**columns, "score": scores})
+        qrels = pl.DataFrame({**columns, "relevance": relevance})
+        expected = outcome(lambda one=(scores, relevance, offsets), metrics=metrics: rb.evaluate(metrics, *one))
+        for made in (lambda frame, _: frame, _dictionary):
+            ways = made(run, "score"), made(qrels, "relevance")
+            found = rb.evaluate_run(*ways, metrics, missing="error").values
+            for name, values in found.items():
+                np.testing.assert_array_equal(values, expected.values[name], err_msg=f"{name} {draw}")
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_topic_has_one_value_whatever_other_topics_lack(round_: int) -> None:
+    """With relevant items that the run lacks, unjudged and tied ones, a topic alone has the value that it has here."""
+    random = np.random.default_rng(round_)
+    run: dict[str, dict[str, float]] = {}
+    qrels: dict[str, dict[str, float]] = {}
+    for topic in map(str, range(12 if round_ else 5)):
+        n, highest = int(random.integers(1, 30)), int(random.choice([1, 2, 3, 20]))
+        run[topic] = {f"d{i}": round(float(random.normal()), int(random.choice([0, 1, 6]))) for i in range(n)}
+        judged = random.choice(40, size=int(random.integers(1, 30)), replace=False)
+        qrels[topic] = {f"d{i}": int(random.integers(0, highest + 1)) for i in judged}
+    texts = [
+        text for text in TEXTS if rb.metric(text).higher_is_better and not text.startswith(("ERR", "Linear", "Pair"))
+    ]
+    texts = [text for text in texts if "Kendall" not in text] + ["ERR(max=20)", "Judged@5", "SetF", "infAP"]
+    together = rb.evaluate_run(run, qrels, texts)
+    for place, topic in enumerate(together.topics):
+        alone = rb.evaluate_run({topic: run[topic]}, {topic: qrels[topic]}, texts)
+        for name, values in alone.values.items():
+            np.testing.assert_array_equal(
+                values, together.values[name][place : place + 1], err_msg=f"{name} {run[topic]}"
+            )
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_a_gpu_computes_the_values_of_the_cpu(round_: int) -> None:
+    for draw in draws(round_, flawed=0.0):
+        arrays = draw.scores, draw.relevance.astype(np.int64), draw.offsets.astype(np.int64)
+        on_gpu = [torch.from_numpy(array).cuda() for array in arrays]
+        found, expected = (outcome(lambda one=one: rb.evaluate(METRICS, *one)) for one in (on_gpu, arrays))
+        require_same(found, expected, draw, relative=1e-12, absolute=1e-12)
+
+
+@pytest.mark.parametrize("round_", ROUNDS)
+def test_weighted_lists_have_the_values_that_they_have_alone(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in draws(round_, flawed=0.0):
+        random = np.random.default_rng([round_, 7])
+        weights = random.choice([0.0, 0.25, 1.0, 3.5], size=len(draw.scores))
+        for text in GAINS:
+            metric = rb.metric(text)
+            value = np.asarray(metric(draw.scores, draw.relevance, draw.offsets, weights=weights))
+            with monkeypatch.context() as patch:
+                patch.setenv("RANKBOUND_FAST", "0")
+                np.testing.assert_array_equal(
+                    metric(draw.scores, draw.relevance, draw.offsets, weights=weights), value, err_msg=f"{text} {draw}"
+                )
+            for place in range(len(draw.offsets) - 1):
+                own = slice(int(draw.offsets[place]), int(draw.offsets[place + 1]))
+                count = own.stop - own.start
+                alone = metric(draw.scores[own], draw.relevance[own], [0, count], weights=weights[own])
+                np.testing.assert_array_equal(alone, value[place : place + 1], err_msg=f"{text} {draw}")
+
+
+def _valid(draw: Drawn) -> tuple[Any, Any, Any] | None:
+    """Return the scores, relevance and sizes of a draw that all metrics accept; else None."""
+    if outcome(evaluated(METRICS, draw)).error is not None:
+        return None
+    return draw.scores, draw.relevance, np.diff(draw.offsets.astype(np.int64))
+
+
+def _joined(batches: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    """Return one batch of all lists: the dtypes become the widest ones."""
+    scores, relevance, sizes = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return scores.astype(np.float64), relevance.astype(np.float64), sizes
+
+
+def _dictionary(frame: pl.DataFrame, column: str) -> dict[str, dict[str, float]]:
+    made: dict[str, dict[str, float]] = {}
+    for topic, item, value in frame.select("topic", "item", column).iter_rows():
+        made.setdefault(topic, {})[item] = float(value)
+    return made
