@@ -250,6 +250,28 @@ def test_transforms_give_what_backward_gives_or_the_same_error(text: str, round_
     assert compared > 10, "errors alone would compare nothing"
 
 
+METRICS: dict[str, Function] = {
+    "nDCG": lambda x: rb.metric("nDCG")(x, RELEVANCE, OFFSETS),
+    "PairAccuracy": lambda x: rb.metric("PairAccuracy")(x, RELEVANCE, OFFSETS),
+    "weighted nDCG": lambda x: rb.metric("nDCG")(x, RELEVANCE, OFFSETS, weights=WEIGHTS),
+    "evaluate": lambda x: torch.cat(list(rb.evaluate(["AP", "RR"], x, RELEVANCE, OFFSETS).values())),
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_metrics_are_constants_under_transforms(name: str) -> None:
+    """So are they where no scores tie: beside a loss, their values are of use, and their derivatives are 0."""
+    metric, both = METRICS[name], torch.stack([SCORES, OTHERS])
+    expected = [metric(SCORES), metric(OTHERS)]
+    torch.testing.assert_close(vmap(metric)(both), torch.stack(expected), rtol=0, atol=0, equal_nan=True)
+    (values, tangent) = jvp(metric, (SCORES,), (OTHERS,))
+    torch.testing.assert_close(values, expected[0], rtol=0, atol=0, equal_nan=True)
+    assert not tangent.any()
+    slope, aux = grad(lambda x: (rb.loss("nDCG")(x, RELEVANCE, OFFSETS).sum(), metric(x)), has_aux=True)(SCORES)
+    torch.testing.assert_close(aux, expected[0], rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(slope, jacobian(FUNCTIONS["nDCG"]).sum(0))
+
+
 class Constant(rb.RankingLoss):
     """A loss of one's own that ignores the scores, as some do without any informative list."""
 

@@ -19,7 +19,18 @@ from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import usable
 from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
 from rankbound.fused.formulas import values_of as values_of_formulas
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
+from rankbound.gradients import through_transforms
+from rankbound.lists import (
+    ArrayLike,
+    Lists,
+    as_floating,
+    as_tensor,
+    beside,
+    is_transformed,
+    require_finite,
+    require_grades,
+    weights_of,
+)
 from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order, tie_blocks
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
 from rankbound.tie_orders import orders_of_ties
@@ -231,13 +242,21 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
+        if is_transformed():
+            value = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance, weights)
+        else:
+            value = self._value(scores, offsets, relevance, weights)
+        return value if isinstance(scores, Tensor) else value.numpy()
+
+    def _value(
+        self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
+    ) -> Tensor:
         if weights is not None:
             grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
             require_grades(grades)
             exact = grades.to(torch.float64)
             relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        value = values_of([self], scores, relevance, offsets)[str(self)]
-        return value if isinstance(scores, Tensor) else value.numpy()
+        return _values_of([self], scores, relevance, offsets)[str(self)]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -254,8 +273,21 @@ def values_of(
     """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
 
     `by_kernel` says whether a compiled kernel may be used, by default for many items or once it is loaded; it decides
-    the time that the evaluation takes, and no digit of the values.
+    the time that the evaluation takes, and no digit of the values. Under the transforms of PyTorch, they are constants.
     """
+    if is_transformed():
+        flat = as_tensor(scores, "scores")
+        return {str(metric): through_transforms(metric._value, flat, offsets, relevance) for metric in metrics}
+    return _values_of(metrics, scores, relevance, offsets, by_kernel)
+
+
+def _values_of(
+    metrics: Iterable[Metric],
+    scores: ArrayLike,
+    relevance: ArrayLike,
+    offsets: ArrayLike,
+    by_kernel: bool | None = None,
+) -> dict[str, Tensor]:
     chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
