@@ -237,8 +237,8 @@ def over_members(values: Floats, members: Integers) -> Estimate | None:
 
     def per_member(of_pairs: Floats) -> Floats:
         """Sum over the pairs of each member; a pair of a member with itself counts once."""
-        sums: Floats = np.bincount(first, of_pairs, len(names)) + np.bincount(second, of_pairs * of_two, len(names))
-        return sums
+        sums = np.bincount(first, of_pairs, len(names)) + np.bincount(second, of_pairs * of_two, len(names))
+        return sums.astype(np.float64)
 
     weights: Floats = np.bincount(pair.reshape(-1)).astype(np.float64) / n
     portions = per_member(weights)
