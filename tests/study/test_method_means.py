@@ -67,6 +67,11 @@ def test_one_list_and_none_have_means_without_an_error(paired: bool) -> None:
     assert all(map(math.isnan, (*none.interval(0), *none.difference(0, 1), none.p_value(0, 1), none.means[0])))
 
 
+def test_pairs_of_too_few_faces_have_no_interval() -> None:
+    means = MethodMeans(VALUES[:, :4], np.array([[0, 1], [0, 2], [1, 2], [2, 3]]))
+    assert all(map(math.isnan, (*means.interval(0), *means.difference(0, 1)[1:], means.p_value(0, 1))))
+
+
 def test_few_lists_without_a_score_have_an_interval() -> None:
     """The t interval: resamples of two lists reach no further than the two."""
     values = np.full((2, 6), math.nan)
