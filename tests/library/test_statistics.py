@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
-from rankbound.compare.dyadic import standard_error
 from rankbound.compare.effects import Effect, detectable
 from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
 from rankbound.compare.frames import names_pairs, scores_of_frame, scores_of_runs
@@ -304,21 +303,93 @@ class TestTrainings:
         cells[0, 0, 0] = math.nan
         assert over_trainings(cells) is not None
 
+    def test_complete_designs_have_the_variance_of_the_textbook(self) -> None:
+        """MS(units) + MS(seeds) - MS(residual), over the number of scores."""
+        cells = RANDOM.normal(size=(30, 1, 4)) + 3 * RANDOM.normal(size=(30, 1, 1)) + 3 * RANDOM.normal(size=(1, 1, 4))
+        table = cells[:, 0]
+        units, seeds = table.mean(1), table.mean(0)
+        residuals = table - units[:, None] - seeds + table.mean()
+        squares = 4 * units.var(ddof=1) + 30 * seeds.var(ddof=1) - (residuals**2).sum() / (29 * 3)
+        found = over_trainings(cells)
+        assert found is not None
+        assert found.standard_error**2 == pytest.approx(squares / table.size)
+
+    @pytest.mark.parametrize("missing", [0.0, 0.3, 0.5])
+    def test_missing_scores_change_neither_the_noise_floor_nor_the_error(self, missing: float) -> None:
+        """Filled by the mean of the other seeds, they would: .054, .036 and .022 with 0, 30 and 50 % missing."""
+        random, deviations, errors = np.random.default_rng(1), [], []
+        for _ in range(200):
+            cells = random.normal(0, 0.02, (40, 1, 1)) + random.normal(0, 0.05, (1, 1, 4))
+            cells = cells + random.normal(0, 0.02, (40, 1, 4))
+            cells[random.random(cells.shape) < missing] = math.nan
+            estimate = over_trainings(cells[np.isfinite(cells).any((1, 2))])
+            assert estimate is not None
+            deviations.append(seed_deviation(cells) ** 2)
+            errors.append(estimate.standard_error**2)
+        assert math.sqrt(np.mean(deviations)) == pytest.approx(0.05, rel=0.08)
+        assert math.sqrt(np.mean(errors)) == pytest.approx(math.sqrt(0.05**2 / 4 + 0.02**2 / 40), rel=0.08)
+
+    def test_scores_that_are_additive_give_the_effects_of_seeds_whatever_is_missing(self) -> None:
+        units, seeds = RANDOM.normal(size=(12, 1)), np.array([0.0, 0.5, 2.0])
+        cells = (units + seeds)[:, None]
+        whole = seed_deviation(cells)
+        cells[:4, 0, 0] = cells[4:8, 0, 1] = cells[8:, 0, 2] = math.nan
+        assert seed_deviation(cells) == pytest.approx(whole) == pytest.approx(seeds.std(ddof=1))
+
+    @pytest.mark.parametrize(
+        ("scored", "deviation", "interval", "note"),
+        [
+            (np.ones((8, 1, 3)), True, True, "approximate: with 3 trainings"),
+            (np.ones((8, 2, 2)), True, True, "approximate: with 4 trainings"),
+            (np.ones((8, 1, 2)), True, False, "two trainings: an interval that covers new trainings takes at least"),
+            (np.eye(4)[[0, 0, 1, 1, 2, 2, 3, 3]][:, None], False, False, "seeds of a fold have no topic in common"),
+            (np.ones((8, 1, 1)), False, False, "one seed: the variance between trainings is unknown"),
+        ],
+    )
+    def test_trainings_that_say_too_little(
+        self, scored: np.ndarray, deviation: bool, interval: bool, note: str
+    ) -> None:
+        cells = np.where(scored > 0, RANDOM.normal(size=(2, *scored.shape)), math.nan)
+        found = compare(pair_of(*cells), QUICK)
+        assert [text for text in found.notes if note in text]
+        assert math.isnan(found.trainings.deviation) != deviation
+        assert math.isnan(found.trainings.low) == math.isnan(found.trainings.p_value) != interval
+
 
 class TestPairsThatShareMembers:
-    def test_interval_and_test_are_of_the_normal_distribution(self) -> None:
+    def test_interval_and_test_are_of_the_t_distribution(self) -> None:
         faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(60)])
         scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=faces)
-        found = compare(scores.pair("A", "B"), QUICK)
-        theirs = stats.norm(D.mean(), standard_error(D, faces))
+        found, estimate = compare(scores.pair("A", "B"), QUICK), over_members(D, faces)
+        assert estimate is not None
+        assert estimate.degrees_of_freedom < 19
+        theirs = stats.t(estimate.degrees_of_freedom, D.mean(), estimate.standard_error)
         assert (found.low, found.high) == pytest.approx(theirs.interval(0.95))
         assert found.p_value == pytest.approx(2 * min(theirs.cdf(0), theirs.sf(0)))
+        assert found.notes[0].startswith("the pairs share 20 members: intervals and p are of the t distribution")
+        assert found.notes[1].startswith("approximate: with 20 members, 95 % intervals cover ")
+
+    @pytest.mark.parametrize(
+        ("faces", "reason"),
+        [
+            ([(i, j) for i in range(4) for j in range(i)] * 10, "the pairs have only 4 members, and a test takes 5"),
+            ([(0, i) for i in range(1, 61)], "one member is in all pairs"),
+        ],
+    )
+    def test_members_that_say_nothing_of_others(self, faces: list[tuple[int, int]], reason: str) -> None:
+        scores = PairedScores.of_matrix(np.stack([A, B], 1), "AB", members=np.array(faces))
+        found = compare(scores.pair("A", "B"), replace(QUICK, margin=0.1))
+        assert f"not tested: {reason}" in found.notes
+        assert all(map(math.isnan, (found.low, found.high, found.p_value, found.detectable)))
+        assert found.margin is None
 
     def test_shared_members_widen_the_interval(self) -> None:
         effects = RANDOM.normal(size=20)
         faces = np.stack([RANDOM.permutation(20)[:2] for _ in range(200)])
         differences = effects[faces].sum(1)
-        assert over_members(differences, faces).standard_error > 1.5 * over_units(differences).standard_error
+        estimate = over_members(differences, faces)
+        assert estimate is not None
+        assert estimate.standard_error > 1.5 * over_units(differences).standard_error
 
 
 class TestWhatIsNotTested:
@@ -348,10 +419,32 @@ class TestWhatIsNotTested:
         assert math.isnan(found.p_value)
         assert found.difference == pytest.approx(shift)
 
-    def test_too_few_topics_to_find_anything(self) -> None:
-        found = compared([0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.05, 0.3, 0.4, 0.5])
-        assert "no difference could be significant: the scores differ in only 2 topics" in found.notes
-        assert found.p_value == 0.5
+    @pytest.mark.parametrize(
+        ("differing", "others", "confidence", "note"),
+        [
+            (2, 3, 0.95, "no interval, and no difference could be significant: the scores differ in only 2 topics"),
+            (5, 0, 0.95, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
+            (5, 0, 0.8, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
+            (5, 95, 0.95, "no interval, and no difference could be significant: the scores differ in only 5 topics"),
+            (6, 0, 0.99, "no 99 % interval: the scores differ in only 6 topics"),
+            (6, 0, 0.95, ""),
+            (8, 0, 0.99, ""),
+        ],
+    )
+    def test_too_few_topics_to_find_anything(self, differing: int, others: int, confidence: float, note: str) -> None:
+        """All differences are of one sign: an interval without 0 would contradict the p-value."""
+        b = np.linspace(0.1, 0.6, differing + others)
+        a = b + np.where(np.arange(len(b)) < differing, np.linspace(0.2, 0.3, len(b)), 0.0)
+        cells = [np.tile(one[:, None, None], 3) + 0.01 * RANDOM.random((1, 1, 3)) for one in (a, b)]
+        cells[0][differing:] = cells[1][differing:]
+        found = compare(pair_of(*cells), replace(QUICK, confidence=confidence, margin=0.1))
+        assert found.p_value == pytest.approx(2.0 ** (1 - differing))
+        assert [text for text in found.notes if text.startswith("no ")] == ([note] if note else [])
+        assert math.isnan(found.low) == bool(note)
+        assert found.low > 0 or note
+        undecided = "significant" in note
+        assert math.isnan(found.detectable) == math.isnan(found.trainings.p_value) == undecided
+        assert (found.margin is None) == undecided
 
     def test_a_family_counts_the_tests_that_were_made(self) -> None:
         rows = [compared(A, B), compared([1.0] * 60, B), compared(A, B)]

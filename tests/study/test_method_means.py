@@ -8,7 +8,7 @@ import pytest
 from rankbound.compare import PairedScores, compare
 from rankbound_study.results.method_means import MethodMeans
 
-pytest.importorskip("scipy.stats", reason="the statistics need scipy")
+stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
 
 RANDOM = np.random.default_rng(32)
 VALUES = RANDOM.beta(4, 2, (3, 60))
@@ -63,15 +63,20 @@ def test_the_interval_of_a_share_of_pairs_ends_at_one() -> None:
 def test_one_list_and_none_have_means_without_an_error(paired: bool) -> None:
     one, none = (MethodMeans(np.full((2, n), 0.4), np.arange(2 * n).reshape(n, 2) if paired else None) for n in (1, 0))
     assert one.interval(0) == (0.4, 0.4)
-    assert one.p_value(0, 1) == 1
+    assert math.isnan(one.p_value(0, 1)) if paired else one.p_value(0, 1) == 1
     assert all(map(math.isnan, (*none.interval(0), *none.difference(0, 1), none.p_value(0, 1), none.means[0])))
 
 
+def test_pairs_of_too_few_faces_have_no_interval() -> None:
+    means = MethodMeans(VALUES[:, :4], np.array([[0, 1], [0, 2], [1, 2], [2, 3]]))
+    assert all(map(math.isnan, (*means.interval(0), *means.difference(0, 1)[1:], means.p_value(0, 1))))
+
+
 def test_few_lists_without_a_score_have_an_interval() -> None:
-    """Most resamples of these would have no score at all; scipy would warn, and a warning fails this test."""
+    """The t interval: resamples of two lists reach no further than the two."""
     values = np.full((2, 6), math.nan)
     values[:, :2] = [[0.2, 0.4], [0.3, 0.9]]
     means = MethodMeans(values)
-    assert means.interval(0) == pytest.approx((0.2, 0.4))
+    assert means.interval(0) == pytest.approx(stats.t(1, 0.3, 0.1).interval(0.95))
     low, high = means.difference(1, 0)[1:]
-    assert (low, high) == pytest.approx((0.1, 0.5))
+    assert (low, high) == pytest.approx(stats.t(1, 0.3, 0.2).interval(0.95))

@@ -55,13 +55,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Trainings:
-    """Statistics over several seeds; NaN if a fold has only one seed.
+    """Statistics over several seeds; NaN if a fold has only one seed, or seeds under which no topic is scored twice.
 
     Attributes:
         n_folds, n_seeds: number of folds, and largest number of seeds in a fold, of the trainings both systems have.
         deviation_a, deviation_b: the noise floor, the standard deviation of a mean score between single seeds.
         deviation: the same for the mean difference.
-        low, high, p_value: t interval and p-value of the mean difference over units and trainings.
+        low, high, p_value: t interval and p-value of the mean difference over units and trainings; NaN also for fewer
+            than three trainings.
     """
 
     n_folds: int
@@ -82,7 +83,7 @@ class Comparison:
         n_units, n_undefined: number of units with a score of both systems, and of neither.
         mean_a, mean_b, difference: means over the units with both scores, and their difference.
         low, high: interval of the difference.
-        p_value: two-sided, by sign flips (by the normal distribution for pairs that share members).
+        p_value: two-sided, by sign flips (by the t distribution for pairs that share members).
         p_adjusted: adjusted by Holm's method over the family; `adjust` fills it in.
         effect: effect sizes; None without units.
         detectable: the minimal detectable difference at 80 % power and level 5 %.
@@ -108,7 +109,8 @@ class Comparison:
 def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
     """Compare two systems.
 
-    A single unit, constant differences and constant scores are not tested; `notes` give the reason.
+    A single unit, constant differences and constant scores are not tested. Differences that only a few units show
+    could not be significant whatever they are, and have a p-value, but no interval. `notes` give the reason.
     """
     settings = settings or Settings()
     a, b = per_unit(pair.a), per_unit(pair.b)
@@ -123,7 +125,11 @@ def compare(pair: Pair, settings: Settings | None = None) -> Comparison:
         difference=math.fsum(differences.tolist()) / len(differences),
         effect=Effect.of(differences, settings.higher_is_better),
         trainings=_counted(pair),
-        notes=(*notes.of_gaps(gaps), *notes.of_scores(a, b), *notes.of_seeds(pair, settings.margin == NOISE)),
+        notes=(
+            *notes.of_gaps(gaps),
+            *notes.of_scores(a, b, pair.members, settings.confidence),
+            *(notes.of_seeds(pair, settings.margin == NOISE) if pair.members is None else ()),
+        ),
     )
     return _tested(comparison, pair, differences, settings) if len(differences) > 1 else comparison
 
@@ -136,27 +142,29 @@ def adjust(comparisons: Sequence[Comparison], families: Sequence[str] | None = N
 
 
 def _tested(comparison: Comparison, pair: Pair, differences: Floats, settings: Settings) -> Comparison:
-    """Add intervals, and tests if the scores vary."""
-    estimate = over_units(differences) if pair.members is None else over_members(differences, pair.members)
-    wider = over_trainings(pair.a - pair.b) if pair.members is None else None
+    """Add intervals, and tests if the scores vary, as far as the sample allows."""
+    shared = pair.members is not None
+    estimate = over_members(differences, pair.members) if pair.members is not None else over_units(differences)
+    decidable = shared or notes.decidable(differences)
+    wider = over_trainings(pair.a - pair.b) if decidable and not shared else None
+    comparison = replace(comparison, trainings=_of_trainings(comparison.trainings, pair, wider, settings))
     testable = notes.is_testable(per_unit(pair.a), per_unit(pair.b))
-    low, high = interval_of_mean(
-        differences, pair.members, settings.confidence, settings.resamples, settings.interval, settings.seed
-    )
-    comparison = replace(
-        comparison, low=low, high=high, trainings=_of_trainings(comparison.trainings, pair, wider, settings)
-    )
+    if testable:
+        p_value = p_value_of_mean(differences, pair.members, settings.flips, settings.seed)
+        comparison = replace(comparison, p_value=p_value)
+    if estimate is None or not decidable:
+        return comparison
+    if shared or notes.decidable(differences, 1 - settings.confidence):
+        low, high = interval_of_mean(
+            differences, pair.members, settings.confidence, settings.resamples, settings.interval, settings.seed
+        )
+        comparison = replace(comparison, low=low, high=high)
     if not testable:
         return replace(comparison, trainings=replace(comparison.trainings, p_value=math.nan))
     margin = _of_margin(pair, estimate, wider, settings)
     if margin is None and wider is not None and settings.margin == NOISE:
         comparison = replace(comparison, notes=(*comparison.notes, notes.NO_NOISE))
-    return replace(
-        comparison,
-        p_value=p_value_of_mean(differences, pair.members, settings.flips, settings.seed),
-        detectable=detectable(estimate, POWER, LEVEL),
-        margin=margin,
-    )
+    return replace(comparison, detectable=detectable(estimate, POWER, LEVEL), margin=margin)
 
 
 def _counted(pair: Pair) -> Trainings:

@@ -1,4 +1,4 @@
-"""The interval and test of a mean: bootstrap and sign flips for units, dyadic error for pairs that share members."""
+"""The interval and test of a mean: bootstrap and sign flips for units, t for pairs that share members."""
 
 import math
 
@@ -20,22 +20,24 @@ def interval_of_mean(
 ) -> tuple[float, float]:
     """Return the interval of the mean of values `(n_units,)`, ignoring NaNs; NaN for fewer than two units.
 
-    It is `mean_interval`, or by the dyadic standard error for pairs with `members` `(n_units, 2)`.
+    It is `mean_interval`, or the t interval of `over_members` for pairs with `members` `(n_units, 2)`, NaN where that
+    has no estimate.
     """
     if members is None:
         return mean_interval(values, confidence, resamples, method, seed)
     known = np.isfinite(values)
-    if known.sum() < 2:
-        return math.nan, math.nan
-    return over_members(values[known], members[known]).interval(confidence)
+    estimate = over_members(values[known], members[known]) if known.any() else None
+    return (math.nan, math.nan) if estimate is None else estimate.interval(confidence)
 
 
 def p_value_of_mean(values: Floats, members: Integers | None = None, flips: int = FLIPS, seed: int = 0) -> float:
     """Return the two-sided p-value of a true mean of 0, from values `(n_units,)`; NaNs are ignored, NaN without units.
 
-    It is `sign_flip`, or by the dyadic standard error for pairs with `members` `(n_units, 2)`.
+    It is `sign_flip`, or the t test of `over_members` for pairs with `members` `(n_units, 2)`, NaN where that has no
+    estimate.
     """
     if members is None:
         return sign_flip(values, flips, seed)
     known = np.isfinite(values)
-    return over_members(values[known], members[known]).p_value() if known.any() else math.nan
+    estimate = over_members(values[known], members[known]) if known.any() else None
+    return math.nan if estimate is None else estimate.p_value()

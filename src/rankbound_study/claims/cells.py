@@ -53,7 +53,8 @@ class Contrast:
     """A mean difference with its error.
 
     Attributes:
-        estimate: the mean and its error over topics and trainings, or over topics alone if there is one seed.
+        estimate: the mean and its error over topics and trainings, or over topics alone if there are fewer than three
+            trainings or a fold has one seed.
         margin: the noise margin, by which two trainings of one system may differ; NaN for one seed.
         n: the number of topics.
         training_variance: the part of the mean's variance that is due to trainings; 0 for one seed.
@@ -241,7 +242,7 @@ def contrast_of(differences: Floats) -> Contrast:
 
 
 def estimate(differences: Floats) -> Estimate:
-    """Estimate the mean of differences `(n_units, n_folds, n_seeds)` over units and, with several seeds, trainings.
+    """Estimate the mean of differences `(n_units, n_folds, n_seeds)` over units, and over trainings if it can be.
 
     Differences due to rounding count as zero.
     """

@@ -93,7 +93,7 @@ class Trend:
         """Compute the trend of one method's pairs, averaged over seeds.
 
         Raises:
-            MissingEvidence: all pairs are in one group.
+            MissingEvidence: all pairs are in one group, or of fewer than five faces.
         """
         found = pairs.group_by("fold", "topic").agg(
             pl.col("years", "older", "younger").first(), pl.col("PairAccuracy").mean()
@@ -120,7 +120,10 @@ def _slope(group: Floats, right: Floats, faces: Integers) -> Estimate:
     slope = float(centred @ right) / squares
     residuals = right - right.mean() - slope * centred
     influence: Floats = slope + len(group) * centred * residuals / squares
-    return over_members(influence, faces)
+    estimate = over_members(influence, faces)
+    if estimate is None:
+        raise MissingEvidence("too few faces for the error of a slope")
+    return estimate
 
 
 def pairs_of(evidence: Evidence, methods: Methods, names: list[str]) -> pl.DataFrame:

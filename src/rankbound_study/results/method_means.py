@@ -1,6 +1,5 @@
 """Mean scores of methods on the same lists, with the intervals and tests of `rankbound.compare`."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +44,7 @@ class MethodMeans:
         return *self._around(values), p_value_of_mean(values, self.faces)
 
     def _around(self, values: Floats) -> tuple[float, float, float]:
-        """Return the mean and its interval; with one list, the interval is its value."""
+        """Return the mean and its interval: the value of a single list, NaN for several pairs of too few faces."""
         mean = float(mean_of_known(values))
         low, high = interval_of_mean(values, self.faces)
-        return (mean, mean, mean) if math.isnan(low) else (mean, low, high)
+        return (mean, mean, mean) if np.isfinite(values).sum() < 2 else (mean, low, high)
