@@ -77,7 +77,10 @@ def _of_persistence(grades, ranks, p, rel, persistence, normalised):
     value = (1.0 - persistence) * total
     if not normalised:
         return value
-    return value / (1.0 - persistence**relevant) if relevant else np.nan
+    if relevant == 0:
+        return np.nan
+    # 1 - p^relevant without cancellation.
+    return value / -np.expm1(relevant * np.log(persistence)) if persistence > 0.0 else value
 
 
 @part

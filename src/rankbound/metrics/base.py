@@ -1,5 +1,6 @@
 """The base class of metrics: a metric is a value with a text and one function of ranks."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class Metric(ABC):
         name: the name that begins the metric's text.
         higher_is_better: false for errors, which a loss does not negate.
         uses_grades: false if only the set of relevant items counts.
+        span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
 
@@ -55,6 +57,7 @@ class Metric(ABC):
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = True
     uses_grades: ClassVar[bool] = True
+    span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
 
     @abstractmethod
@@ -139,6 +142,10 @@ class Metric(ABC):
             values = self.of_order(ranked, lists)
             mean = mean + torch.where(weight > 0, weight * values, 0.0)
         return mean
+
+    def in_range(self, value: Tensor) -> Tensor:
+        """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero."""
+        return value.clamp(*self.span) + 0.0
 
     def formula(self) -> Formula | None:
         """Return the formula by which compiled kernels know the metric, by default none.
@@ -252,7 +259,7 @@ def values_of(
     values = _by_kernel(known, flat, grades, lists) if known else {}
     if others := [metric for metric in chosen if str(metric) not in values]:
         values |= _by_sorting(others, flat, grades, lists)
-    return {str(metric): values[str(metric)] for metric in chosen}
+    return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
 
 
 def formula_of(metric: Metric) -> Formula | None:
