@@ -115,7 +115,8 @@ def require_true_of_lists(name: str, bound: str, draw: Drawn, monkeypatch: pytes
         values = None if stop - start == 0 else of_all_orders(metric, draw.relevance[start:stop].astype(np.float64))
         if values is None:
             continue
-        close = {"rtol": 1e-11, "atol": 1e-13 * max(float(np.abs(values).max()), 0.0), "err_msg": context}
+        # The mean of ERR adds differences of products near 1, 2^-20 at least for `max=20`.
+        close = {"rtol": 1e-9 if name.startswith("ERR") else 1e-11, "atol": 1e-13 * max(float(np.abs(values).max()), 0.0), "err_msg": context}
         np.testing.assert_allclose([low[t], high[t], mean[t]], [values.min(), values.max(), values.mean()], **close)
 
 
@@ -204,12 +205,12 @@ def require_distribution(found: rb.ScoreDistribution) -> None:
     assert found.error >= 0, context
 
 
-SIZES = [(1, 0), (1, 1), (2, 1), (5, 5), (7, 3), (13, 12), (24, 12), (60, 3), (120, 30), (300, 290)]
+SIZES = [(1, 0), (1, 1), (2, 1), (5, 5), (7, 3), (13, 12), (14, 7), (60, 2), (60, 30)]
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_distributions_are_in_range_whatever_the_method(name: str) -> None:
-    for (n, p), method in [*((size, "auto") for size in SIZES), ((60, 20), "sampled"), ((7, 3), "sampled")]:
+    for (n, p), method in [*((size, "auto") for size in SIZES), ((30, 20), "sampled"), ((7, 3), "sampled")]:
         found = rb.score_distribution(name, n, p, method=method, samples=300)  # type: ignore[arg-type]
         require_distribution(found)
         binned = found.binned()

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from rankbound.bounds._any_metric import FEW_ORDERS, Orders
-from rankbound.bounds._atoms import Atoms
+from rankbound.bounds._atoms import SAME_SCORE, Atoms
 from rankbound.bounds._closed_forms import EXACT_INTEGERS, closed_form
 from rankbound.bounds._fourier import binned_distributions
 from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error
-from rankbound.bounds._scores import Score, is_of_thesis, score_of
+from rankbound.bounds._scores import Floats, Score, is_of_thesis, score_of
 from rankbound.bounds._sums import ROUNDING, TiltedSums, UniformSums
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, differ, list_expectation, list_extremes
@@ -168,10 +168,20 @@ def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> S
 
 
 def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
-    support, error = atoms.support, sampling_error(empty.samples)
+    support, error = _up_to_rounding(atoms.support, empty), sampling_error(empty.samples)
+    atoms = atoms._replace(support=support)
+    low, high = min(empty.minimum, float(support[0])), max(empty.maximum, float(support[-1]))
+    empty = replace(empty, minimum=low, maximum=high)
     drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
     # A single score has no range: others exist that are too rare to be drawn.
     return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
+
+
+def _up_to_rounding(support: Floats, of: ScoreDistribution) -> Floats:
+    """Return the scores without what rounding adds beyond the extremes, unless that makes two of them equal."""
+    clipped = support.clip(of.minimum, of.maximum)
+    is_rounding = np.abs(clipped - support).max() <= SAME_SCORE * np.abs(support).max()
+    return clipped if is_rounding and (np.diff(clipped) > 0).all() else support
 
 
 def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
