@@ -46,7 +46,8 @@ class ScoreDistribution:
             mean; for a tiny list, all its scores).
         low: the lowest score of those orders: drawn, or expected (the median; for a tiny list, the minimum).
         high: the highest score of those orders: drawn, or expected (the median; for a tiny list, the maximum).
-        error: a bound on the error of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz).
+        error: a bound on the error of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). It
+            includes the mass of scores that differ by less than the rounding of a float64 and are one score here.
         samples: the number of random orders, drawn or assumed.
         grades: the grades of the items, descending, if the relevance is graded.
         tilt: other than 1, the distribution over orders is biased (`score_distribution`).

@@ -54,7 +54,7 @@ class BoundedMetric:
             ValueError: as `Metric.__call__`.
         """
         value = as_tensor(self.metric(scores, relevance, offsets), "value")
-        grades = as_tensor(relevance, "relevance").detach()
+        grades = as_tensor(relevance, "relevance").detach().contiguous()
         facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
         bounded = self._bound(value, facts)
         return bounded if isinstance(scores, Tensor) else bounded.numpy()

@@ -241,6 +241,6 @@ def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
 
 
 def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
-    grades = as_tensor(relevance, "relevance").detach()
+    grades = as_tensor(relevance, "relevance").detach().contiguous()
     require_grades(grades)
     return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))

@@ -74,7 +74,7 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
 
 
 def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
-    grades = as_tensor(relevance, "relevance")
+    grades = as_tensor(relevance, "relevance").detach().contiguous()
     require_grades(grades)
     if grades.dtype == torch.int8:
         # Gains of labels would overflow.
