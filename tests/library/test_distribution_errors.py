@@ -13,6 +13,9 @@ import numpy as np
 import pytest
 
 import rankbound as rb
+from rankbound.bounds._atoms import enumerate_orders
+from rankbound.bounds._fourier import binned_distributions
+from rankbound.bounds._scores import score_of
 
 Order = Sequence[float]
 Exact = Decimal | Fraction
@@ -183,3 +186,22 @@ def test_the_error_covers_all_orders_of_graded_lists(name: str) -> None:
             # A difference of ranks times grades has the rounding error of the largest grade.
             continue
         require_true(name, rb.score_distribution(name, relevance=grades), map(METRICS[name], arrangements(grades)))
+
+
+@pytest.mark.parametrize("name", ["nDCG", "AP", "DCG(discount=log2(r))", "RBP(p=0.9)", "RBP(p=0.99)"])
+@pytest.mark.parametrize(("n", "p"), [(18, 9), (22, 6), (40, 4)])
+def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> None:
+    """Lists short enough to enumerate, by the method for long ones, which refuses what no bins can hold."""
+    of = score_of(rb.metric(name))
+    assert of is not None
+    table = binned_distributions(of, [(n, p)], work=3e7).get((n, p))
+    binned = rb.score_distribution(name, n, p).binned()
+    support, chances, lost = enumerate_orders(of, n, p)
+    assert lost == 0
+    above = np.cumsum(chances)
+    tables = [] if table is None else [(table.edges, table.probability, table.error)]
+    if binned.width > 0:
+        tables.append((binned.edges(), binned.probability, binned.error))
+    for edges, mass, error in tables:
+        linear = np.interp(support, edges, np.concatenate([[0.0], np.cumsum(mass)]))
+        assert max(np.abs(linear - above).max(), np.abs(linear - above + chances).max()) <= error
