@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import accumulate, combinations, pairwise
+from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,3 +207,33 @@ def test_bins_keep_to_the_error_that_they_state(name: str, n: int, p: int) -> No
     for edges, mass, error in tables:
         linear = np.interp(support, edges, np.concatenate([[0.0], np.cumsum(mass)]))
         assert max(np.abs(linear - above).max(), np.abs(linear - above + chances).max()) <= error
+
+
+@pytest.mark.parametrize("ranks", [(1, 2, 3), (151, 161, 175), (151, 152, 200), (100, 120, 140), (30, 150, 200)])
+def test_scores_of_more_digits_than_a_float64_are_counted(ranks: tuple[int, int, int]) -> None:
+    """RBP(p=0.5) of 3 relevant items among 200 orders lists as their ranks do, from the first one on."""
+    found, (first, second, third) = rb.score_distribution("RBP(p=0.5)", 200, 3), ranks
+    not_above = comb(200 - first, 3) + comb(200 - second, 2) + 201 - third
+    score = sum(0.5**rank for rank in ranks)
+    assert abs(float(found.cdf(score)) - not_above / comb(200, 3)) <= found.error < 0.01
+    if third - first < 50:
+        assert float(found.cdf(score)) == pytest.approx(not_above / comb(200, 3), abs=1e-12)
+
+
+CASES: list[tuple[str, dict[str, Any], float, float]] = [
+    ("RBP(p=0.8)", {"n": 200, "p": 3}, 0.0, 0.0),
+    (
+        "ERR(max=1)",
+        {"n": 40, "p": 39},
+        sum(0.5**r / r for r in range(1, 31)) + sum(0.5 ** (r - 1) / r for r in range(32, 41)),
+        31 / 40,
+    ),
+    ("DCG", {"relevance": [1e-13, 0, 0, 0, 0, 0]}, 5e-14, 5 / 6),
+    ("RBP(p=0.999999)", {"relevance": [0, 1, 4]}, (1 - 0.999999) * (0.999999 + 0.999999**2), 1 / 3),
+    ("AP", {"n": 8, "p": 4}, -np.inf, 0.0),
+]
+
+
+@pytest.mark.parametrize(("name", "lists", "score", "expected"), CASES)
+def test_scores_that_lie_close_keep_their_share(name: str, lists: Any, score: float, expected: float) -> None:
+    assert float(rb.score_distribution(name, **lists).cdf(score)) == pytest.approx(expected, abs=1e-9)

@@ -144,7 +144,14 @@ class Metric(ABC):
         return mean
 
     def in_range(self, value: Tensor) -> Tensor:
-        """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero."""
+        """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero.
+
+        Args:
+            value: `(n_lists,)`, NaN where undefined.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
         return value.clamp(*self.span) + 0.0
 
     def formula(self) -> Formula | None:
