@@ -328,7 +328,7 @@ def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tenso
     blocks, relevance, retrieved, lists = run.blocks, run.relevance, run.retrieved, run.lists
     if metric.has_formula_for_ties:
         bottom, without = _in_one_order(metric, run)
-        value = at_bottom - bottom + without
+        value = at_bottom - metric.in_range(bottom) + without
     else:
         value = without = _mean_at_infinity(metric, blocks, relevance, retrieved, lists)
     # Metrics of the best relevant rank are NaN where no relevant item was retrieved; their value is 0.
@@ -338,7 +338,7 @@ def _without_missing(metric: Metric, at_bottom: Tensor, run: JudgedRun) -> Tenso
     defined = torch.isfinite(value) | torch.isnan(at_bottom)
     if not (metric.higher_is_better and bool(defined.all()) and _is_worth_nothing_at_infinity(metric, relevance.max())):
         raise ValueError(f"metric {metric}: is undefined where a relevant item was not retrieved")
-    return value
+    return metric.in_range(value)
 
 
 def _in_one_order(metric: Metric, run: JudgedRun) -> tuple[Tensor, Tensor]:

@@ -289,8 +289,7 @@ def written_out(bound: str, value: Value, known: tuple[Value, ...]) -> float:
         return math.nan
     low, high, expected = largest(known, -1), largest(known), mean(known)
     if bound == "distribution":
-        below = sum(other <= value + 1e-12 for other in known)  # type: ignore[operator]
-        return below / len(known) if high > low + 1e-9 else math.nan
+        return sum(other <= value + 1e-12 for other in known) / len(known)  # type: ignore[operator]
     origin = {"min-max": low, "expectation": 0.0, "expectation-max": expected}[bound]
     unit = {"min-max": high - low, "expectation": expected, "expectation-max": high - expected}[bound]
     return (float(value) - origin) / unit if abs(unit) > 1e-9 else math.nan

@@ -104,7 +104,7 @@ def test_nrbp_of_long_lists_stays_a_distribution(n: int, p: int) -> None:
 @pytest.mark.parametrize(("n", "p"), [(22, 11), (24, 12), (26, 9), (30, 7), (58, 5), (60, 56)])
 def test_fourier_tables_keep_to_the_error_that_they_state(metric: str, n: int, p: int) -> None:
     """Lists that can still be enumerated, sent through the long lists' method: rugged CDFs, the hardest for it."""
-    support, probability = enumerate_orders(score(metric), n, p)
+    support, probability, _ = enumerate_orders(score(metric), n, p)
     table = binned_distributions(score(metric), [(n, p)])[n, p]
     linear = np.interp(support, table.edges, np.concatenate([[0.0], np.cumsum(table.probability)]))
     above = np.cumsum(probability)

@@ -23,7 +23,7 @@ def test_compiled_and_plain_code_draw_the_same_orders(size: tuple[int, int], see
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RANKBOUND_FAST", "0")
         drawn.append(sample_orders(score(name), *size, 500, seed))
-    (compiled, shares), (plain, of_plain) = drawn
+    (compiled, shares, _), (plain, of_plain, _) = drawn
     np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(shares, of_plain)
 

@@ -254,6 +254,7 @@ METRICS: dict[str, Function] = {
     "nDCG": lambda x: rb.metric("nDCG")(x, RELEVANCE, OFFSETS),
     "PairAccuracy": lambda x: rb.metric("PairAccuracy")(x, RELEVANCE, OFFSETS),
     "weighted nDCG": lambda x: rb.metric("nDCG")(x, RELEVANCE, OFFSETS, weights=WEIGHTS),
+    "bounded AP": lambda x: rb.bounded("AP", "expectation-max")(x, RELEVANCE, OFFSETS),
     "evaluate": lambda x: torch.cat(list(rb.evaluate(["AP", "RR"], x, RELEVANCE, OFFSETS).values())),
 }
 

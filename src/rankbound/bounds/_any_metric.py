@@ -6,14 +6,14 @@ cut-off and they are few, or of random orders.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.bounds._closed_forms import Atoms
-from rankbound.bounds._sampled import random_sets
+from rankbound.bounds._atoms import EPSILON, PRIME, Atoms, Integers, merge, residues
+from rankbound.bounds._sampled import random_sets, ulps_of_sum
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.profiles import Profile
@@ -21,6 +21,11 @@ from rankbound.devices import on_cpu
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.average_precision import AveragePrecision
+from rankbound.metrics.binary_preference import BinaryPreference
+from rankbound.metrics.cascade import ERR
+from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
+from rankbound.metrics.interpolated_precision import InterpolatedPrecision
 from rankbound.orders import n_orders, orders_at
 from rankbound.ranks import hard_ranks
 
@@ -30,6 +35,8 @@ FEW_ITEMS = 20_000_000
 """Orders are enumerated only if they have at most this many items in total."""
 MEAN_SAMPLES = 20_000
 """Random orders for the mean of a metric without a closed form; the standard error is sd / 141."""
+OF_FRACTIONS = (AveragePrecision, BinaryPreference, InferredAveragePrecision, InterpolatedPrecision)
+"""Metrics whose different values differ by more than rounding: sums of fractions of ranks."""
 _CHUNK_ITEMS = 2_000_000
 """Number of items of all orders in memory at once."""
 
@@ -42,7 +49,8 @@ Kinds = Tensor
 def mean_over_orders(metric: Metric, profile: Profile) -> float:
     """Return the mean over all orders if they are few, otherwise over `MEAN_SAMPLES` random ones; NaN if undefined."""
     orders = Orders(metric, profile)
-    return float((orders.all_values() if orders.are_few() else orders.random_values(MEAN_SAMPLES, seed=0)).mean())
+    values = orders.values_of(orders.all() if orders.are_few() else orders.random(MEAN_SAMPLES, seed=0))
+    return float(values.mean())
 
 
 class Orders:
@@ -67,18 +75,15 @@ class Orders:
         number = len(self._grades) ** self._k
         return self._k < self.profile.n and number <= min(most, FEW_ORDERS) and number * self.profile.n <= FEW_ITEMS
 
-    def all_values(self) -> Floats:
-        """Return the metric of every order."""
-        return self._values(self._all())
+    def atoms_of_all(self) -> Atoms:
+        """Return the distribution over all orders."""
+        if self._tilted is None:
+            return self._atoms(self.all())
+        chances = [np.exp(self._tilted.log_chances(kinds.numpy() == 0)) for kinds in self.all()]
+        return self._atoms(self.all(), np.concatenate(chances))
 
-    def values_and_chances(self) -> Atoms:
-        """Return the metric and the probability of every order."""
-        orders = TiltedOrders(self.profile.n, self.profile.p, self.tilt)
-        chances = [np.exp(orders.log_chances(kinds.numpy() == 0)) for kinds in self._all()]
-        return self.all_values(), np.concatenate(chances)
-
-    def values_of_patterns(self) -> Atoms:
-        """Return the metric and the probability of every pattern of grades in the first k ranks."""
+    def atoms_of_patterns(self) -> Atoms:
+        """Return the distribution over all orders from the patterns of grades in the first k ranks."""
         n_kinds, k = len(self._grades), self._k
         number = torch.arange(n_kinds**k)
         patterns = torch.stack([number // n_kinds**place % n_kinds for place in reversed(range(k))], 1)
@@ -87,19 +92,19 @@ class Orders:
         patterns, left = patterns[possible], (self._counts - used)[possible]
         if self._tilted is not None:
             chances = np.exp(self._tilted.log_chances(patterns.numpy() == 0))
-            return self._values(self._completed(patterns, left)), chances
+            return self._atoms(self._completed(patterns, left), chances)
         # Falling factorials count the draws without replacement.
         taken = torch.arange(k)
         ways = (self._counts[:, None] - taken).clamp(min=1).to(torch.float64).log().cumsum(1)
         ways = torch.cat([ways.new_zeros(n_kinds, 1), ways], 1)
         log_chance = ways.gather(1, used[possible].T).sum(0) - (self.profile.n - taken).to(torch.float64).log().sum()
-        return self._values(self._completed(patterns, left)), log_chance.exp().numpy()
+        return self._atoms(self._completed(patterns, left), log_chance.exp().numpy())
 
-    def random_values(self, samples: int, seed: int) -> Floats:
-        """Return the metric of `samples` random orders, which depend on the list and the seed alone."""
-        return self._values(self._random(samples, seed))
+    def atoms_of_random(self, samples: int, seed: int) -> Atoms:
+        """Return the distribution over `samples` random orders, which depend on the list and the seed alone."""
+        return self._atoms(self.random(samples, seed))
 
-    def _all(self) -> Iterator[Kinds]:
+    def all(self) -> Iterator[Kinds]:
         rows = max(1, _CHUNK_ITEMS // max(self.profile.n, 1))
         number = int(self.number)
         for start in range(0, number, rows):
@@ -115,7 +120,7 @@ class Orders:
             below = (place[None, :, None] >= rest.cumsum(1)[:, None, :]).sum(2)
             yield torch.cat([own, below], 1)
 
-    def _random(self, samples: int, seed: int) -> Iterator[Kinds]:
+    def random(self, samples: int, seed: int) -> Iterator[Kinds]:
         n, p = self.profile.n, self.profile.p
         rows = max(1, _CHUNK_ITEMS // max(n, 1))
         sizes = [min(rows, samples - start) for start in range(0, samples, rows)]
@@ -133,12 +138,61 @@ class Orders:
         for size in sizes:
             yield torch.from_numpy(generator.permuted(np.tile(kinds, (size, 1)), axis=1))
 
-    def _values(self, orders: Iterator[Kinds]) -> Floats:
-        if isinstance(self.metric, AdditiveMetric):
-            gains = self.metric.gains(self._grades).to(torch.float64)
-            weights = torch.from_numpy(rank_discounts(self.metric, self.profile.n)) / self._normaliser(self.metric)
-            return np.concatenate([(gains[kinds] @ weights).numpy() for kinds in orders])
-        return np.concatenate([values_of_orders(self.metric, self._grades[kinds]) for kinds in orders])
+    def values_of(self, orders: Iterator[Kinds]) -> Floats:
+        """Return the metric of each order."""
+        return np.concatenate([self._of_kinds(kinds)[0] for kinds in orders])
+
+    def _atoms(self, orders: Iterator[Kinds], chances: Floats | None = None) -> Atoms:
+        """Return the distribution over orders, equally likely by default; NaN if the metric is undefined for one."""
+        values, keys = (np.concatenate(part) for part in zip(*map(self._of_kinds, orders), strict=True))
+        if np.isnan(values).any():
+            return Atoms(np.array([np.nan]), np.ones(1))
+        ulps, scale = ulps_of_sum(self._k), 0.0
+        if not isinstance(self.metric, AdditiveMetric):
+            # Sums of positive terms are exact relative to the sum, differences only relative to their terms.
+            scale = float(np.abs(values).max())
+            values = np.where(np.abs(values) <= ulps * EPSILON * scale, 0.0, values)
+        return merge(values, chances, keys, ulps=ulps, scale=scale)
+
+    def _of_kinds(self, kinds: Kinds) -> tuple[Floats, Integers | Floats]:
+        """Return the metric of each order, and keys that are equal where values are equal but for rounding."""
+        if type(self.metric) is ERR:
+            return self._of_cascade(self.metric, kinds.numpy())
+        if not isinstance(self.metric, AdditiveMetric):
+            values = values_of_orders(self.metric, self._grades[kinds])
+            return values, np.zeros(len(values)) if type(self.metric) in OF_FRACTIONS else values
+        terms, tokens = self._terms
+        ranks = np.arange(self.profile.n)
+        return terms.gather(0, kinds).sum(1).numpy(), tokens[kinds.numpy(), ranks].sum(axis=1) % PRIME
+
+    def _of_cascade(self, metric: ERR, kinds: Integers) -> tuple[Floats, Integers]:
+        """Return the ERR of each order, and its residue, which takes gains of grades between two as independent."""
+        grades = self._grades.numpy()
+        metric.rank_weights(self._grades)  # refuses grades above the metric's largest
+        stop = (np.exp2(grades) - 1) / 2.0**metric.max
+        whole = np.array([(2 ** int(grade) - 1) * pow(2, -metric.max, PRIME) % PRIME for grade in grades])
+        random = np.random.default_rng(0).integers(1, PRIME, len(grades))
+        of_stop = np.where(grades == np.trunc(grades), whole, random)
+        value, going = np.zeros(len(kinds)), np.ones(len(kinds))
+        residue, of_going = np.zeros(len(kinds), dtype=np.int64), np.ones(len(kinds), dtype=np.int64)
+        for rank, kind in enumerate(kinds.T[: self._k], start=1):
+            value += going * stop[kind] / rank
+            going *= 1 - stop[kind]
+            residue += of_going * of_stop[kind] % PRIME * pow(rank, -1, PRIME) % PRIME
+            of_going = of_going * ((1 - of_stop[kind]) % PRIME) % PRIME
+        return value, residue % PRIME
+
+    @cached_property
+    def _terms(self) -> tuple[Tensor, Integers]:
+        """The term of an item of each kind at each rank `(n_kinds, n)`, and their residues."""
+        assert isinstance(self.metric, AdditiveMetric)
+        self.metric.require_gains_that_fit(self._grades, torch.float64)
+        gains = self.metric.gains(self._grades).to(torch.float64)
+        discounts = rank_discounts(self.metric, self.profile.n)
+        terms = gains[:, None] * torch.from_numpy(discounts) / self._normaliser(self.metric)
+        ratios = [gain.as_integer_ratio() for gain in gains.tolist()]
+        exact = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
+        return terms, exact[:, None] * residues(discounts) % PRIME
 
     def _normaliser(self, metric: AdditiveMetric) -> Tensor:
         normaliser = metric.normaliser(self._relevance, Lists(torch.tensor([0, self.profile.n])))

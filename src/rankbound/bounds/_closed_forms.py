@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rankbound.bounds._atoms import Atoms
 from rankbound.bounds._rank_sums import rank_sums
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
@@ -17,8 +18,8 @@ from rankbound.metrics.pairs import PairMetric
 from rankbound.metrics.r_precision import RPrecision
 from rankbound.metrics.shares import Precision
 
-Atoms = tuple[Floats, Floats]
-"""Scores, ascending, and their probabilities."""
+EXACT_INTEGERS = 50_000_000
+"""Numbers of wrongly ordered pairs have an exact distribution up to this one, 400 MB of probabilities."""
 
 
 def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms | None:
@@ -27,6 +28,8 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
     With a tilt, walks over the ranks replace the formulas.
     """
     size, relevant = (torch.tensor(float(count), dtype=torch.float64) for count in (n, p))
+    if isinstance(metric, LinearMetric | PairMetric) and p * (n - p) > EXACT_INTEGERS:
+        return None
     if isinstance(metric, LinearMetric):
         return _of_wrong_pairs(lambda wrong: metric.of_rank_sums(wrong + p * (p + 1) / 2, size, relevant), n, p, tilt)
     if isinstance(metric, PairMetric):
@@ -39,7 +42,9 @@ def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms 
         return _reciprocal_rank(_of_first(n, p, tilt), n, metric.cutoff)
     if type(metric) is Hit:
         missed = _of_first(n, p, tilt)[metric.cutoff :].sum()
-        return (np.array([0.0, 1.0]), np.array([missed, 1.0 - missed])) if missed else (np.ones(1), np.ones(1))
+        return (
+            Atoms(np.array([0.0, 1.0]), np.array([missed, 1.0 - missed])) if missed else Atoms(np.ones(1), np.ones(1))
+        )
     return None
 
 
@@ -47,7 +52,8 @@ def _of_wrong_pairs(values_of: Callable[[Tensor], Tensor], n: int, p: int, tilt:
     """Return the distribution of a monotonic function of the number of wrongly ordered pairs (Mann-Whitney U)."""
     probability = rank_sums(n, p, tilt)
     values = values_of(torch.arange(len(probability), dtype=torch.float64)).numpy()
-    return (values, probability) if values[0] <= values[-1] else (values[::-1].copy(), probability[::-1].copy())
+    ascending = slice(None) if values[0] <= values[-1] else slice(None, None, -1)
+    return Atoms(values[ascending].copy(), probability[ascending].copy())
 
 
 def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | None:
@@ -58,10 +64,10 @@ def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | Non
         return None
     hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
     if tilt != UNIFORM:
-        return _scaled(metric, p, hits * discounts[0]), TiltedOrders(n, p, tilt).chances_of_hits(k)[hits]
+        return Atoms(_scaled(metric, p, hits * discounts[0]), TiltedOrders(n, p, tilt).chances_of_hits(k)[hits])
     fewer = hits[:-1]
     log_ratios = np.log((k - fewer) * (p - fewer)) - np.log((fewer + 1) * (n - k - p + fewer + 1))
-    return _scaled(metric, p, hits * discounts[0]), _chances(log_ratios)
+    return Atoms(_scaled(metric, p, hits * discounts[0]), _chances(log_ratios))
 
 
 def _scaled(metric: AdditiveMetric, p: int, gains: Floats) -> Floats:
@@ -73,8 +79,8 @@ def _reciprocal_rank(chances: Floats, n: int, cutoff: int | None) -> Atoms:
     values, beyond = 1.0 / np.arange(1.0, last + 1.0), float(chances[last:].sum())
     ascending, own = values[::-1].copy(), chances[:last][::-1].copy()
     if last == len(chances):
-        return ascending, own
-    return np.concatenate([[0.0], ascending]), np.concatenate([[beyond], own])
+        return Atoms(ascending, own)
+    return Atoms(np.concatenate([[0.0], ascending]), np.concatenate([[beyond], own]))
 
 
 def _of_first(n: int, p: int, tilt: float) -> Floats:

@@ -1,12 +1,12 @@
 """Score distributions from random orders (thesis section 4.3)."""
 
 from functools import cache
-from math import comb
+from math import comb, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankbound.bounds._atoms import merge_equal
+from rankbound.bounds._atoms import EPSILON, PRIME, Atoms, merge, residues
 from rankbound.bounds._scores import Floats, Score
 from rankbound.fused import usable
 
@@ -19,15 +19,32 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 """The step of SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators")."""
 
 
-def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> tuple[Floats, Floats]:
+def sample_orders(score: Score, n: int, p: int, samples: int, seed: int) -> Atoms:
     """Return the distinct scores, ascending, of `samples` random orders, and their frequencies, which sum to 1.
 
     An order is drawn as the set of ranks of the relevant items, uniform among the sets of size p. The same
     (n, p, samples, seed) gives the same orders for every metric.
     """
-    sums = sums_of_orders(*_linear(score, n), p, samples, seed)
-    scores, counts = merge_equal(sums / score.scale(p))
-    return scores, counts / samples
+    fixed, counted = _linear(score, n)
+    sums = sums_of_orders(fixed, counted, p, samples, seed)
+    keys = np.zeros(samples)
+    if is_finer_than_its_sums(score, n, p):
+        # Sums of integers are exact below 2^53.
+        keys = sums_of_orders(residues(fixed).astype(np.float64), None, p, samples, seed) % PRIME
+    return merge(sums / score.scale(p), None, keys, ulps=ulps_of_sum(p))
+
+
+def ulps_of_sum(terms: int) -> float:
+    """Return the rounding error of a plain sum of positive terms, in epsilons of the sum; random errors add up so."""
+    return 8.0 + 2.0 * sqrt(terms)
+
+
+def is_finer_than_its_sums(score: Score, n: int, p: int) -> bool:
+    """Return true if two ranks' different increments can be lost in the rounding of a sum; those of AP never are."""
+    if score.counted:
+        return False
+    terms = np.unique(np.broadcast_to(score.increment(np.arange(1.0, n + 1.0), np.ones(n)), n))
+    return bool((np.diff(terms) <= ulps_of_sum(p) * EPSILON * p * terms[-1]).any())
 
 
 def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, seed: int) -> Floats:
@@ -104,8 +121,7 @@ def repeat_probability(score: Score, n: int, p: int) -> float:
     single = 1 / orders if orders < UNREPEATED_ORDERS else 0.0
     if score.name != "AP" or single == 0:
         return single
-    _, frequencies = sample_orders(score, n, p, REPEAT_SAMPLES, seed=0)
-    counts = np.rint(frequencies * REPEAT_SAMPLES)
+    counts = np.rint(sample_orders(score, n, p, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
 
 

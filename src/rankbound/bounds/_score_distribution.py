@@ -5,7 +5,7 @@ from math import log
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankbound.bounds._atoms import SAME_SCORE
 from rankbound.bounds._binning import LARGEST_ERROR, Binned, bin_scores
@@ -46,7 +46,8 @@ class ScoreDistribution:
             mean; for a tiny list, all its scores).
         low: the lowest score of those orders: drawn, or expected (the median; for a tiny list, the minimum).
         high: the highest score of those orders: drawn, or expected (the median; for a tiny list, the maximum).
-        error: a bound on the error of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz).
+        error: a bound on the error of the CDF (for `sampled`: with 95 % confidence, Dvoretzky-Kiefer-Wolfowitz). It
+            includes the mass of scores that differ by less than the rounding of a float64 and are one score here.
         samples: the number of random orders, drawn or assumed.
         grades: the grades of the items, descending, if the relevance is graded.
         tilt: other than 1, the distribution over orders is biased (`score_distribution`).
@@ -86,17 +87,26 @@ class ScoreDistribution:
             Probabilities in the shape of `x`; NaN where x is NaN or the metric is undefined (P = 0).
         """
         at: Floats = np.asarray(x, dtype=np.float64)
-        below = np.concatenate([[0.0], np.cumsum(self.probability)])
+        below = np.concatenate([[0.0], np.cumsum(self.probability)]).clip(max=1.0)
         below[-1] = 1.0
         if self.width == 0:
-            tolerance = SAME_SCORE * np.maximum(1.0, np.abs(at))
-            value = below[np.searchsorted(self.support, at + tolerance, side="right")]
+            value = below[self._atoms_up_to(at)]
         else:
             if counts_pairs(self.metric):
                 # The scores are integers and the bins end halfway between them: F(2.9) = F(2) = F_bins(2.5).
                 at = np.floor(at + SAME_SCORE * np.maximum(1.0, np.abs(at))) + 0.5
             value = np.interp(at, self.edges(), below)
         return np.where(np.isnan(at) | np.isnan(self.minimum), np.nan, value)
+
+    def _atoms_up_to(self, x: Floats) -> NDArray[np.int64]:
+        """Return the number of single scores up to each x; a score that x misses by rounding alone counts."""
+        count = np.searchsorted(self.support, x, side="right")
+        bordered = np.concatenate([[-np.inf], self.support, [np.inf]])
+        with np.errstate(invalid="ignore"):
+            missed = bordered[count + 1] - x
+            # Of two scores this near, x is the nearer one.
+            is_next = (missed <= SAME_SCORE * np.abs(x)) & (missed < x - bordered[count])
+        return np.asarray(count + is_next)
 
     def gain(self, kind: Gain = "distinct") -> float:
         r"""Return the gain of the sigmoid (thesis eq. 3.13), in 1 / score.

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from rankbound.bounds._atoms import enumerate_orders
+from rankbound.bounds._atoms import Atoms, enumerate_orders
 from rankbound.bounds._binning import Binned
-from rankbound.bounds._closed_forms import Atoms
 from rankbound.bounds._rank_sums import WALK_ERROR, rank_sums
 from rankbound.bounds._sampled import repeat_probability, sample_orders
 from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error

@@ -18,9 +18,15 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from rankbound.bounds._atoms import merge_equal, merge_weighted
+from rankbound.bounds._atoms import PRIME, Atoms, ExactSums, merge, residues
 from rankbound.bounds._characteristic import Complexes, Turn
-from rankbound.bounds._sampled import REPEAT_SAMPLES, UNREPEATED_ORDERS, scores_of_sets
+from rankbound.bounds._sampled import (
+    REPEAT_SAMPLES,
+    UNREPEATED_ORDERS,
+    is_finer_than_its_sums,
+    scores_of_sets,
+    ulps_of_sum,
+)
 from rankbound.bounds._scores import Floats, Score
 
 UNIFORM = 1.0
@@ -186,11 +192,11 @@ class TiltedScore:
             yield rank, self.orders.chance(rank, self._before), np.broadcast_to(added, so_far.shape)
 
 
-def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats]:
+def enumerate_tilted(score: Score, orders: TiltedOrders) -> Atoms:
     """Return the distinct scores, ascending, of all C(N, P) orders, and their probabilities; as `enumerate_orders`."""
     n, p = orders.n, orders.p
     rank = np.arange(1, n + 1)
-    last, total, log_chance = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1)
+    last, log_chance, sums = np.zeros(1, dtype=np.int64), np.zeros(1), ExactSums(score, n, p)
     for placed in range(1, p + 1):
         left = p - placed + 1
         others = np.maximum(n - rank + 1 - left, 0)
@@ -203,19 +209,19 @@ def enumerate_tilted(score: Score, orders: TiltedOrders) -> tuple[Floats, Floats
         log_chance = np.repeat(log_chance - passed[last], choices)
         last = np.repeat(last, choices) + 1 + step
         log_chance += passed[last - 1] + np.log(orders.tilt * left / whole)[last - 1]
-        total = np.repeat(total, choices)
-        total += score.increment(last.astype(np.float64), np.float64(placed))  # type: ignore[arg-type]
-    total /= score.scale(p)
-    chance = np.exp(log_chance)
-    scores, chances = merge_weighted(total, chance / chance.sum())
-    return scores.clip(score.minimum(n, p), score.maximum(n, p)), chances
+        sums.extend(choices, last, placed)
+    return sums.atoms(np.exp(log_chance))
 
 
-def sample_tilted(score: Score, orders: TiltedOrders, samples: int, seed: int) -> tuple[Floats, Floats]:
+def sample_tilted(score: Score, orders: TiltedOrders, samples: int, seed: int) -> Atoms:
     """Return the distinct scores, ascending, of `samples` tilted orders, and their frequencies; as `sample_orders`."""
-    parts = [scores_of_sets(score, orders.n, orders.p, flags) for flags in orders.drawn(samples, seed)]
-    scores, counts = merge_equal(np.concatenate(parts))
-    return scores, counts / samples
+    n, p = orders.n, orders.p
+    own = np.zeros(n)
+    if is_finer_than_its_sums(score, n, p):
+        own = residues(score.increment(np.arange(1.0, n + 1.0), np.ones(n))).astype(np.float64)
+    parts = [(scores_of_sets(score, n, p, flags), flags @ own % PRIME) for flags in orders.drawn(samples, seed)]
+    scores, keys = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return merge(scores, None, keys, ulps=ulps_of_sum(p))
 
 
 @cache
@@ -224,5 +230,5 @@ def repeated_score(score: Score, orders: TiltedOrders) -> float:
     single = TiltedScore(score, orders).repeated_order
     if score.name != "AP" or single < 1 / UNREPEATED_ORDERS:
         return single
-    counts = np.rint(sample_tilted(score, orders, REPEAT_SAMPLES, seed=0)[1] * REPEAT_SAMPLES)
+    counts = np.rint(sample_tilted(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 
 from rankbound.bounds._any_metric import FEW_ORDERS, Orders
-from rankbound.bounds._atoms import merge_equal, merge_weighted
-from rankbound.bounds._closed_forms import Atoms, closed_form
+from rankbound.bounds._atoms import SAME_SCORE, Atoms
+from rankbound.bounds._closed_forms import EXACT_INTEGERS, closed_form
 from rankbound.bounds._fourier import binned_distributions
 from rankbound.bounds._score_distribution import ScoreDistribution, sampling_error
 from rankbound.bounds._scores import Floats, Score, is_of_thesis, score_of
 from rankbound.bounds._sums import ROUNDING, TiltedSums, UniformSums
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
-from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
+from rankbound.bounds.extremes import binary_expectation, binary_extremes, differ, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profile
 from rankbound.devices import on_cpu
 from rankbound.lists import Lists
@@ -27,12 +27,8 @@ METHODS: tuple[Method, ...] = ("exact", "sampled", "auto")
 
 ENUMERATED_ORDERS = 5_000_000
 """Sums over the relevant items are enumerated for lists with at most this many orders."""
-EXACT_INTEGERS = 50_000_000
-"""The nRBP loss has an exact distribution over at most so many integers, 400 MB of probabilities."""
 WORK_OF_SECONDS = 3e8
 """Limit of `auto` for the Fourier coefficients of one pass, in products of complex numbers; some seconds."""
-NO_RANGE = 1e-12
-"""Scores whose difference is at most this are equal."""
 
 
 def distributions(
@@ -73,7 +69,11 @@ def distributions(
 def _is_long(score: Score, profile: Profile) -> bool:
     if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
         return False
-    return score.maximum(profile.n, profile.p) - score.minimum(profile.n, profile.p) > NO_RANGE
+    return _differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p))
+
+
+def _differ(low: float, high: float) -> bool:
+    return bool(differ(*torch.tensor([low, high], dtype=torch.float64)))
 
 
 def _work(score: Score, method: Method) -> float:
@@ -86,8 +86,10 @@ def _of_sums(
 ) -> ScoreDistribution:
     n, p, score = profile.n, profile.p, sums.score
     empty = _of_formulas(metric, score, profile, samples)
-    if p in (0, n) or empty.maximum - empty.minimum <= NO_RANGE:
-        return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=0.0)
+    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not _differ(empty.minimum, empty.maximum)):
+        # Different scores that are equal but for rounding are not told apart.
+        lost = float(0 < p < n and empty.minimum != empty.maximum)
+        return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=lost)
     mean, sd = sums.mean_and_sd()
     empty = replace(empty, expectation=mean, sd=sd)
     if method != "sampled":
@@ -106,9 +108,12 @@ def _exact_sums(empty: ScoreDistribution, sums: UniformSums | TiltedSums, method
         if p * (n - p) > EXACT_INTEGERS:
             return f"it has {p * (n - p) + 1:,} scores, more than {EXACT_INTEGERS:,}"
         probability, error = sums.of_integers()
-        return _with_draws(_in_atoms(empty, (np.arange(len(probability), dtype=np.float64), probability), error))
+        integers = np.arange(len(probability), dtype=np.float64)
+        return _with_draws(_in_atoms(empty, Atoms(integers, probability), error))
     if comb(n, p) <= ENUMERATED_ORDERS:
-        return _with_draws(_in_atoms(empty, sums.enumerated(), ROUNDING))
+        atoms = sums.enumerated()
+        low, high = (float(score) for score in atoms.support[[0, -1]])
+        return _with_draws(_in_atoms(replace(empty, minimum=low, maximum=high), atoms, ROUNDING))
     binned = sums.in_bins(_work(score, method), empty.samples)
     if binned is None:
         return "it is too rugged for Fourier coefficients"
@@ -128,16 +133,16 @@ def _of_any_metric(
             return _of_atoms(metric, profile, atoms, samples)
         if method == "exact":
             raise _no_exact(metric, profile, "it has no formula and too many orders")
-    support, counts = _distinct(orders.random_values(samples, seed))
+    atoms = orders.atoms_of_random(samples, seed)
+    support, probability = atoms.support, atoms.probability
     values = _extremes_and_mean(metric, profile)
     minimum, maximum, mean = min(values[0], support[0]), max(values[1], support[-1]), values[2]
-    probability = counts / samples
     drawn = float(probability @ support)
     variance = float(probability @ (support - drawn) ** 2)
     # Closed forms of the mean hold for uniform orders only.
     summary = (minimum, maximum, mean if tilt == UNIFORM else drawn, variance)
     empty = _empty(metric, profile, summary, samples)
-    return _of_draws(empty, (support, probability))
+    return _of_draws(empty, atoms)
 
 
 def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
@@ -146,48 +151,41 @@ def _exact_atoms(orders: Orders, most: int) -> Atoms | None:
         atoms = closed_form(orders.metric, profile.n, profile.p, orders.tilt)
         if atoms is not None:
             return atoms
-    if orders.are_few(most) and orders.tilt == UNIFORM:
-        support, counts = _distinct(orders.all_values())
-        return support, counts / orders.number
-    if orders.are_few(most) or orders.have_few_patterns(most):
-        values, chances = orders.values_and_chances() if orders.are_few(most) else orders.values_of_patterns()
-        return _undefined(1.0) if np.isnan(values).any() else merge_weighted(values, chances)
-    return None
-
-
-def _distinct(values: Floats) -> Atoms:
-    """Return the distinct values and their counts."""
-    if np.isnan(values).any():
-        return _undefined(float(len(values)))
-    support, counts = merge_equal(values)
-    return support, counts.astype(np.float64)
-
-
-def _undefined(weight: float) -> Atoms:
-    """Return NaN with this weight: a metric that is undefined for one order is undefined for the list."""
-    return np.array([np.nan]), np.array([weight])
+    if orders.are_few(most):
+        return orders.atoms_of_all()
+    return orders.atoms_of_patterns() if orders.have_few_patterns(most) else None
 
 
 def _of_atoms(metric: Metric, profile: Profile, atoms: Atoms, samples: int) -> ScoreDistribution:
     """Return the distribution of all possible scores with their probabilities."""
-    support, probability = atoms
+    support, probability = atoms.support, atoms.probability
     mean = float(probability @ support)
     variance = float(probability @ (support - mean) ** 2)
     empty = _empty(metric, profile, (float(support[0]), float(support[-1]), mean, variance), samples)
     if len(support) == 1:
-        return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0)
+        return replace(empty, support=support, probability=np.ones(1), sd=0.0, count=1.0, error=atoms.lost)
     return _with_draws(_in_atoms(empty, atoms, ROUNDING))
 
 
 def _of_draws(empty: ScoreDistribution, atoms: Atoms) -> ScoreDistribution:
-    support, error = atoms[0], sampling_error(empty.samples)
+    support, error = _up_to_rounding(atoms.support, empty), sampling_error(empty.samples)
+    atoms = atoms._replace(support=support)
+    low, high = min(empty.minimum, float(support[0])), max(empty.maximum, float(support[-1]))
+    empty = replace(empty, minimum=low, maximum=high)
     drawn = replace(_in_atoms(empty, atoms, error), count=float(len(support)))
     # A single score has no range: others exist that are too rare to be drawn.
     return replace(drawn, low=float(support[0]), high=float(support[-1])) if len(support) > 1 else drawn
 
 
+def _up_to_rounding(support: Floats, of: ScoreDistribution) -> Floats:
+    """Return the scores without what rounding adds beyond the extremes, unless that makes two of them equal."""
+    clipped = support.clip(of.minimum, of.maximum)
+    is_rounding = np.abs(clipped - support).max() <= SAME_SCORE * np.abs(support).max()
+    return clipped if is_rounding and (np.diff(clipped) > 0).all() else support
+
+
 def _in_atoms(empty: ScoreDistribution, atoms: Atoms, error: float) -> ScoreDistribution:
-    return replace(empty, support=atoms[0], probability=atoms[1], error=error)
+    return replace(empty, support=atoms.support, probability=atoms.probability, error=error + atoms.lost)
 
 
 def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -> ScoreDistribution:

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds._score_distribution import Gain
-from rankbound.bounds.extremes import Counts, checked_counts
+from rankbound.bounds.extremes import Counts, checked_counts, differ, require_memory
 from rankbound.bounds.kinds import Bound, Facts, bound
+from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import tilt_of
 from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profiles
-from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.gradients import through_transforms
+from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
 
 
@@ -52,11 +54,17 @@ class BoundedMetric:
         Raises:
             ValueError: as `Metric.__call__`.
         """
-        value = as_tensor(self.metric(scores, relevance, offsets), "value")
-        grades = as_tensor(relevance, "relevance").detach()
-        facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
-        bounded = self.bound(value, facts)
+        if is_transformed():
+            bounded = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance)
+        else:
+            bounded = self._value(scores, offsets, relevance)
         return bounded if isinstance(scores, Tensor) else bounded.numpy()
+
+    def _value(self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike) -> Tensor:
+        value = self.metric._value(scores, offsets, relevance)
+        grades = as_tensor(relevance, "relevance").detach().contiguous()
+        facts = Facts.of_lists(self.metric, grades, Lists.checked(offsets, len(grades)), self._cdf)
+        return self._bound(value, facts)
 
     def from_value(self, value: ArrayLike | float, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
         """Bound the metric's value for lists of binary relevance; the arguments are broadcast.
@@ -72,11 +80,22 @@ class BoundedMetric:
         Raises:
             ValueError: unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
         """
-        arrays = np.broadcast_arrays(np.asarray(value, np.float64), *checked_counts(n, p))
+        counted = checked_counts(n, p)
+        require_memory(self.metric, counted[0])
+        arrays = np.broadcast_arrays(np.asarray(value, np.float64), *counted)
         values, sizes, counts = (torch.from_numpy(np.ascontiguousarray(array).ravel()) for array in arrays)
         facts = Facts.of_counts(self.metric, sizes, counts, self._cdf)
-        bounded: npt.NDArray[np.float64] = self.bound(values, facts).numpy()
+        bounded: npt.NDArray[np.float64] = self._bound(values, facts).numpy()
         return bounded.reshape(arrays[0].shape)
+
+    def _bound(self, value: Tensor, facts: Facts) -> Tensor:
+        """Bound the value, which rounding must not carry beyond the extremes: min-max is from 0 to 1."""
+        if isinstance(self.bound, Unbounded):
+            return value
+        low, high = facts.minimum, facts.maximum
+        value = torch.where((value < low) & ~differ(value, low), low, value)
+        value = torch.where((value > high) & ~differ(high, value), high, value)
+        return self.bound(value, facts)
 
     def _cdf(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         """Return the step CDF (thesis algorithm 1), which has no gain."""

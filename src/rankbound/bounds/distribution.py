@@ -22,10 +22,14 @@ import numpy as np
 from rankbound.bounds._score_distribution import SAMPLES, Gain, ScoreDistribution
 from rankbound.bounds._tilted import UNIFORM
 from rankbound.bounds._ways import METHODS, Method, distributions
+from rankbound.bounds.extremes import LONGEST
 from rankbound.bounds.profiles import Profile
 from rankbound.lists import ArrayLike, as_tensor, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
+
+MOST_SAMPLES = 100_000_000
+"""The most random orders, 800 MB of scores."""
 
 
 def score_distribution(
@@ -127,8 +131,13 @@ def distributions_of(
             )
     if method not in METHODS:
         raise ValueError(f"method {method!r} is not one of {', '.join(METHODS)}")
-    if samples < 1:
-        raise ValueError(f"found samples={samples}, expected at least 1")
+    if not 1 <= samples <= MOST_SAMPLES:
+        raise ValueError(f"found samples={samples}, expected 1 to {MOST_SAMPLES:,}")
+    if not seed >= 0:
+        raise ValueError(f"found seed={seed}, expected a whole number from 0")
+    for profile in profiles:
+        if profile.n > LONGEST:
+            raise ValueError(f"n: found a list of {profile.n:,} items, expected at most {LONGEST:,} for a distribution")
     return distributions(metric, profiles, method, samples, seed, done, tilt)
 
 

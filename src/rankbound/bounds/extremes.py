@@ -18,11 +18,21 @@ from torch import Tensor
 
 from rankbound.bounds._any_metric import mean_over_orders
 from rankbound.bounds.profiles import Profiles, counted_grade
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
 from rankbound.metrics import Metric, metric
+from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.shares import RBP
 from rankbound.ranks import descending_order, hard_ranks, tie_blocks
 
 Counts = int | ArrayLike
+Extremes = tuple[Tensor, Tensor]
+
+NO_RANGE = 1e-12
+"""Values whose difference is at most this share of the larger one are equal but for rounding."""
+LONGEST = 2**25
+"""The most items of lists whose items or ranks are held in memory, 256 MB an array."""
+MOST_ITEMS = 2**31 - 1
+"""The most items of any list; two such counts identify a profile by an int64."""
 
 
 def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
@@ -39,7 +49,8 @@ def minimum(of: str | Metric, n: Counts, p: Counts) -> npt.NDArray[np.float64]:
         Float64 in the shape of `n` and `p`; NaN where the metric is undefined.
 
     Raises:
-        ValueError: for a text that names no metric, or unless `n` and `p` are integers, 0 <= p <= n and n >= 1.
+        ValueError: for a text that names no metric, or unless `n` and `p` are integers, 0 <= p <= n and n >= 1, or
+            for lists of more than 2^31 - 1 items (2^25 for a metric that adds up their ranks).
 
     >>> float(rb.minimum("P@2", 3, 2))
     0.5
@@ -129,34 +140,50 @@ def extremes(
     return low.numpy(), high.numpy()
 
 
-def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+def differ(low: Tensor, high: Tensor) -> Tensor:
+    """Return a mask of the lists where `high` exceeds `low` by more than rounding; false where one is NaN."""
+    return high - low > NO_RANGE * torch.maximum(low.abs(), high.abs())
+
+
+def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> Extremes:
     closed = of.binary_extremes(n, p)
-    return closed if closed is not None else list_extremes(of, *_binary_lists(of, n, p))
+    return list_extremes(of, *_binary_lists(of, n, p)) if closed is None else _in_range(of, *closed)
 
 
-def binary_expectation(of: Metric, n: Tensor, p: Tensor) -> Tensor:
-    closed = of.binary_expectation(n, p)
-    if closed is not None:
-        return closed
-    if of.has_formula_for_ties:
-        return list_expectation(of, *_binary_lists(of, n, p))
-    return _means(of, Profiles(n, p))
+def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None = None) -> Tensor:
+    """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
+    low, high = binary_extremes(of, n, p) if within is None else within
+    mean = of.binary_expectation(n, p)
+    if mean is None and of.has_formula_for_ties:
+        return list_expectation(of, *_binary_lists(of, n, p), (low, high))
+    # Adding 0 turns -0.0 into 0.0.
+    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high) + 0.0
 
 
-def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor]:
+def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> Extremes:
     weights = of.rank_weights(relevance)
     best, worst = (
         of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
         # In floating point, since unsigned integers and booleans can't be negated.
         for key in (as_floating(relevance), -as_floating(relevance))
     )
-    return torch.minimum(best, worst), torch.maximum(best, worst)
+    return _in_range(of, best, worst)
 
 
-def list_expectation(of: Metric, relevance: Tensor, lists: Lists) -> Tensor:
-    if not of.has_formula_for_ties:
-        return _means(of, Profiles.of_lists(of, relevance, lists))
-    return of.of_blocks(tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists), relevance, lists)
+def list_expectation(of: Metric, relevance: Tensor, lists: Lists, within: Extremes | None = None) -> Tensor:
+    """Return the mean over all orders; `within` as for `binary_expectation`."""
+    low, high = list_extremes(of, relevance, lists) if within is None else within
+    if of.has_formula_for_ties:
+        all_tied = tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists)
+        mean = of.of_blocks(all_tied, relevance, lists)
+    else:
+        mean = _means(of, Profiles.of_lists(of, relevance, lists))
+    return mean.to(low).clamp(low, high) + 0.0
+
+
+def _in_range(of: Metric, one: Tensor, other: Tensor) -> Extremes:
+    """Return the values of the best and the worst order, the smaller first, within the metric's range."""
+    return of.in_range(torch.minimum(one, other)), of.in_range(torch.maximum(one, other))
 
 
 def _means(of: Metric, profiles: Profiles) -> Tensor:
@@ -167,20 +194,45 @@ def _means(of: Metric, profiles: Profiles) -> Tensor:
 
 
 def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDArray[np.float64]:
-    sizes, counts = np.broadcast_arrays(*checked_counts(n, p))
+    sizes, counts = checked_counts(n, p)
+    require_memory(metric(of), sizes)
     flat = [torch.from_numpy(values.flatten()) for values in (sizes, counts)]
     values: npt.NDArray[np.float64] = function(metric(of), *flat).numpy().reshape(sizes.shape)
     return values
 
 
 def checked_counts(n: Counts, p: Counts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return numbers of items and of relevant items; `ValueError` unless they are integers, 0 <= p <= n and n >= 1."""
-    sizes, counts = np.asarray(n), np.asarray(p)
+    """Return numbers of items and of relevant items in their common shape; `ValueError` unless these are possible."""
+    try:
+        sizes, counts = np.broadcast_arrays(_array(n), _array(p))
+    except ValueError:
+        raise ValueError("n, p: found arrays whose shapes can't be broadcast, expected two of one shape") from None
     if not (np.issubdtype(sizes.dtype, np.integer) and np.issubdtype(counts.dtype, np.integer)):
         raise ValueError(f"n, p: found dtypes {sizes.dtype} and {counts.dtype}, expected integers")
     if bool(((counts < 0) | (counts > sizes) | (sizes < 1)).any()):
         raise ValueError("n, p: expected 0 <= p <= n and n >= 1 everywhere")
+    if sizes.size and int(sizes.max()) > MOST_ITEMS:
+        raise ValueError(f"n: found a list of {int(sizes.max()):,} items, expected at most {MOST_ITEMS:,}")
     return sizes.astype(np.int64), counts.astype(np.int64)
+
+
+def _array(counts: Counts) -> npt.NDArray[Any]:
+    if isinstance(counts, Tensor):
+        counts = counts.detach().cpu()
+    return np.asarray(counts)
+
+
+def require_memory(of: Metric, sizes: npt.NDArray[np.int64]) -> None:
+    """Raise `ValueError` for lists that are too long for a metric without a formula for their extremes and mean."""
+    one = torch.ones(1, dtype=torch.int64)
+    has_table = isinstance(of, AdditiveMetric) and not isinstance(of, RBP)
+    items = int(sizes.max()) if sizes.size else 0
+    if not has_table and of.binary_extremes(one, one) is None:
+        items = int(sizes.sum())
+    elif not has_table:
+        return
+    if items > LONGEST:
+        raise ValueError(f"n: found {items:,} items, expected at most {LONGEST:,} for {of}, which adds up their ranks")
 
 
 def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
@@ -190,5 +242,6 @@ def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
 
 
 def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
-    grades = as_tensor(relevance, "relevance").detach()
+    grades = as_tensor(relevance, "relevance").detach().contiguous()
+    require_grades(grades)
     return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))

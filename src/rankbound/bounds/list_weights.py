@@ -13,9 +13,8 @@ from torch import Tensor
 from rankbound.bounds._score_distribution import Gain
 from rankbound.bounds.kinds import Bound, Facts, bound
 from rankbound.bounds.kinds.affine import Affine, Unbounded
-from rankbound.bounds.kinds.base import NO_RANGE
 from rankbound.bounds.profiles import Profiles
-from rankbound.lists import ArrayLike, Lists, as_tensor
+from rankbound.lists import ArrayLike, Lists, as_tensor, require_grades
 from rankbound.metrics import Metric, metric
 
 Floats = npt.NDArray[np.float64]
@@ -67,14 +66,16 @@ def bound_weights(of: str | Metric, by: str | Bound, relevance: ArrayLike, offse
         return informative.astype(np.float64)
     if not isinstance(kind, Affine):
         raise ValueError(f"bound {kind}: found no list weights; expected an affine bound, such as min-max")
-    unit = kind.origin_and_unit(facts)[1].abs().to(torch.float64).numpy()
-    usable = informative & (unit > NO_RANGE)
+    origin, size = kind.origin_and_unit(facts)
+    unit = size.abs().to(torch.float64).numpy()
+    usable = informative & kind.is_usable(origin, size).numpy()
     weights: Floats = np.divide(1.0, unit, out=np.zeros_like(unit), where=usable)
     return weights
 
 
 def _facts(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> Facts:
-    grades = as_tensor(relevance, "relevance")
+    grades = as_tensor(relevance, "relevance").detach().contiguous()
+    require_grades(grades)
     if grades.dtype == torch.int8:
         # Gains of labels would overflow.
         grades = grades.to(torch.int64)

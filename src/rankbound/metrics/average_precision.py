@@ -37,6 +37,7 @@ class AveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "AP"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     cutoff: int | None = None
 

@@ -62,6 +62,7 @@ class Metric(ABC):
         name: the name that begins the metric's text.
         higher_is_better: false for errors, which a loss does not negate.
         uses_grades: false if only the set of relevant items counts.
+        span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
 
@@ -73,6 +74,7 @@ class Metric(ABC):
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = True
     uses_grades: ClassVar[bool] = True
+    span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
 
     @abstractmethod
@@ -157,6 +159,17 @@ class Metric(ABC):
             values = self.of_order(ranked, lists)
             mean = mean + torch.where(weight > 0, weight * values, 0.0)
         return mean
+
+    def in_range(self, value: Tensor) -> Tensor:
+        """Return values of orders without what rounding adds beyond the metric's span, and without a negative zero.
+
+        Args:
+            value: `(n_lists,)`, NaN where undefined.
+
+        Returns:
+            A tensor `(n_lists,)`.
+        """
+        return value.clamp(*self.span) + 0.0
 
     def formula(self) -> Formula | None:
         """Return the formula by which evaluation and compiled kernels know the metric, by default none.
@@ -310,7 +323,7 @@ def _values_of(
     if others := [metric for metric in chosen if str(metric) not in values]:
         order = descending_order(flat, lists)
         values |= _of_order(others, order, block_starts(flat.index_select(0, order), lists), grades, lists)
-    return {str(metric): values[str(metric)] for metric in chosen}
+    return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
 
 
 def values_of_blocks(
@@ -321,7 +334,8 @@ def values_of_blocks(
         metric.require_gains_that_fit(relevance, torch.float64)
     starts = torch.ones(len(blocks.block), dtype=torch.bool, device=lists.device)
     starts[1:] = blocks.block[1:] != blocks.block[:-1]
-    return _of_order(metrics, blocks.order, starts, relevance, lists)
+    values = _of_order(metrics, blocks.order, starts, relevance, lists)
+    return {str(metric): metric.in_range(values[str(metric)]) for metric in metrics}
 
 
 def formula_of(metric: Metric) -> Formula | None:

@@ -34,6 +34,7 @@ class BinaryPreference(Thresholded):
     """
 
     name: ClassVar[str] = "Bpref"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "left out"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:

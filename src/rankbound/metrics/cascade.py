@@ -42,6 +42,7 @@ class ERR(Metric):
     """
 
     name: ClassVar[str] = "ERR"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     max: int
     cutoff: int | None = None

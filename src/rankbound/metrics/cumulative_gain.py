@@ -102,6 +102,7 @@ class CG(GainMetric):
     """
 
     name: ClassVar[str] = "CG"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     gain: str = "linear"
     cutoff: int
@@ -135,6 +136,7 @@ class DCG(GainMetric):
     """
 
     name: ClassVar[str] = "DCG"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     gain: str = "exp2"
     discount: str = "log2(r+1)"
@@ -177,6 +179,7 @@ class NDCG(DCG):
     """
 
     name: ClassVar[str] = "nDCG"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:

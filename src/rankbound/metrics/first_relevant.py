@@ -34,6 +34,7 @@ class ReciprocalRank(Thresholded):
     """
 
     name: ClassVar[str] = "RR"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     cutoff: int | None = None
 
@@ -84,6 +85,7 @@ class Hit(Thresholded):
     """
 
     name: ClassVar[str] = "Hit"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     cutoff: int
 

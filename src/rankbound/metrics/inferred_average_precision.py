@@ -37,6 +37,7 @@ class InferredAveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "infAP"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "marked"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:

@@ -42,6 +42,7 @@ class InterpolatedPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "IPrec"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     recall: float
 

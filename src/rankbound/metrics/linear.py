@@ -4,6 +4,7 @@ The mean over ties only needs the mean rank of each block. With smooth ranks, th
 pairs: $\sum_i y_i \tilde R_i$ is, up to a constant per list, $\sum_{y_i > y_j} (y_i - y_j)\,\sigma(s_j - s_i)$.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -65,6 +66,7 @@ class RankSum(Thresholded, LinearMetric):
     """
 
     name: ClassVar[str] = "nRBP"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
     higher_is_better: ClassVar[bool] = False
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -92,6 +94,7 @@ class LinearDCG(LinearMetric):
     """
 
     name: ClassVar[str] = "LinearDCG"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.sum(relevance.to(ranks.position) * (lists.spread(ranks.sizes) - ranks.position))
@@ -113,6 +116,7 @@ class LinearNDCG(LinearDCG):
     """
 
     name: ClassVar[str] = "LinearNDCG"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         return super().informative(relevance, lists) & (lists.sizes > 1)
@@ -147,6 +151,7 @@ class PairError(LinearMetric):
     """
 
     name: ClassVar[str] = "PairError"
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
     higher_is_better: ClassVar[bool] = False
 
     norm: str = "none"
@@ -154,6 +159,9 @@ class PairError(LinearMetric):
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
             raise ValueError(f"metric {self.name}: found norm={self.norm}, expected one of {', '.join(NORMS)}")
+
+    def in_range(self, value: Tensor) -> Tensor:
+        return super().in_range(value).clamp(max=1.0 if self.norm == "max" else math.inf)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         if self.norm == "none":

@@ -70,6 +70,7 @@ class PairAccuracy(PairMetric):
     """
 
     name: ClassVar[str] = "PairAccuracy"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         return unequal_pairs(relevance, lists, lists.sizes) > 0
@@ -100,6 +101,7 @@ class Kendall(PairMetric):
     """
 
     name: ClassVar[str] = "Kendall"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     weight: str = "uniform"
 

@@ -31,6 +31,7 @@ class RPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "Rprec"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)

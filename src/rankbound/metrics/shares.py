@@ -10,7 +10,7 @@ from rankbound.fused import formulas
 from rankbound.fused.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.base import Thresholded
+from rankbound.metrics.base import Thresholded, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,7 @@ class Precision(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "P"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     cutoff: int
 
@@ -77,6 +78,7 @@ class Recall(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "Recall"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     cutoff: int
 
@@ -108,6 +110,7 @@ class RBP(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "RBP"
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     p: float
 
@@ -124,6 +127,19 @@ class RBP(BinaryAdditiveMetric):
 
     def binary_normaliser(self, p: Tensor) -> Tensor:
         return torch.ones_like(p)
+
+    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        best = self._of_first(p)
+        worst = torch.exp(torch.xlogy((n - p).to(torch.float64), self.p)) * best
+        divisor = self.binary_normaliser(p.to(torch.float64))
+        return ratio(worst, divisor), ratio(best, divisor)
+
+    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
+        return ratio(self._of_first(n) * p / n, self.binary_normaliser(p.to(torch.float64)))
+
+    def _of_first(self, ranks: Tensor) -> Tensor:
+        """Return the sum of the discounts of the first ranks, 1 - p^ranks, without cancellation."""
+        return -torch.expm1(torch.xlogy(ranks.to(torch.float64), self.p))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,4 +167,4 @@ class NormalizedRBP(RBP):
         return replace(super().formula(), normalised=True)
 
     def binary_normaliser(self, p: Tensor) -> Tensor:
-        return 1 - self.p**p
+        return self._of_first(p)

@@ -5,18 +5,14 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar, Protocol
 
-import torch
 from torch import Tensor
 
 from rankbound.bounds._score_distribution import Gain
-from rankbound.bounds.extremes import binary_expectation, binary_extremes, list_expectation, list_extremes
+from rankbound.bounds.extremes import binary_expectation, binary_extremes, differ, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profiles
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
 from rankbound.texts import text_of
-
-# Lists whose extremes differ by at most this have the same score for every order.
-NO_RANGE = 1e-12
 
 
 class CumulativeDistribution(Protocol):
@@ -80,13 +76,13 @@ class Facts:
     @cached_property
     def expectation(self) -> Tensor:
         if self.profiles.graded is not None:
-            return list_expectation(self.metric, *self.profiles.graded)
-        return binary_expectation(self.metric, self.profiles.n.clamp(min=1), self.profiles.p)
+            return list_expectation(self.metric, *self.profiles.graded, self._extremes)
+        return binary_expectation(self.metric, self.profiles.n.clamp(min=1), self.profiles.p, self._extremes)
 
     @cached_property
     def orders_differ(self) -> Tensor:
         """A mask of the lists whose score depends on the order; P@10 of five items, for example, doesn't."""
-        return torch.nan_to_num(self.maximum - self.minimum) > NO_RANGE
+        return differ(self.minimum, self.maximum)
 
 
 class _SelectedFacts(Facts):

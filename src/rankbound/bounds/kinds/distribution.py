@@ -18,6 +18,10 @@ class Distribution(Bound):
 
     $$B(M) = F(M) = P(M(\pi) \le M)$$
 
+    A list whose orders all have the same score is bounded by 1, the CDF of that score at itself: no random order is
+    better. A bound is NaN where its formula is, as min-max and expectation-max are here, 0 over 0; this one and
+    expectation, M / E[M] = 1, are not. Such a list says nothing of a ranker: losses leave it out under every bound.
+
     Training uses the smooth $\tilde F$ of algorithm 2, whose steps are sigmoids of gain $a$.
 
     Args:
@@ -48,7 +52,9 @@ class Distribution(Bound):
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         known = facts.orders_differ
         bounded = facts.distribution(value[known], facts.profiles.keep(known), self.gain)
-        return torch.full_like(value, torch.nan).masked_scatter(known, bounded)
+        of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
+        undefined = value.isnan() | facts.minimum.isnan()
+        return torch.where(undefined, torch.nan, of_one_score).masked_scatter(known, bounded)
 
 
 def tilt_of(bound: Bound) -> float:
