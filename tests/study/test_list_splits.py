@@ -133,7 +133,7 @@ def test_topics_dealt_at_random_take_turns(tmp_path: Path) -> None:
             parts(1, 1),
             ListSplitting("toy", [{"train": ["S1"], "test": ["S2"]}]),
             ["q", "r"],
-            r"fold 1 trains on 1 topics, too few",
+            r"fold 1 trains on 1 topic, of which 1 would be held out for validation, so that none is left to train on",
         ),
     ],
 )

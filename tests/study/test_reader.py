@@ -17,7 +17,7 @@ from rankbound_study.data.reader import FoldedLists, Split, merge, read_features
 from rankbound_study.data.sampling import label_dataset, sample_interactions, sample_lists
 from rankbound_study.data.schemas import PARTS_KEY
 
-LABELS = [[2, 0, 1], [0, 0], [1, 1, 0], [2], [0, 2]]
+LABELS = [[2, 0, 1], [0, 0], [1, 2, 0], [2], [0, 2]]
 WIDTH = 2
 PARTS = json.dumps({f"S{part + 1}": [[part, part + 1]] for part in range(5)})
 
@@ -80,7 +80,7 @@ def test_the_threshold_makes_labels_binary_and_keeps_lists_without_relevant_item
     train = sampled_lists(lists, threshold).split(1, "train")
     assert train.relevance.tolist() == [int(label >= threshold) for labels in LABELS[:3] for label in labels]
     assert train.sizes.tolist() == [3, 2, 3]
-    assert train.positives.tolist() == ([2, 0, 2] if threshold == 1 else [1, 0, 0])
+    assert train.positives.tolist() == ([2, 0, 2] if threshold == 1 else [1, 0, 1])
 
 
 def test_without_a_threshold_the_labels_are_the_relevance(lists: Path) -> None:

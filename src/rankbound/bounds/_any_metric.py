@@ -23,7 +23,6 @@ from rankbound.metrics import Metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.binary_preference import BinaryPreference
-from rankbound.metrics.cascade import ERR
 from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
 from rankbound.metrics.interpolated_precision import InterpolatedPrecision
 from rankbound.orders import n_orders, orders_at
@@ -156,8 +155,9 @@ class Orders:
 
     def _of_kinds(self, kinds: Kinds) -> tuple[Floats, Integers | Floats]:
         """Return the metric of each order, and keys that are equal where values are equal but for rounding."""
-        if type(self.metric) is ERR:
-            return self._of_cascade(self.metric, kinds.numpy())
+        # A metric of a user who may stop at each item, by its own class: a subclass may change what it inherits.
+        if (stops := vars(type(self.metric)).get("stops")) is not None:
+            return self._of_cascade(stops(self.metric, self._grades).tolist(), kinds.numpy())
         if not isinstance(self.metric, AdditiveMetric):
             values = values_of_orders(self.metric, self._grades[kinds])
             return values, np.zeros(len(values)) if type(self.metric) in OF_FRACTIONS else values
@@ -165,14 +165,10 @@ class Orders:
         ranks = np.arange(self.profile.n)
         return terms.gather(0, kinds).sum(1).numpy(), tokens[kinds.numpy(), ranks].sum(axis=1) % PRIME
 
-    def _of_cascade(self, metric: ERR, kinds: Integers) -> tuple[Floats, Integers]:
-        """Return the ERR of each order, and its residue, which takes gains of grades between two as independent."""
-        grades = self._grades.numpy()
-        metric.rank_weights(self._grades)  # refuses grades above the metric's largest
-        stop = (np.exp2(grades) - 1) / 2.0**metric.max
-        whole = np.array([(2 ** int(grade) - 1) * pow(2, -metric.max, PRIME) % PRIME for grade in grades])
-        random = np.random.default_rng(0).integers(1, PRIME, len(grades))
-        of_stop = np.where(grades == np.trunc(grades), whole, random)
+    def _of_cascade(self, stops: list[float], kinds: Integers) -> tuple[Floats, Integers]:
+        """Return the value of each order, given the kinds' probabilities of stopping, and its residue."""
+        stop, ratios = np.array(stops), [one.as_integer_ratio() for one in stops]
+        of_stop = np.array([above * pow(below, -1, PRIME) % PRIME for above, below in ratios])
         value, going = np.zeros(len(kinds)), np.ones(len(kinds))
         residue, of_going = np.zeros(len(kinds), dtype=np.int64), np.ones(len(kinds), dtype=np.int64)
         for rank, kind in enumerate(kinds.T[: self._k], start=1):

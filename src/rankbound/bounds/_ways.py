@@ -66,6 +66,7 @@ def distributions(
             done(1)
 
 
+@on_cpu
 def _is_long(score: Score, profile: Profile) -> bool:
     if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
         return False

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from rankbound.bounds._any_metric import mean_over_orders
 from rankbound.bounds.profiles import Profiles, counted_grade
+from rankbound.devices import on_cpu
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
@@ -222,6 +223,7 @@ def _array(counts: Counts) -> npt.NDArray[Any]:
     return np.asarray(counts)
 
 
+@on_cpu
 def require_memory(of: Metric, sizes: npt.NDArray[np.int64]) -> None:
     """Raise `ValueError` for lists that are too long for a metric without a formula for their extremes and mean."""
     one = torch.ones(1, dtype=torch.int64)

@@ -55,22 +55,22 @@ class ERR(Metric):
         require_cutoff(self.name, self.cutoff)
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
-        return (torch.log1p(-self._stops(relevance)),)
+        return (torch.log1p(-self.stops(relevance)),)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         (above,) = ranks.above
-        terms = self._stops(relevance).to(ranks.position) / ranks.position * torch.exp(above)
+        terms = self.stops(relevance).to(ranks.position) / ranks.position * torch.exp(above)
         return lists.sum(terms * ranks.within(self.cutoff))
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         grades = torch.unique(relevance[relevance > 0])
-        log_goes_on = torch.log1p(-self._stops(grades))
+        log_goes_on = torch.log1p(-self.stops(grades))
         held = [blocks.sum((relevance == grade).to(torch.float64)) for grade in grades]
         # Integer counts per grade, so that a list's value doesn't depend on the rounding of the lists before it.
         log_above = torch.zeros(len(blocks.first), dtype=torch.float64, device=lists.device)
         for count, log in zip(held, log_goes_on, strict=True):
             log_above += blocks.before(count) * log
-        stops = blocks.sum(self._stops(relevance))
+        stops = blocks.sum(self.stops(relevance))
         means = stops / blocks.first
         tied = torch.nonzero((blocks.size > 1) & (stops > 0)).squeeze(1)
         if len(tied):
@@ -84,10 +84,20 @@ class ERR(Metric):
         return self._of_run(n - p, p), self._of_run(torch.zeros_like(p), p)
 
     def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return self._of_ties(p.unsqueeze(0), torch.log1p(-self._stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
+        return self._of_ties(p.unsqueeze(0), torch.log1p(-self.stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
 
-    def _stops(self, relevance: Tensor) -> Tensor:
-        """Return the probability of stopping at each item, float64."""
+    def stops(self, relevance: Tensor) -> Tensor:
+        """Return the probability $S_i$ of stopping at each item, which also tells a distribution how values add up.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0 to `max`.
+
+        Returns:
+            A float64 tensor `(n_items,)`.
+
+        Raises:
+            ValueError: for a grade above `max`.
+        """
         grades = relevance.to(torch.float64)
         if len(grades) and float(grades.max()) > self.max:
             raise ValueError(
