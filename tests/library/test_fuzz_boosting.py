@@ -115,9 +115,6 @@ def test_objectives_with_kernels_are_those_without_in_every_interface(
     round_: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for draw, weight, objective in drawn_objectives(round_):
-        # Kernels of smooth losses subtract the highest score, so that other gaps vanish beside a score of 1e300.
-        if draw.flaw == "huge score":
-            continue
         found = {}
         for fast in ("1", "0"):
             monkeypatch.setenv("RANKBOUND_FAST", fast)
@@ -127,7 +124,8 @@ def test_objectives_with_kernels_are_those_without_in_every_interface(
         context = f"{objective}, weights {weight}; {draw}"
         relative, largest = 0.0, {}
         if reference.error is None:
-            relative = tolerance(objective, draw, 1e-12)
+            # The kernel of exact Hessians sums pairs of items where the formulas may interpolate.
+            relative = tolerance(objective, draw, 1e-6 if objective.hessian == "exact" else 1e-12)
             largest = {name: float(np.abs(values).max(initial=0)) for name, values in reference.values.items()}
         for key, other in found.items():
             require_same(
