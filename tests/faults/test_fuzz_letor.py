@@ -36,7 +36,9 @@ def plain_reader(text: bytes) -> Items:
         row = [0.0] * WIDTH
         if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
             raise Refused(number)
-        label, query = whole(tokens[0], 0, 127, number), whole(tokens[1][4:], 0, 2**53, number)
+        # 2.0 is a whole label, as of labels that were once floats.
+        label = whole(re.sub(rb"(?<=[0-9])\.0*$", b"", tokens[0]), 0, 127, number)
+        query = whole(tokens[1][4:], 0, 2**53, number)
         before = 0
         for pair in tokens[2:]:
             key, colon, value = pair.partition(b":")
@@ -158,6 +160,9 @@ def joined(parts: tuple[list[str], str, bool]) -> bytes:
 @example(b"1 qid:1 1:-0\n1 qid:1 2:-0.0", 100)
 @example(b"0 qid:1 1:1e-400 2:4e-46", 100)
 @example(b"\xef\xbb\xbf0 qid:1", 100)
+@example(b"1.0 qid:1\n2. qid:1\n.0 qid:1", 100)
+@example(b"1.5 qid:1", 100)
+@example(b"1.0 qid:1.0", 100)
 def test_lines_that_are_nearly_right_are_read_as_the_plain_reader_does(text: bytes, chunk_bytes: int) -> None:
     compare(text, chunk_bytes)
 

@@ -112,6 +112,8 @@ RATINGS = b"userId,movieId,rating,timestamp\r\n1,2,4.5,10\r\n1,3,5,11\r\n2,2,0.5
 
 @many
 @given(damages)
+@example([(0, 33, b"userId,movieId,rating,timestamp\r0")])
+@example([(7, 7, b'"' + 200_000 * b"x")])
 def test_ratings_are_converted_or_refused_and_nothing_is_left(tmp_path: Path, damage: Damages) -> None:
     raw, out = tmp_path / "raw.zip", tmp_path / "x.parquet"
     out.unlink(missing_ok=True)

@@ -208,7 +208,13 @@ def _shown(line: bytes) -> str:
 
 def fields_of(line: str, separator: str) -> list[str]:
     """Return the values of a line of delimited text; with a separator of one character, quotes may enclose them."""
-    return line.split(separator) if len(separator) > 1 else next(csv.reader([line], delimiter=separator), [])
+    if len(separator) > 1:
+        return line.split(separator)
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        # For a carriage return inside the line, or a value too long; the reader's message follows.
+        return line.split(separator)
 
 
 def _type_of_time(text: str) -> pa.DataType:
