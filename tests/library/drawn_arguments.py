@@ -20,7 +20,7 @@ from rankbound.errors import RankboundError
 Array = npt.NDArray[Any]
 
 PER_ROUND = 60
-ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 40))]
+ROUNDS = [0, *(pytest.param(number, marks=pytest.mark.long) for number in range(1, 16))]
 """Values of a parameter: `make test` draws one round, `make test-faults` the others."""
 
 SCORE_FLAWS = {
