@@ -245,8 +245,8 @@ def test_transforms_give_what_backward_gives_or_the_same_error(text: str, round_
         size = float(np.abs(expected.values[""]).max(initial=0.0))
         require_same(found["grad"], expected, one, relative=1e-5, absolute=1e-6 * size)
         along = expected.values[""] @ tangent.to(torch.float64).numpy()
-        # Far from any change, products of a tangent and a slope underflow.
-        absolute = 1e-4 * size + 1e-20
+        # Where the gradient is 0, rounding remains.
+        absolute = 1e-4 * size + 100 * torch.finfo(scores.dtype).eps
         np.testing.assert_allclose(found["along"].values[""], along, rtol=1e-4, atol=absolute, err_msg=str(one))
         compared += 1
     assert compared > 10, "errors alone would compare nothing"
