@@ -120,7 +120,7 @@ CASES = {
     "T07": {
         CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="AP", bounding="expectation"))],
         REFUTED: [study(of_bounded(sign * 0.1, of="AP", bounding="min-max", nsr=2)) for sign in (-1, 1)],
-        INCONCLUSIVE: [ONE_SEED, NOISY],
+        INCONCLUSIVE: [ONE_SEED, replace(NOISY, noise=0.1)],
     },
     "T14": {
         CONFIRMED: [BOUNDED, study(of_bounded(0.2, of="nRBP", bounding="distribution"))],
