@@ -73,12 +73,12 @@ def parts(found: Any) -> tuple[Any, ...]:
 @pytest.fixture
 def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
-    from rankbound.bounds import _any_metric, _scores, profiles
+    from rankbound.bounds import profiles, sampled
     from rankbound.interpolation import kernel_matrix
     from rankbound.metrics import additive, harmonic, places
 
     cached = (
-        *(_any_metric.mean_over_orders, _scores._additive, profiles._graded_key, profiles.counted_grade),
+        *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
         *(kernel_matrix, additive._running_discounts, harmonic._table, places._log_factorials),
     )
     for function in cached:

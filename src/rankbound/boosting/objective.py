@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rankbound.boosting.judgements import Judgements
-from rankbound.bounds.kinds import Bound, Facts
+from rankbound.bounds.base import Bound, Facts
 from rankbound.lists import ArrayLike
 from rankbound.losses import RankingLoss, loss
 from rankbound.metrics import Metric

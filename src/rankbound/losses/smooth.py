@@ -6,12 +6,12 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Facts
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
-from rankbound.bounds.kinds.distribution import Distribution, tilt_of
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import bound as parse_bound
+from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.score_distribution import Gain
 from rankbound.fused import Array, Kernel
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import STEPS
@@ -28,7 +28,7 @@ from rankbound.smooth_ranks import smooth_ranks_of
 
 
 class SmoothTables(Protocol):
-    """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
+    """Score distributions of one metric: `DistributionTables` or `DistributionsOnDemand` of `bounds.tables`."""
 
     @property
     def metric(self) -> str: ...
@@ -57,7 +57,7 @@ class SmoothLoss(RankingLoss):
         method: the summation of smooth ranks, as in `smooth_rank`.
         kernel: the smooth step of the ranks, `sigmoid` or `laplace`, as in `smooth_rank`. Cut-offs keep the sigmoid.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
-            and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
+            and cached, by `bounds.tables.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
         ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown kernel, a
@@ -86,7 +86,7 @@ class SmoothLoss(RankingLoss):
         self.temperature, self.method, self.kernel = temperature, method, kernel
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
-        tilt = tilt_of(self.bound)
+        tilt = self.bound.tilt
         if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
             raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
         self._tables = tables
@@ -231,9 +231,9 @@ class SmoothLoss(RankingLoss):
 
     def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         if self._tables is None:
-            from rankbound.bounds.on_demand import DistributionsOnDemand
+            from rankbound.bounds.tables import DistributionsOnDemand
 
-            self._tables = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound))
+            self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
