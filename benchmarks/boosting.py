@@ -1,4 +1,4 @@
-"""Question 9: how long does a boosted tree take with our objectives, compared with LightGBM's own lambdarank?"""
+"""Question 8: how long does a boosted tree take with our objectives, compared with LightGBM's own lambdarank?"""
 
 from collections.abc import Mapping
 from functools import partial

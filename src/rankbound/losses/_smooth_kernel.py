@@ -20,7 +20,6 @@ def smooth_kernel(
     method: str,
     dtype: torch.dtype,
     *,
-    step: str = "sigmoid",
     sign: float = 1.0,
     undefined: float = 0.0,
 ) -> Kernel | None:
@@ -28,19 +27,13 @@ def smooth_kernel(
     formula = smooth_formula_of(of)
     if formula is None or not usable():
         return None
-    if step == "laplace":
-        if method == "direct":
-            return None
-        method = "scanned"
     return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
 
 
-def curved_kernel(
-    of: Metric, temperature: float, method: str, dtype: torch.dtype, step: str, curvature: Array
-) -> Kernel | None:
+def curved_kernel(of: Metric, temperature: float, method: str, dtype: torch.dtype, curvature: Array) -> Kernel | None:
     """Return the kernel of the metric, NaN where undefined, that also writes its curvature; None without one."""
     formula = smooth_formula_of(of)
-    if formula is None or not usable() or step != "sigmoid" or method == "interpolated":
+    if formula is None or not usable() or method == "interpolated":
         return None
     from rankbound.fused.smooth_curvature import smooth_curvature
 

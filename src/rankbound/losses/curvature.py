@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rankbound.kernel_sums import kernel_sums
-from rankbound.kernels import SIGMOID_STEP, Kernel, Step
+from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, SIGMOID_SLOPE_SQUARED, Kernel
 from rankbound.lists import Lists
 
 # Mixed second derivatives below this share of the largest one are rounding errors.
@@ -57,7 +57,6 @@ class SmoothRankCurvature:
     targets: Tensor
     temperature: float
     method: str
-    step: Step = SIGMOID_STEP
 
     def of(self, inner: Callable[[Tensor, Lists], Tensor], outer: Callable[[Tensor], Tensor], ranks: Tensor) -> Tensor:
         r"""Return that of `outer(inner(ranks))`, `(n_items,)`: $(B \circ M)'' = B'(M)\, M'' + B''(M)\, M'^2$.
@@ -81,19 +80,19 @@ class SmoothRankCurvature:
         return curvature.masked_fill(alone, 0.0) / self.temperature**2
 
     def _slope(self, first: Tensor) -> Tensor:
-        pulled = self._weighed(self.step.slope, first)
+        pulled = self._weighed(SIGMOID_SLOPE, first)
         return pulled.index_add(0, self.targets, (first * (self._above + self._itself)).sum(1), alpha=-1)
 
     def _bend(self, first: Tensor) -> Tensor:
-        own = (first * self._sums(self.step.curvature, self.weights, self.targets)).sum(1)
+        own = (first * self._sums(SIGMOID_CURVATURE, self.weights, self.targets)).sum(1)
         # The kernel is odd, and the gap has the opposite sign here.
-        return self._weighed(self.step.curvature, -first).index_add(0, self.targets, own)
+        return self._weighed(SIGMOID_CURVATURE, -first).index_add(0, self.targets, own)
 
     def _squares(self, blocks: Tensor) -> Tensor:
         """Return the double sum over pairs of ranks of the same item, with `blocks` `(n_targets, c, c)`."""
         total = torch.zeros_like(self.scores)
         for column, weight in enumerate(self.weights):
-            met = self._weighed(self.step.slope_squared, blocks[:, column])
+            met = self._weighed(SIGMOID_SLOPE_SQUARED, blocks[:, column])
             total += weight * met
         own = self._above[:, :, None] * self._above[:, None, :]
         itself = self._itself[:, :, None] * self._itself[:, None, :]
@@ -115,7 +114,7 @@ class SmoothRankCurvature:
         item = torch.where(exists, begin + place, begin)
         gap = (self.scores[item] - self.scores[self.targets]) / self.temperature
         weights = torch.stack([weight[item] for weight in self.weights], 1)
-        answer = torch.where((item == self.targets)[:, None], -self._above, weights * self.step.slope.at(gap)[:, None])
+        answer = torch.where((item == self.targets)[:, None], -self._above, weights * SIGMOID_SLOPE.at(gap)[:, None])
         return answer * exists[:, None]
 
     def _weighed(self, kernel: Kernel, pushes: Tensor) -> Tensor:
@@ -133,12 +132,12 @@ class SmoothRankCurvature:
     def _itself(self) -> Tensor:
         """The share of the target itself in sums of slopes, `(n_targets, c)`."""
         own = torch.stack([weight.index_select(0, self.targets) for weight in self.weights], 1)
-        return self.step.slope_at_0 * own
+        return 0.25 * own
 
     @cached_property
     def _above(self) -> Tensor:
         """Minus the derivative of each target's ranks by its own score, `(n_targets, c)`: a sum over other items."""
-        return self._sums(self.step.slope, self.weights, self.targets) - self._itself
+        return self._sums(SIGMOID_SLOPE, self.weights, self.targets) - self._itself
 
     @cached_property
     def _target_lists(self) -> Lists:
