@@ -65,7 +65,6 @@ def tanh_link_curvature(gap: Tensor) -> Tensor:
 
 SIGMOID = Kernel(torch.sigmoid, above=1.0)
 SIGMOID_SLOPE = Kernel(sigmoid_slope)
-SIGMOID_SLOPE_SQUARED = Kernel(lambda gap: sigmoid_slope(gap).square())
 SIGMOID_CURVATURE = Kernel(sigmoid_curvature)
 SOFTPLUS = Kernel(softplus, linear=True)
 

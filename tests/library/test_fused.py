@@ -129,9 +129,7 @@ def test_gaps_beyond_the_largest_number_are_left_to_the_reference(
 
 # Kernels of these write the curvature, too.
 CURVED = (
-    *("nDCG", "nDCG@3", "nDCG(gain=linear,discount=log2(r))@5", "DCG", "CG@4", "AP", "AP(rel=2)@4", "nRBP"),
-    *("nRBP(rel=2)", "nDCG min-max", "nDCG expectation-max", "AP expectation", "nRBP distribution"),
-    *("a low temperature", "pairs of items", "RankNet", "RankNet(reduction=sum)", "RankNet(weight=difference)"),
+    *("RankNet", "RankNet(reduction=sum)", "RankNet(weight=difference)"),
     *("LambdaRank", "LambdaRank(metric=nDCG@3)", "LambdaRank(metric=DCG(gain=linear))"),
 )
 WIDE = ("far apart", "boxes far apart")
@@ -149,14 +147,6 @@ def test_the_reference_has_the_same_derivatives(text: str, name: str, monkeypatc
     for mine, expected in zip(found, loss.derivatives(*batch), strict=True):
         size = max(float(expected.abs().max()), 1e-6) if len(expected) else 1.0
         torch.testing.assert_close(mine / size, expected / size, rtol=0, atol=1e-6)
-
-
-def test_long_lists_have_the_curvature_of_the_reference() -> None:
-    """A batch of many pairs is refused, unless pairs are asked for."""
-    scores, relevance, offsets = ragged([10, 8_000], 1.0, 1, seed=4)
-    batch = scores, relevance, rb.Lists(offsets)
-    assert rb.loss("nDCG")._fused_derivatives(*batch) is None
-    assert rb.SmoothLoss("nDCG", method="direct")._fused_derivatives(*batch) is not None
 
 
 @pytest.mark.parametrize("text", [text for text in LOSSES if text != "a sum"])

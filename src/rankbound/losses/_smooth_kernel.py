@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rankbound.fused import Array, Kernel, usable, with_numbers
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import kernel_matrix
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
@@ -28,17 +28,6 @@ def smooth_kernel(
     if formula is None or not usable():
         return None
     return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
-
-
-def curved_kernel(of: Metric, temperature: float, method: str, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-    """Return the kernel of the metric, NaN where undefined, that also writes its curvature; None without one."""
-    formula = smooth_formula_of(of)
-    if formula is None or not usable() or method == "interpolated":
-        return None
-    from rankbound.fused.smooth_curvature import smooth_curvature
-
-    numbers = *formula.numbers, _largest(formula, dtype), float(temperature), method == "direct"
-    return with_numbers(smooth_curvature, *numbers, curvature)
 
 
 def smooth_formula_of(of: Metric) -> Formula | None:

@@ -12,13 +12,12 @@ from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
-from rankbound.fused import Array, Kernel
+from rankbound.fused import Kernel
 from rankbound.kernel_sums import require_method
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses._smooth_kernel import curved_kernel, smooth_kernel
+from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
+from rankbound.losses._smooth_kernel import smooth_kernel
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.curvature import SmoothRankCurvature, outer_derivatives
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.run_metric import RunMetric
@@ -128,43 +127,8 @@ class SmoothLoss(RankingLoss):
             losses = losses / self.bound.informative(facts).sum().clamp(min=1)
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the kernel of the metric's value, which the bound maps."""
-        return curved_kernel(self.metric, self.temperature, self.method, dtype, curvature)
-
-    def _fused_derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None
-    ) -> tuple[Tensor, Tensor] | None:
-        if not may_use_kernel(self, scores):
-            return None
-        metric = with_curvature(self._curved_kernel, scores, relevance, lists)
-        if metric is None:
-            return None
-        known = self.facts(relevance, lists) if facts is None else facts
-        once, twice = outer_derivatives(lambda value: self._loss(value, known), metric.values)
-        slopes, curvature = lists.spread(once) * metric.slopes, lists.spread(once) * metric.curvature
-        if twice is not None:
-            curvature += lists.spread(twice) * metric.slopes.square()
-        return slopes.to(scores.dtype), curvature.to(scores.dtype)
-
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)
-
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the Hessian's diagonal; near-linear time, or quadratic for metrics that couple ranks of two items."""
-        fused = self._fused_derivatives(scores.detach(), relevance, lists)
-        if fused is not None:
-            return fused[1]
-        exact = scores.detach().to(torch.float64)
-        targets, above = self._targets(relevance), self._rank_weights(relevance)
-        weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
-        facts = self.facts(relevance, lists)
-        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method).of(
-            lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
-            lambda value: self._loss(value, facts),
-            self._columns(exact, lists, (None, *above), targets),
-        )
-        return torch.where(lists.spread(self.bound.informative(facts)), curvature, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
