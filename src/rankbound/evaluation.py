@@ -34,7 +34,7 @@ from rankbound.lists import Lists, require_grades
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_of_blocks
 from rankbound.metrics.intents import IntentMetric
-from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
 from rankbound.quantities import quantity
 from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
 from rankbound.texts import require_one_of

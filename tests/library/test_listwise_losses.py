@@ -19,7 +19,7 @@ from rankbound.losses.log_sums import log_sum_exp_from
 from rankbound.losses.pointwise import OrdinalLoss
 from rankbound.losses.swap_weights import SwapWeights
 from rankbound.metrics import metric
-from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 
 SWAPPED = ("nDCG", "nDCG@3", "nDCG(gain=linear)@2", "DCG", "RBP(p=0.8)", "P@2", "nRBP(p=0.5)")
 

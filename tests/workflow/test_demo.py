@@ -30,7 +30,6 @@ PAPER = {"provenance": 1, "document": 1}
 # By the command line, warm starts and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
     *("rankbound.cli", "rankbound.commands", "rankbound.flags", "rankbound.printable"),
-    "rankbound.metrics.ir_measures_names",
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.commands"),
     *("rankbound_study.warm", "rankbound_study.warm.client"),
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),

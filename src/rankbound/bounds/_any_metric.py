@@ -20,11 +20,9 @@ from rankbound.bounds.profiles import Profile
 from rankbound.devices import on_cpu
 from rankbound.lists import Lists
 from rankbound.metrics import Metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.average_precision import AveragePrecision
-from rankbound.metrics.binary_preference import BinaryPreference
-from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
-from rankbound.metrics.interpolated_precision import InterpolatedPrecision
+from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.precision import InterpolatedPrecision
 from rankbound.orders import n_orders, orders_at
 from rankbound.ranks import hard_ranks
 

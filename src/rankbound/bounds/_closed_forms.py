@@ -11,12 +11,10 @@ from rankbound.bounds._rank_sums import rank_sums
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.metrics import Metric
-from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.linear import LinearMetric
-from rankbound.metrics.pairs import PairMetric
-from rankbound.metrics.r_precision import RPrecision
-from rankbound.metrics.shares import Precision
+from rankbound.metrics.pairs import LinearMetric, PairMetric
+from rankbound.metrics.precision import Precision, RPrecision
 
 EXACT_INTEGERS = 50_000_000
 """Numbers of wrongly ordered pairs have an exact distribution up to this one, 400 MB of probabilities."""

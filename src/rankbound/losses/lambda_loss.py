@@ -16,8 +16,7 @@ from rankbound.losses.base import RankingLoss
 from rankbound.losses.gain_pairs import Pairs, pairs_by_gain, pairs_with_all
 from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.cumulative_gain import largest_grade
+from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")

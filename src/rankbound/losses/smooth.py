@@ -19,8 +19,8 @@ from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
 from rankbound.losses._smooth_kernel import smooth_kernel
 from rankbound.losses.base import RankingLoss
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.run_metric import RunMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.sets import RunMetric
 from rankbound.ranks import Ranks
 from rankbound.smooth_ranks import smooth_ranks_of
 

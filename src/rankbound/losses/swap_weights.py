@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.losses.gain_pairs import Pairs
-from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.ranks import Ranks, tie_blocks
 
 
