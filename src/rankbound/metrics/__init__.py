@@ -8,8 +8,7 @@ from rankbound.lists import ArrayLike
 from rankbound.metrics.base import Metric, values_of
 from rankbound.metrics.linear import RankSum
 from rankbound.metrics.shares import NormalizedRBP
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
     name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)
