@@ -29,7 +29,7 @@ TELL_WHEN = ("results/provenance.json", "results/paper/index.html", "results/pap
 PAPER = {"provenance": 1, "document": 1}
 # By the command line, warm starts and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
-    *("rankbound.cli", "rankbound.commands", "rankbound.flags", "rankbound.printable"),
+    *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.commands"),
     *("rankbound_study.warm", "rankbound_study.warm.client"),
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),

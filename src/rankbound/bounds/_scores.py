@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.devices import on_cpu
+from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import NDCG, AdditiveMetric

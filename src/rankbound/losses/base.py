@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 import torch
 from torch import Tensor, nn
 
-from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import Array, Kernel
 from rankbound.gradients import through_transforms, with_gradient, without_curvature
 from rankbound.lists import (
     ArrayLike,
     Lists,
+    are_fractions,
     as_tensor,
     beside,
     is_transformed,
     require_finite,
     require_grades,
+    warn_of_fractions,
     weights_of,
 )
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
