@@ -16,10 +16,9 @@ if TYPE_CHECKING:
         lightgbm_topics,
         xgboost_topics,
     )
-    from rankbound.bounds.bounded import BoundedMetric, bounded
-    from rankbound.bounds.distribution import ScoreDistribution, score_distribution
+    from rankbound.bounds.base import BoundedMetric, bound, bounded
     from rankbound.bounds.extremes import expectation, extremes, maximum, minimum
-    from rankbound.bounds.kinds import bound
+    from rankbound.bounds.score_distribution import ScoreDistribution, score_distribution
     from rankbound.columns import from_list_column
     from rankbound.compare.compare_runs import compare_runs
     from rankbound.evaluation import Evaluation, evaluate_run
@@ -44,10 +43,9 @@ _HOMES = {
         "lightgbm_topics",
         "xgboost_topics",
     ),
-    "rankbound.bounds.bounded": ("BoundedMetric", "bounded"),
-    "rankbound.bounds.distribution": ("ScoreDistribution", "score_distribution"),
+    "rankbound.bounds.score_distribution": ("ScoreDistribution", "score_distribution"),
     "rankbound.bounds.extremes": ("expectation", "extremes", "maximum", "minimum"),
-    "rankbound.bounds.kinds": ("bound",),
+    "rankbound.bounds.base": ("BoundedMetric", "bound", "bounded"),
     "rankbound.columns": ("from_list_column",),
     "rankbound.compare.compare_runs": ("compare_runs",),
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds.kinds import Bound, Facts
+from rankbound.bounds.base import Bound, Facts
 from rankbound.io.ragged import Indices, dealt_lists, rows_of_lists
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_finite, require_grades, weights_of
 from rankbound.losses import RankingLoss, loss

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds._score_distribution import ScoreDistribution
-from rankbound.bounds.on_demand import DistributionsOnDemand
 from rankbound.bounds.profiles import Profile, Profiles
-from rankbound.bounds.tables import DistributionTables
+from rankbound.bounds.score_distribution import ScoreDistribution
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
 from rankbound.ranks import n_orders, orders_at

@@ -14,7 +14,7 @@ from fault_steps import RECORDS, digest, steps_of
 from project import GENERATED, ROOT, Project
 
 from rankbound import losses, metrics
-from rankbound.bounds import kinds as bounds
+from rankbound.bounds.base import kinds as bounds
 from rankbound_study.config.code_digests import DATA, IGNORED, CodeDigests
 from rankbound_study.figures import figure_specs, title
 from rankbound_study.jobs.scorers import CONVOLUTIONAL
@@ -74,7 +74,7 @@ def test_steps_load_only_the_code_that_their_digests_are_of_and_make_the_same_by
     are loaded to find those that have a name; so each digest is one of all of them here.
     """
     copy, codes, checked = finished.copy(tmp_path / "copy"), CodeDigests(), set[str]()
-    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds.KINDS, *TREES, *PENALISED, CONVOLUTIONAL))
+    every_name = " ".join((*metrics.KINDS, *losses.KINDS, *bounds(), *TREES, *PENALISED, CONVOLUTIONAL))
     described = {
         "figure": [f"rankbound_study.figures.{spec.module}" for spec in figure_specs().values()],
         "table": [f"rankbound_study.report.tables.{spec.module}" for spec in table_specs().values()],

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from rankbound.bounds.kinds import Bound
+from rankbound.bounds.base import Bound
 from rankbound.io.files import needs_extra
 from rankbound.lists import Lists
 from rankbound.losses import RankingLoss

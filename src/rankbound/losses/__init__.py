@@ -1,8 +1,8 @@
 """Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
-from rankbound.bounds.kinds import Bound
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound
+from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
 from rankbound.metrics import KINDS as METRICS

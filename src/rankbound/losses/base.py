@@ -26,7 +26,7 @@ from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel, with
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
-    from rankbound.bounds.kinds import Facts
+    from rankbound.bounds.base import Facts
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 

@@ -7,12 +7,12 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Facts
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
-from rankbound.bounds.kinds.distribution import Distribution, tilt_of
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import bound as parse_bound
+from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.score_distribution import Gain
 from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import kernel_matrix
@@ -30,7 +30,7 @@ from rankbound.smooth_ranks import smooth_ranks_of
 
 
 class SmoothTables(Protocol):
-    """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
+    """Score distributions of one metric: `DistributionTables` or `DistributionsOnDemand` of `bounds.tables`."""
 
     @property
     def metric(self) -> str: ...
@@ -57,7 +57,7 @@ class SmoothLoss(RankingLoss):
         temperature: $\tau$, in units of the scores.
         method: the summation of smooth ranks, as in `smooth_rank`.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
-            and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
+            and cached, by `bounds.tables.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
         ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown
@@ -85,7 +85,7 @@ class SmoothLoss(RankingLoss):
         self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
-        tilt = tilt_of(self.bound)
+        tilt = self.bound.tilt
         if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
             raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
         self._tables = tables
@@ -192,9 +192,9 @@ class SmoothLoss(RankingLoss):
 
     def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         if self._tables is None:
-            from rankbound.bounds.on_demand import DistributionsOnDemand
+            from rankbound.bounds.tables import DistributionsOnDemand
 
-            self._tables = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound))
+            self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:

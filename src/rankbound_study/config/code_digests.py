@@ -22,7 +22,7 @@ from rankbound.errors import ConfigError
 LIBRARY, STUDY = "rankbound", "rankbound_study"
 SOURCES = Path(__file__).resolve().parents[2]
 
-NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
+NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds")
 """Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
 
 WHOLE = {

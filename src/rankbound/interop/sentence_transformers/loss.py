@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from rankbound._version import __version__
-from rankbound.bounds.kinds import Bound
+from rankbound.bounds.base import Bound
 from rankbound.interop.sentence_transformers.batch import QueryBatch
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss

@@ -1,4 +1,4 @@
-"""Tilted random orders, which are biased towards ranking relevant items first.
+"""Tilted random orders, which are biased towards ranking relevant items first, and closed forms of distributions.
 
 Ranks are filled from the top by draws without replacement, with weight t (the tilt) for a relevant item and 1 for any
 other: a Plackett-Luce model with two weights. With c of P relevant items among the first r - 1 of N ranks,
@@ -7,39 +7,72 @@ other: a Plackett-Luce model with two weights. With c of P relevant items among 
 
 t = 1 gives uniform orders. Source: Luce, Individual Choice Behavior (1959); Plackett, Applied Statistics 24 (1975).
 Unless t = 1, the first r ranks aren't an order of r items under the same model, so every (N, P) needs its own walk.
+Metrics that take few values on binary lists, or that count pairs, have closed forms for both kinds of orders.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import islice
-from math import inf, log
+from math import ceil, floor, inf, log, pi
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from rankbound.bounds._atoms import PRIME, Atoms, ExactSums, merge, residues
-from rankbound.bounds._characteristic import Complexes, Turn
-from rankbound.bounds._sampled import (
+from rankbound.bounds.exact import (
+    LARGEST_ERROR,
+    MOST_COEFFICIENTS,
+    STATES,
+    TOLERANCE,
+    Binned,
+    Complexes,
+    ExactSums,
+    SeriesFacts,
+    Turn,
+    invert,
+    rank_sum_distribution,
+    truncation_error,
+)
+from rankbound.bounds.sampled import (
+    PRIME,
     REPEAT_SAMPLES,
     UNREPEATED_ORDERS,
+    Atoms,
+    Floats,
+    Score,
     is_finer_than_its_sums,
+    merge,
+    rank_discounts,
+    residues,
+    score,
     scores_of_sets,
     ulps_of_sum,
 )
-from rankbound.bounds._scores import Floats, Score
+from rankbound.metrics import Metric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.first_relevant import Hit, ReciprocalRank
+from rankbound.metrics.pairs import LinearMetric, PairMetric
+from rankbound.metrics.precision import Precision, RPrecision
 
+Flags = NDArray[np.bool_]
 UNIFORM = 1.0
 """The tilt of uniform orders."""
 UNSEEN = 1e-14
 """A walk omits states beyond which the mass is at most this."""
+EXACT_INTEGERS = 50_000_000
+"""Numbers of wrongly ordered pairs have an exact distribution up to this one, 400 MB of probabilities."""
+NEGLIGIBLE = 1e-9
+"""The characteristic function is cut after a stretch whose second half stays below this."""
+WALK_ERROR = 1e-8
+"""Error of the CDF, including the mass outside the window."""
 _LOG_OUTSIDE = log(1e9)
 """The window of a score excludes less than 2e-9 of the mass (Chernoff's inequality)."""
 _REACHES = np.geomspace(0.05, 3.0, 24)
 """Parameters tried in Chernoff's inequality, in units of the optimal one for a normal distribution."""
+_FIRST_STRETCH = 32
 _CHUNK_ITEMS = 2_000_000
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -232,3 +265,150 @@ def repeated_score(score: Score, orders: TiltedOrders) -> float:
         return single
     counts = np.rint(sample_tilted(score, orders, REPEAT_SAMPLES, seed=0).probability * REPEAT_SAMPLES)
     return max(single, float((counts * (counts - 1)).sum()) / (REPEAT_SAMPLES * (REPEAT_SAMPLES - 1)))
+
+
+def binned_tilted(
+    score: Score, orders: TiltedOrders, work: float = inf, tolerance: float = LARGEST_ERROR
+) -> Binned | None:
+    """Return the binned distribution over the score's range, with as many coefficients as its series needs.
+
+    Single orders of a short list can be likelier than `LARGEST_ERROR`, too likely for bins of that error. If the error
+    with `MOST_COEFFICIENTS`, or as many as `work` allows, is larger, up to `tolerance` is accepted; otherwise the
+    result is `None`.
+    """
+    of = TiltedScore(score, orders)
+    facts = _facts(score, of)
+    low, high = (edge * facts.scale for edge in facts.window)
+    count = 8 * ceil(2 * (high - low) / of.moments[1] ** 0.5 / 8)
+    most = min(MOST_COEFFICIENTS, work / (orders.n * min(orders.p, STATES)))
+    coefficients = of.coefficients(2 * pi / (high - low), count)
+    while True:
+        truncated = truncation_error(facts, high - low, coefficients)
+        if truncated <= TOLERANCE or count >= most:
+            binned = invert(facts, high - low, coefficients, truncated)
+            if binned.error <= LARGEST_ERROR / 2 or count >= most:
+                return binned if binned.error <= tolerance else None
+        more = of.coefficients(2 * pi / (high - low), min(count, MOST_COEFFICIENTS - count), count + 1)
+        coefficients = np.concatenate([coefficients, more])
+        count = len(coefficients)
+
+
+def _facts(score: Score, of: TiltedScore) -> SeriesFacts:
+    n, p = of.orders.n, of.orders.p
+    scale, low, high = score.scale(p), score.minimum(n, p), score.maximum(n, p)
+    margin = 0.02 * (high - low)
+    window = max(of.window[0] / scale, low) - margin, min(of.window[1] / scale, high) + margin
+    return SeriesFacts(low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeated_score(score, of.orders))
+
+
+def rank_sums(n: int, p: int, tilt: float = UNIFORM) -> Floats:
+    """Return the probabilities of the scores 0 .. P(N - P) of the nRBP loss, shape `(P(N - P) + 1,)`, sum 1."""
+    return rank_sum_distribution(n, p) if tilt == UNIFORM else _tilted_rank_sums(TiltedOrders(n, p, tilt))
+
+
+def _tilted_rank_sums(orders: TiltedOrders) -> Floats:
+    """Return the probabilities by one FFT of the characteristic function at 2 pi k / M, in a window of M integers.
+
+    Tilted items aren't exchangeable, so the closed form of the Mann-Whitney U doesn't apply; a walk gives the
+    characteristic function.
+    """
+    of = TiltedScore(score("nRBP"), orders)
+    largest = orders.p * (orders.n - orders.p)
+    low, high = max(0, floor(of.window[0])), min(largest, ceil(of.window[1]))
+    period = high - low + 1
+    stretches, known, length = [np.ones(1, dtype=np.complex128)], 1, _FIRST_STRETCH
+    while known <= period // 2:
+        stretch = of.coefficients(2 * pi / period, min(length, period // 2 + 1 - known), known)
+        stretches.append(stretch)
+        known += len(stretch)
+        length *= 2
+        if np.abs(stretch[len(stretch) // 2 :]).max() < NEGLIGIBLE:
+            break
+    values = np.concatenate(stretches) * np.exp(-2j * pi / period * low * np.arange(known))
+    spectrum = np.zeros(period // 2 + 1, dtype=np.complex128)
+    spectrum[: len(values)] = values
+    probability = np.zeros(largest + 1)
+    # Conjugated, since a mass at m has the characteristic function exp(+ i w m).
+    probability[low : high + 1] = np.maximum(np.fft.irfft(spectrum.conj(), period), 0.0)
+    return np.asarray(probability / probability.sum())
+
+
+def closed_form(metric: Metric, n: int, p: int, tilt: float = UNIFORM) -> Atoms | None:
+    """Return the distribution over random orders of N items, P relevant, 0 < P < N; `None` without a formula.
+
+    With a tilt, walks over the ranks replace the formulas.
+    """
+    size, relevant = (torch.tensor(float(count), dtype=torch.float64) for count in (n, p))
+    if isinstance(metric, LinearMetric | PairMetric) and p * (n - p) > EXACT_INTEGERS:
+        return None
+    if isinstance(metric, LinearMetric):
+        return _of_wrong_pairs(lambda wrong: metric.of_rank_sums(wrong + p * (p + 1) / 2, size, relevant), n, p, tilt)
+    if isinstance(metric, PairMetric):
+        return _of_wrong_pairs(lambda wrong: metric.of_pairs(wrong, relevant * (size - relevant), size), n, p, tilt)
+    if isinstance(metric, AdditiveMetric):
+        return _of_hits(metric, n, p, tilt)
+    if type(metric) is RPrecision:
+        return _of_hits(Precision(cutoff=p), n, p, tilt)
+    if type(metric) is ReciprocalRank:
+        return _reciprocal_rank(_of_first(n, p, tilt), n, metric.cutoff)
+    if type(metric) is Hit:
+        missed = _of_first(n, p, tilt)[metric.cutoff :].sum()
+        return (
+            Atoms(np.array([0.0, 1.0]), np.array([missed, 1.0 - missed])) if missed else Atoms(np.ones(1), np.ones(1))
+        )
+    return None
+
+
+def _of_wrong_pairs(values_of: Callable[[Tensor], Tensor], n: int, p: int, tilt: float) -> Atoms:
+    """Return the distribution of a monotonic function of the number of wrongly ordered pairs (Mann-Whitney U)."""
+    probability = rank_sums(n, p, tilt)
+    values = values_of(torch.arange(len(probability), dtype=torch.float64)).numpy()
+    ascending = slice(None) if values[0] <= values[-1] else slice(None, None, -1)
+    return Atoms(values[ascending].copy(), probability[ascending].copy())
+
+
+def _of_hits(metric: AdditiveMetric, n: int, p: int, tilt: float) -> Atoms | None:
+    """Return the hypergeometric distribution of P@k, recall@k or CG@k, whose discount is a step; otherwise `None`."""
+    discounts = rank_discounts(metric, n)
+    k = int(np.count_nonzero(discounts == discounts[0]))
+    if discounts[0] == 0 or discounts[k:].any():
+        return None
+    hits = np.arange(max(0, k - (n - p)), min(k, p) + 1)
+    if tilt != UNIFORM:
+        return Atoms(_scaled(metric, p, hits * discounts[0]), TiltedOrders(n, p, tilt).chances_of_hits(k)[hits])
+    fewer = hits[:-1]
+    log_ratios = np.log((k - fewer) * (p - fewer)) - np.log((fewer + 1) * (n - k - p + fewer + 1))
+    return Atoms(_scaled(metric, p, hits * discounts[0]), _chances(log_ratios))
+
+
+def _scaled(metric: AdditiveMetric, p: int, gains: Floats) -> Floats:
+    return np.asarray(gains / float(metric.binary_normaliser(torch.tensor([float(p)], dtype=torch.float64))))
+
+
+def _reciprocal_rank(chances: Floats, n: int, cutoff: int | None) -> Atoms:
+    last = min(cutoff or n, len(chances))
+    values, beyond = 1.0 / np.arange(1.0, last + 1.0), float(chances[last:].sum())
+    ascending, own = values[::-1].copy(), chances[:last][::-1].copy()
+    if last == len(chances):
+        return Atoms(ascending, own)
+    return Atoms(np.concatenate([[0.0], ascending]), np.concatenate([[beyond], own]))
+
+
+def _of_first(n: int, p: int, tilt: float) -> Floats:
+    """Return the probabilities that the first relevant item has rank 1 .. N - P + 1."""
+    if tilt != UNIFORM:
+        return TiltedOrders(n, p, tilt).chances_of_first()
+    return _chances(_log_ratios_of_first(n, p))
+
+
+def _log_ratios_of_first(n: int, p: int) -> Floats:
+    """Return log(P(J = j + 1) / P(J = j)) for the rank J of the first relevant item, j = 1 .. N - P."""
+    rank = np.arange(1.0, n - p + 1.0)
+    return np.asarray(np.log(n - rank - p + 1) - np.log(n - rank))
+
+
+def _chances(log_ratios: Floats) -> Floats:
+    """Return probabilities, given the logarithms of the ratio of each to the one before."""
+    logs = np.concatenate([[0.0], np.cumsum(log_ratios)])
+    sizes = np.exp(logs - logs.max())
+    return np.asarray(sizes / sizes.sum())
