@@ -12,8 +12,7 @@ import xgboost as xgb
 from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xgboost_data
 
 import rankbound as rb
-from rankbound.boosting import HESSIANS, Judgements, RankingObjective
-from rankbound.boosting.objective import LEAST_HESSIAN, STEP
+from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
 from rankbound.fused import usable
 from rankbound.losses import RankingLoss
 

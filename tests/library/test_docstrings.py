@@ -16,8 +16,8 @@ import rankbound as rb
 from rankbound.bounds.base import kinds as bounds
 from rankbound.losses import KINDS as LOSSES
 from rankbound.metrics import KINDS as METRICS
-from rankbound.metrics.linear import RankSum
-from rankbound.metrics.shares import NormalizedRBP
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP
 
 FUNCTIONS = [name for name in rb.__all__ if inspect.isfunction(getattr(rb, name))]
 EXPORTED: list[type] = [getattr(rb, name) for name in rb.__all__ if inspect.isclass(getattr(rb, name))]

@@ -33,8 +33,8 @@ from benchmarks.run import Run
 from benchmarks.timing import Contender, Pace, race
 from rankbound.io.files import read_lists
 from rankbound_study.config.check import check_config
-from rankbound_study.config.known_sets import known_set
 from rankbound_study.config.sections.description import SizeKeys
+from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.config.study import Study
 from rankbound_study.data import ratings
 from rankbound_study.data.contracts import read_metadata, read_table

@@ -32,8 +32,7 @@ from rankbound.bounds.tilted import UNIFORM
 from rankbound.gradients import through_transforms
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed
 from rankbound.metrics import Metric, metric
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, text_of, unknown_name
+from rankbound.texts import build, named_kinds, split_text, text_of, unknown_name
 
 CumulativeDistribution = Callable[[Tensor, Profiles, Gain], Tensor]
 """The step or smooth CDF of a metric: maps each list's value to the share of random orders with at most that score,

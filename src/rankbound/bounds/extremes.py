@@ -17,11 +17,10 @@ import torch
 from torch import Tensor
 
 from rankbound.bounds.profiles import Profiles, counted_grade, mean_over_orders
-from rankbound.devices import on_cpu
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.shares import RBP
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.precision import RBP
 from rankbound.ranks import descending_order, hard_ranks, tie_blocks
 
 Counts = int | ArrayLike

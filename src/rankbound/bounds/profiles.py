@@ -26,16 +26,12 @@ from rankbound.bounds.sampled import (
     ulps_of_sum,
 )
 from rankbound.bounds.tilted import UNIFORM, TiltedOrders
-from rankbound.devices import on_cpu
-from rankbound.lists import Lists, as_floating
+from rankbound.lists import Lists, as_floating, on_cpu
 from rankbound.metrics import Metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.average_precision import AveragePrecision
-from rankbound.metrics.binary_preference import BinaryPreference
-from rankbound.metrics.inferred_average_precision import InferredAveragePrecision
-from rankbound.metrics.interpolated_precision import InterpolatedPrecision
-from rankbound.orders import n_orders, orders_at
-from rankbound.ranks import hard_ranks
+from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.precision import InterpolatedPrecision
+from rankbound.ranks import hard_ranks, n_orders, orders_at
 
 Kinds = Tensor
 """The index of the grade at each rank, among the list's distinct grades in descending order: (n_orders, n_ranks)."""

@@ -29,13 +29,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankbound.devices import on_cpu
 from rankbound.fused import usable
+from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
-from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.average_precision import AveragePrecision
-from rankbound.metrics.cumulative_gain import NDCG
-from rankbound.metrics.linear import RankSum
+from rankbound.metrics.cumulative_gain import NDCG, AdditiveMetric
+from rankbound.metrics.pairs import RankSum
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

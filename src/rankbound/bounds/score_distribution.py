@@ -57,8 +57,7 @@ from rankbound.bounds.tilted import (
     repeated_score,
     sample_tilted,
 )
-from rankbound.devices import on_cpu
-from rankbound.lists import ArrayLike, Lists, as_tensor, require_grades
+from rankbound.lists import ArrayLike, Lists, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric
 from rankbound.metrics import metric as parse_metric
 

@@ -51,12 +51,10 @@ from rankbound.bounds.sampled import (
     ulps_of_sum,
 )
 from rankbound.metrics import Metric
-from rankbound.metrics.additive import AdditiveMetric
+from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.linear import LinearMetric
-from rankbound.metrics.pairs import PairMetric
-from rankbound.metrics.r_precision import RPrecision
-from rankbound.metrics.shares import Precision
+from rankbound.metrics.pairs import LinearMetric, PairMetric
+from rankbound.metrics.precision import Precision, RPrecision
 
 Flags = NDArray[np.bool_]
 UNIFORM = 1.0

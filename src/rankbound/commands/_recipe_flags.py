@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from rankbound.flags import names, widths
+from rankbound.texts import names, widths
 
 # Omitted flags keep the defaults of `rankbound.training.recipe.Recipe`, which the help repeats.
 _NUMBERS = {

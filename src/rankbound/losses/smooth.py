@@ -1,7 +1,8 @@
 """The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
 
 import math
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -12,16 +13,19 @@ from rankbound.bounds.base import bound as parse_bound
 from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.score_distribution import Gain
-from rankbound.fused import Kernel
+from rankbound.fused import Kernel, usable, with_numbers
+from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
+from rankbound.interpolation import kernel_matrix
 from rankbound.kernel_sums import require_method
+from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
-from rankbound.losses._smooth_kernel import smooth_kernel
-from rankbound.losses.base import RankingLoss
+from rankbound.losses.base import ItemSum, RankingLoss, times
+from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.run_metric import RunMetric
-from rankbound.ranks import Ranks
+from rankbound.metrics.base import formula_of
+from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
+from rankbound.metrics.sets import RunMetric
+from rankbound.ranks import Ranks, tie_blocks
 from rankbound.smooth_ranks import smooth_ranks_of
 
 
@@ -195,3 +199,97 @@ class SmoothLoss(RankingLoss):
 
     def extra_repr(self) -> str:
         return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"
+
+
+class ADRMSELoss(ItemSum):
+    r"""Approximate discounted rank MSE (Schlatt et al. 2024): squared errors of smooth ranks, by discount.
+
+    $$L = \frac1N \sum_i \frac{(\tilde R_i - r_i)^2}{\log_2(r_i + 1)}$$
+
+    $r_i$ is the rank by relevance, the mean of the possible ranks for items of one grade, and $\tilde R_i$ the smooth
+    rank by score. Time and memory are linear in $N$, except for a sort by relevance. The loss is 0 for a list whose
+    items have one grade.
+
+    Args:
+        temperature: $\tau$ of the smooth ranks, in units of the scores.
+        method: as in `rankbound.smooth_rank`.
+
+    Raises:
+        ValueError: for a temperature that isn't above 0, or an unknown method.
+
+    >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
+    tensor([3.3174e-06])
+    """
+
+    name = "ADR-MSE"
+
+    def __init__(self, *, temperature: float = 1.0, method: str = "auto") -> None:
+        super().__init__()
+        require_method(method, temperature)
+        self.temperature, self.method = temperature, method
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        expected = _mean_ranks(relevance, lists)
+        ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method)
+        errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
+        mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with two items of different grades."""
+        grades = relevance.to(torch.float64)
+        return lists.max(grades) > lists.min(grades)
+
+
+def _mean_ranks(relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the rank of each item by relevance, the mean over the orders of items of one grade, float64."""
+    blocks = tie_blocks(relevance.to(torch.float64), lists)
+    middle = blocks.first + (blocks.size - 1) / 2
+    ranked = middle.index_select(0, blocks.block).to(torch.float64)
+    return torch.empty_like(ranked).index_copy_(0, blocks.order, ranked)
+
+
+def smooth_kernel(
+    of: Metric,
+    temperature: float,
+    method: str,
+    dtype: torch.dtype,
+    *,
+    sign: float = 1.0,
+    undefined: float = 0.0,
+) -> Kernel | None:
+    """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
+    formula = smooth_formula_of(of)
+    if formula is None or not usable():
+        return None
+    return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
+
+
+def smooth_formula_of(of: Metric) -> Formula | None:
+    """Return the formula of a metric, if kernels of smooth ranks know it."""
+    formula = formula_of(of)
+    return formula if formula is not None and formula.kind <= RANK_SUM else None
+
+
+@lru_cache(maxsize=256)
+def _with_parameters(
+    formula: Formula,
+    temperature: float,
+    method: int,
+    dtype: torch.dtype,
+    sign: float,
+    undefined: float,
+) -> Kernel:
+    from rankbound.fused.smooth import smooth_metric
+
+    cpu = torch.device("cpu")
+    sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers: tuple[Any, ...] = (*formula.numbers, _largest(formula, dtype), float(temperature), method, sigmoid, bell)
+    return with_numbers(smooth_metric, *numbers, sign, undefined)
+
+
+def _largest(formula: Formula, dtype: torch.dtype) -> float:
+    """Return the largest grade whose gain is finite in the scores' precision, at least single."""
+    if formula.gain != "exp2":
+        return torch.finfo(torch.float64).max
+    return float(largest_grade(torch.promote_types(dtype, torch.float32)))

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rankbound import _version
-from rankbound.devices import on_cpu
 from rankbound.errors import DataError
-from rankbound.lists import Lists
+from rankbound.lists import Lists, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.epochs import LAST, Epoch
 from rankbound.training.factorization_inputs import FactorizationInputs
 from rankbound.training.feature_inputs import FeatureInputs
