@@ -1,39 +1,22 @@
-"""The base class of metrics: a metric is a value with a text and one function of ranks."""
+"""The base class of metrics, a value with a text and one function of ranks, and the evaluation of lists by metrics."""
 
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from rankbound.fractions import are_fractions, warn_of_fractions
-from rankbound.fused import usable
-from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
+from rankbound.fused.formulas import GAINS, Floats, Formula, Integers, RankedItems, discounts_of, gains_of
 from rankbound.fused.formulas import values_of as values_of_formulas
-from rankbound.gradients import through_transforms
-from rankbound.lists import (
-    ArrayLike,
-    Lists,
-    as_floating,
-    as_tensor,
-    beside,
-    is_transformed,
-    require_finite,
-    require_grades,
-    weights_of,
-)
-from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order, tie_blocks
+from rankbound.lazy import ArrayLike, Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
-from rankbound.tie_orders import orders_of_ties
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200
@@ -49,6 +32,10 @@ Unjudged = Literal["not relevant", "left out", "marked"]
 
 # The relevance of marked items: not judged though in the pool (-1 in TREC qrels), and not in the qrels at all.
 POOLED, NOT_POOLED = -1.0, -2.0
+
+Array = npt.NDArray[Any]
+Values = TypeVar("Values", Tensor, Array)
+"""Tensors in, tensors out, and the same of arrays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +115,6 @@ class Metric(ABC):
         """
         return lists.sum(self.relevant(relevance)) > 0
 
-    def of_order(self, ranked: Tensor, lists: Lists) -> Tensor:
-        """Return the value of each list, given the relevance of its items from rank 1 down.
-
-        Args:
-            ranked: `(n_items,)`, grades from 0.
-            lists: the lists' limits.
-
-        Returns:
-            A tensor `(n_lists,)`, NaN where undefined.
-        """
-        return self.of_ranks(ranks_in_order(lists, self.rank_weights(ranked)), ranked, lists)
-
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the mean over all orders of the tied items.
 
@@ -154,10 +129,11 @@ class Metric(ABC):
         Returns:
             A float64 tensor `(n_lists,)`, NaN where undefined.
         """
+        from rankbound.tie_orders import orders_of_ties
+
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
-            values = self.of_order(ranked, lists)
-            mean = mean + torch.where(weight > 0, weight * values, 0.0)
+            mean = mean + torch.where(weight > 0, weight * _of_ranking(self, ranked, lists), 0.0)
         return mean
 
     def in_range(self, value: Tensor) -> Tensor:
@@ -178,7 +154,7 @@ class Metric(ABC):
         """
         return None
 
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
 
         Args:
@@ -195,7 +171,7 @@ class Metric(ABC):
         """True if the metric has its own `of_blocks`."""
         return type(self).of_blocks is not Metric.of_blocks
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor] | None:
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats] | None:
         """Return the extremes over all orders of a list with binary relevance; `None` without a closed form.
 
         Args:
@@ -203,11 +179,11 @@ class Metric(ABC):
             p: `(n_lists,)`, the number of relevant items.
 
         Returns:
-            The minimum and the maximum, each `(n_lists,)`, float64; NaN where undefined.
+            The minimum and the maximum, each a float64 array `(n_lists,)`; NaN where undefined.
         """
         return None
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor | None:
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats | None:
         """Return the mean over all orders of a list with binary relevance; `None` without a closed form.
 
         Args:
@@ -215,7 +191,7 @@ class Metric(ABC):
             p: `(n_lists,)`, the number of relevant items.
 
         Returns:
-            A float64 tensor `(n_lists,)`, NaN where undefined.
+            A float64 array `(n_lists,)`, NaN where undefined.
         """
         return None
 
@@ -255,15 +231,20 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
+        from rankbound.gradients import through_transforms
+        from rankbound.lists import as_tensor, is_transformed
+
         if is_transformed():
             value = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance, weights)
         else:
             value = self._value(scores, offsets, relevance, weights)
-        return value if isinstance(scores, Tensor) else value.numpy()
+        return value if isinstance(scores, torch.Tensor) else value.numpy()
 
     def _value(
         self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
     ) -> Tensor:
+        from rankbound.lists import as_tensor, beside, require_grades, weights_of
+
         if weights is not None:
             grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
             require_grades(grades)
@@ -288,6 +269,9 @@ def values_of(
     `by_kernel` says whether a compiled kernel may be used, by default for many items or once it is loaded; it decides
     the time that the evaluation takes, and no digit of the values. Under the transforms of PyTorch, they are constants.
     """
+    from rankbound.gradients import through_transforms
+    from rankbound.lists import as_tensor, is_transformed
+
     if is_transformed():
         flat = as_tensor(scores, "scores")
         return {str(metric): through_transforms(metric._value, flat, offsets, relevance) for metric in metrics}
@@ -301,6 +285,11 @@ def _values_of(
     offsets: ArrayLike,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
+    from rankbound.fractions import are_fractions, warn_of_fractions
+    from rankbound.fused import usable
+    from rankbound.lists import Lists, as_floating, as_tensor, beside, require_finite, require_grades
+    from rankbound.ranks import block_starts, descending_order
+
     chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
@@ -352,6 +341,8 @@ def _are_doubles(scores: Tensor) -> bool:
 
 def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists: Lists) -> dict[str, Tensor]:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
+    from rankbound.ranks import tie_blocks
+
     known = [formula for metric in metrics if (formula := formula_of(metric))]
     if not known:
         return {}
@@ -402,6 +393,8 @@ def _of_order(
 
     Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item counts.
     """
+    from rankbound.ranks import blocks_of
+
     ranked = grades.index_select(0, order)
     tied = _tied_lists(starts, ranked, lists)
     if tied is None:
@@ -426,7 +419,7 @@ def _of_order(
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
     """Return the places of the items of the lists where the mask is true, and these lists."""
-    return torch.nonzero(lists.spread(chosen)).squeeze(1), Lists.of_sizes(lists.sizes[chosen])
+    return torch.nonzero(lists.spread(chosen)).squeeze(1), lists.of_sizes(lists.sizes[chosen])
 
 
 def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
@@ -445,12 +438,19 @@ def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
 def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> dict[str, Tensor]:
     """Return the values of lists, given the relevance of their items from rank 1 down."""
     known = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
-    values = {str(metric): metric.of_order(ranked, lists) for metric in metrics if str(metric) not in known}
+    values = {str(metric): _of_ranking(metric, ranked, lists) for metric in metrics if str(metric) not in known}
     if known:
         items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
         of_formulas = map(torch.from_numpy, values_of_formulas(list(known.values()), items))
         values |= dict(zip(known, of_formulas, strict=True))
     return values
+
+
+def _of_ranking(metric: Metric, ranked: Tensor, lists: Lists) -> Tensor:
+    """Return a metric's values of lists, given the relevance of their items from rank 1 down."""
+    from rankbound.ranks import ranks_in_order
+
+    return metric.of_ranks(ranks_in_order(lists, metric.rank_weights(ranked)), ranked, lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -491,7 +491,20 @@ def exp2(grades: Tensor) -> Tensor:
     return torch.exp2(whole) * torch.exp((grades - whole) * math.log(2))
 
 
-def ratio(values: Tensor, divisor: Tensor) -> Tensor:
+def by_arrays(function: Callable[..., Array], *tensors: Tensor) -> Tensor:
+    """Return a function of arrays, given tensors, as a tensor on their device."""
+    return torch.from_numpy(function(*(tensor.cpu().numpy() for tensor in tensors))).to(tensors[0].device)
+
+
+def by_tensors(function: Callable[..., Tensor], *arrays: Array) -> Array:
+    """Return a function of tensors, given arrays, as an array."""
+    return function(*(torch.from_numpy(array.copy()) for array in arrays)).numpy()
+
+
+def ratio(values: Values, divisor: Values) -> Values:
     """Return `values / divisor`; NaN, without a gradient, where the divisor is 0 or NaN."""
+    if isinstance(values, np.ndarray):
+        quotient: Array = np.full(values.shape, np.nan)
+        return np.divide(values, divisor, out=quotient, where=np.nan_to_num(divisor) != 0)
     divisor = torch.nan_to_num(divisor).to(values)
     return torch.where(divisor == 0, torch.nan, values / torch.where(divisor == 0, 1.0, divisor))

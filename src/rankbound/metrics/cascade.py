@@ -4,13 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch import Tensor
-
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, exp2, require_cutoff
+from rankbound.fused.formulas import Floats, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Metric, by_tensors, exp2, require_cutoff
 from rankbound.metrics.first_relevant import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
-from rankbound.ranks import Ranks, TieBlocks
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.
 LARGEST_SCALE = 20
@@ -80,11 +77,14 @@ class ERR(Metric):
             means = torch.where(blocks.first <= self.cutoff, means, 0.0)
         return blocks.lists.sum(means * torch.exp(log_above))
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        return self._of_run(n - p, p), self._of_run(torch.zeros_like(p), p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        return by_tensors(self._of_run, n - p, p), by_tensors(self._of_run, 0 * p, p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return self._of_ties(p.unsqueeze(0), torch.log1p(-self.stops(torch.ones_like(p[:1]))), n, torch.zeros_like(n))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        stop = torch.tensor([1 / 2.0**self.max], dtype=torch.float64, device="cpu")
+        return by_tensors(
+            lambda size, held: self._of_ties(held.unsqueeze(0), torch.log1p(-stop), size, torch.zeros_like(size)), n, p
+        )
 
     def stops(self, relevance: Tensor) -> Tensor:
         """Return the probability $S_i$ of stopping at each item, which also tells a distribution how values add up.
@@ -117,6 +117,8 @@ class ERR(Metric):
 
     def _of_ties(self, held: Tensor, log_goes_on: Tensor, size: Tensor, above: Tensor) -> Tensor:
         """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
+        from rankbound.lists import Lists
+
         relevant = held.sum(0)
         depth = torch.minimum(relevant, _depth(held, log_goes_on))
         if self.cutoff is not None:
@@ -144,6 +146,8 @@ def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
     The result holds one block after the other, `(sum(depth + 1),)`. Grades are added one by one: the number of items of
     the new grade among k is hypergeometric. All terms are positive, so nothing cancels.
     """
+    from rankbound.lists import Lists
+
     products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
     start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
     for count, log in zip(held, log_goes_on, strict=True):

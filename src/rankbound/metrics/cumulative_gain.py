@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula, RankedItems, normaliser, table_size
-from rankbound.lists import Lists
-from rankbound.metrics.base import Metric, exp2, formula_of, ratio, require_cutoff
-from rankbound.ranks import Ranks, TieBlocks, descending_order
+from rankbound.fused.formulas import Floats, Formula, Integers, RankedItems, normaliser, table_size
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
 
 GAINS = ("exp2", "linear")
 
@@ -48,9 +46,12 @@ class AdditiveMetric(Metric):
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the divisor of each list's sum; NaN or 0 where the metric is undefined."""
 
-    @abstractmethod
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        """Return the normaliser of lists with `p` relevant items of grade 1."""
+    def binary_normaliser(self, p: Array) -> Array:
+        """Return the normaliser of lists of `p` items of grade 1; without a formula, the one of these lists."""
+        from rankbound.lists import Lists
+
+        lists = Lists.of_sizes(torch.from_numpy(p.copy()))
+        return self.normaliser(torch.ones(lists.n_items, dtype=torch.int64, device="cpu"), lists).numpy()
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, ranks.position.dtype)
@@ -61,7 +62,7 @@ class AdditiveMetric(Metric):
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         self.require_gains_that_fit(relevance, torch.float64)
-        totals = self._running_discounts(int(lists.sizes.max()) if len(lists) else 0, lists.device)
+        totals = self._totals(int(lists.sizes.max()) if len(lists) else 0, lists.device)
         ends = blocks.first - 1 + blocks.size
         mean_discount = (totals.index_select(0, ends) - totals.index_select(0, blocks.first - 1)) / blocks.size
         gains = blocks.sum(self.gains(relevance).to(torch.float64))
@@ -74,23 +75,21 @@ class AdditiveMetric(Metric):
             divisor = torch.from_numpy(normaliser(formula, items))
         return ratio(blocks.lists.sum(gains * mean_discount), divisor)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        bottom, top = totals.index_select(0, n) - totals.index_select(0, n - p), totals.index_select(0, p)
-        values = [ratio(total, self.binary_normaliser(p.to(torch.float64))) for total in (bottom, top)]
-        return torch.minimum(*values), torch.maximum(*values)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        totals = _discount_totals(self, int(n.max(initial=0)))
+        values = [ratio(total, self.binary_normaliser(p)) for total in (totals[n] - totals[n - p], totals[p])]
+        return np.minimum(*values), np.maximum(*values)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        totals = self._running_discounts(int(n.max()) if len(n) else 0, n.device)
-        return ratio(totals.index_select(0, n) * p / n, self.binary_normaliser(p.to(torch.float64)))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return ratio(_discount_totals(self, int(n.max(initial=0)))[n] * p / n, self.binary_normaliser(p))
 
     @property
     def _cutoff(self) -> int | None:
         return getattr(self, "cutoff", None)
 
-    def _running_discounts(self, size: int, device: torch.device) -> Tensor:
+    def _totals(self, size: int, device: "torch.device") -> Tensor:
         """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
-        return _running_discounts(self, table_size(size), device)
+        return _totals_on(self, table_size(size), device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,10 +121,10 @@ class GainMetric(AdditiveMetric):
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.ones_like(p)
+    def binary_normaliser(self, p: Array) -> Array:
+        return np.ones(p.shape)
 
-    def require_gains_that_fit(self, relevance: Tensor, dtype: torch.dtype) -> None:
+    def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         if self.gain == "exp2":
             require_gains_that_fit(relevance, dtype, str(self))
         elif len(relevance) and float(relevance.max()) > (limit := torch.finfo(dtype).max * 2.0**-ROOM_FOR_SUMS):
@@ -238,38 +237,49 @@ class NDCG(DCG):
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         highest = math.inf if relevance.is_floating_point() else int(relevance.max())
         if highest <= 1:
-            return self.binary_normaliser(lists.sum(relevance))
+            counts = lists.sum(relevance).to(torch.int64)
+            return self._totals(int(counts.max()) if len(counts) else 0, lists.device).index_select(0, counts)
         if highest <= MOST_COUNTED_GRADES:
             return self._ideal_of_counts(_counts_from(relevance, int(highest), lists), lists)
+        from rankbound.ranks import descending_order
+
         gains = self.gains(relevance)
         ideal = gains[descending_order(gains, lists)]
-        discounts = self._running_discounts(int(lists.sizes.max()), lists.device).diff()
+        discounts = self._totals(int(lists.sizes.max()), lists.device).diff()
         return lists.sum(ideal * discounts[lists.position])
 
     def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
         """Return the DCG of the ideal order; `at_least[t, g]` items of list t have a grade above g, from 0."""
-        totals = self._running_discounts(int(lists.sizes.max()), lists.device)
+        totals = self._totals(int(lists.sizes.max()), lists.device)
         steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
         return (totals[at_least] * steps).sum(1)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        counts = p.to(torch.int64)
-        return self._running_discounts(int(counts.max()) if len(counts) else 0, p.device).index_select(0, counts)
+    def binary_normaliser(self, p: Array) -> Array:
+        return _discount_totals(self, int(p.max(initial=0)))[p]
 
     def formula(self) -> Formula:
         return replace(super().formula(), normalised=True)
 
 
 @lru_cache(maxsize=64)
-def _running_discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor:
-    positions = torch.arange(1, size + 1, dtype=torch.float64, device="cpu")
-    formula = formula_of(metric)
-    discounts = metric.discount_at(positions) if formula is None else torch.from_numpy(formula.discounts(size).copy())
-    discounts = discounts * Ranks(positions, positions.new_tensor([size])).within(metric._cutoff)
-    return torch.cat([discounts.new_zeros(1), discounts.cumsum(0)]).to(device)
+def _totals_on(metric: AdditiveMetric, size: int, device: "torch.device") -> Tensor:
+    return torch.tensor(_discount_totals(metric, size), device=device)
 
 
-def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, power: int = 1) -> None:
+def _discount_totals(metric: AdditiveMetric, size: int) -> Floats:
+    """Return D(0) .. D(size), possibly further; discounts beyond the cut-off are 0."""
+    return _totals_of(metric, table_size(size))
+
+
+@lru_cache(maxsize=64)
+def _totals_of(metric: AdditiveMetric, size: int) -> Floats:
+    formula, ranks = formula_of(metric), np.arange(1.0, size + 1)
+    discounts = metric.discount_at(torch.from_numpy(ranks)).numpy() if formula is None else formula.discounts(size)
+    within = ranks <= (size if metric._cutoff is None else metric._cutoff)
+    return np.concatenate(([0.0], np.cumsum(discounts * within)))
+
+
+def require_gains_that_fit(relevance: Tensor, dtype: "torch.dtype", what: str, power: int = 1) -> None:
     """Raise `ValueError` for grades whose gains $2^y - 1$ to a power, or sums of these, exceed the range of `dtype`."""
     largest = float(relevance.max()) if len(relevance) else 0.0
     limit = largest_grade(dtype, power)
@@ -280,7 +290,7 @@ def require_gains_that_fit(relevance: Tensor, dtype: torch.dtype, what: str, pow
         )
 
 
-def largest_grade(dtype: torch.dtype, power: int = 1) -> int:
+def largest_grade(dtype: "torch.dtype", power: int = 1) -> int:
     """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
     exponent = math.frexp(torch.finfo(dtype).max)[1]
     return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power

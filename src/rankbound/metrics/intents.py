@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from rankbound.lists import Lists
+from rankbound.lazy import Lists, Tensor, torch
 from rankbound.metrics.base import Thresholded, ratio
 from rankbound.metrics.first_relevant import mean_discount
 from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
@@ -65,6 +63,8 @@ class IntentMetric(Thresholded, RunMetric):
 
     def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Discount) -> Tensor:
         """Return G of each list, the mean over the orders of tied items."""
+        from rankbound.lists import Lists
+
         blocks = run.blocks
         block_of = torch.empty_like(blocks.block).index_copy_(0, blocks.order, blocks.block)
         found = run.retrieved.index_select(0, intents.item)

@@ -1,17 +1,17 @@
 """Precision and recall: P@k, Recall@k, R-precision, interpolated precision, and rank-biased precision."""
 
+import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
-from rankbound.lists import Lists
-from rankbound.metrics.base import Thresholded, ratio
+from rankbound.fused.formulas import Floats, Formula, Integers
+from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
+from rankbound.metrics.base import Thresholded, Values, ratio
 from rankbound.metrics.cumulative_gain import AdditiveMetric
-from rankbound.ranks import Ranks, TieBlocks
 
 # Relative error of a product such as 0.1 * 30 = 3.0000000000000004, which must need 3 relevant items, not 4.
 ROUNDING = 1e-9
@@ -26,6 +26,9 @@ class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return self.binary_normaliser(lists.sum(self.gains(relevance)))
+
+    @abstractmethod
+    def binary_normaliser(self, p: Values) -> Values: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +61,8 @@ class Precision(BinaryAdditiveMetric):
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.full_like(p, float(self.cutoff))
+    def binary_normaliser(self, p: Values) -> Values:
+        return 0.0 * p + self.cutoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +95,7 @@ class Recall(BinaryAdditiveMetric):
     def discount_at(self, position: Tensor) -> Tensor:
         return torch.ones_like(position)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
+    def binary_normaliser(self, p: Values) -> Values:
         return p
 
 
@@ -129,21 +132,26 @@ class RBP(BinaryAdditiveMetric):
     def discount_at(self, position: Tensor) -> Tensor:
         return (1 - self.p) * self.p ** (position - 1)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
-        return torch.ones_like(p)
+    def binary_normaliser(self, p: Values) -> Values:
+        return 0.0 * p + 1.0
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        best = self._of_first(p)
-        worst = torch.exp(torch.xlogy((n - p).to(torch.float64), self.p)) * best
-        divisor = self.binary_normaliser(p.to(torch.float64))
-        return ratio(worst, divisor), ratio(best, divisor)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        best, divisor = self._of_first(p), self.binary_normaliser(p)
+        return ratio(np.exp(self._log_power(n - p)) * best, divisor), ratio(best, divisor)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return ratio(self._of_first(n) * p / n, self.binary_normaliser(p.to(torch.float64)))
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return ratio(self._of_first(n) * p / n, self.binary_normaliser(p))
 
-    def _of_first(self, ranks: Tensor) -> Tensor:
+    def _of_first(self, ranks: Values) -> Values:
         """Return the sum of the discounts of the first ranks, 1 - p^ranks, without cancellation."""
-        return -torch.expm1(torch.xlogy(ranks.to(torch.float64), self.p))
+        if isinstance(ranks, np.ndarray):
+            return -np.expm1(self._log_power(ranks))
+        return -torch.expm1(torch.xlogy(ranks, self.p))
+
+    def _log_power(self, ranks: Integers) -> Floats:
+        """Return the logarithm of p^ranks; of 0^0 = 1, too."""
+        log = math.log(self.p) if self.p else -math.inf
+        return np.multiply(ranks, log, out=np.zeros(ranks.shape), where=ranks != 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +178,7 @@ class NormalizedRBP(RBP):
     def formula(self) -> Formula:
         return replace(super().formula(), normalised=True)
 
-    def binary_normaliser(self, p: Tensor) -> Tensor:
+    def binary_normaliser(self, p: Values) -> Values:
         return self._of_first(p)
 
 
@@ -207,12 +215,11 @@ class RPrecision(Thresholded):
         places = torch.minimum(blocks.size, (blocks.lists.spread(p) - blocks.first + 1).clamp(min=0))
         return ratio(blocks.lists.sum(inside * places / blocks.size), p)
 
-    def binary_extremes(self, n: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        fewest, count = (2 * p - n).clamp(min=0).to(torch.float64), p.to(torch.float64)
-        return ratio(fewest, p), ratio(count, p)
+    def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
+        return ratio((2 * p - n).clip(0), p), ratio(p, p)
 
-    def binary_expectation(self, n: Tensor, p: Tensor) -> Tensor:
-        return torch.where(p == 0, torch.nan, p.to(torch.float64) / n)
+    def binary_expectation(self, n: Integers, p: Integers) -> Floats:
+        return np.where(p == 0, np.nan, p / n)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +267,6 @@ class InterpolatedPrecision(Thresholded):
         needed = torch.ceil(self.recall * (1 - ROUNDING) * lists.sum(relevant.to(torch.float64)))
         found = 1 + ranks.above[0]
         # Membership of the ranks from `needed` down, by that of the ranks up to `needed` turned around.
-        reached = Ranks(-found, ranks.sizes, temperature=ranks.temperature).within(-lists.spread(needed).to(found))
+        reached = replace(ranks, position=-found).within(-lists.spread(needed).to(found))
         largest = lists.max(torch.where(relevant, reached * found / ranks.position, -1.0))
         return torch.where(largest >= 0, largest, torch.nan)
