@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Formula, Integers
+from rankbound.fused.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import POOLED, Array, Thresholded, Unjudged, by_arrays, ratio
 
@@ -43,7 +43,7 @@ class AveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "AP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.AP
 
     cutoff: int | None = None
 
@@ -55,9 +55,6 @@ class AveragePrecision(Thresholded):
         relevant = self.relevant(relevance).to(ranks.position)
         terms = relevant * (1 + above) / ranks.position
         return ratio(lists.sum(terms * ranks.within(self.cutoff)), lists.sum(relevant))
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.AP, rel=self.rel, cutoff=self.cutoff)
 
     def of_blocks(self, blocks: TieBlocks, relevance: Tensor, lists: Lists) -> Tensor:
         inside = blocks.sum(self.relevant(relevance).to(torch.float64))
@@ -109,7 +106,6 @@ class InferredAveragePrecision(Thresholded):
     """
 
     name: ClassVar[str] = "infAP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "marked"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
@@ -145,7 +141,6 @@ class BinaryPreference(Thresholded):
     """
 
     name: ClassVar[str] = "Bpref"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unjudged: ClassVar[Unjudged] = "left out"
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:

@@ -27,6 +27,9 @@ _KERNEL = "rankbound.fused.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
 
+# The parameters of a formula, by a metric's attributes.
+PARAMETERS = {name: name for name in ("rel", "gain", "discount", "cutoff", "normalised")} | {"persistence": "p"}
+
 # How a metric takes the unjudged items of a run, as of `Metric.unjudged`.
 Unjudged = Literal["not relevant", "left out", "marked"]
 
@@ -50,6 +53,8 @@ class Metric(ABC):
         higher_is_better: false for errors, which a loss does not negate.
         uses_grades: false if only the set of relevant items counts.
         span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
+        formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
+            for the class that sets it alone: a subclass may change what it inherits.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
 
@@ -63,6 +68,7 @@ class Metric(ABC):
     uses_grades: ClassVar[bool] = True
     span: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     unjudged: ClassVar[Unjudged] = "not relevant"
+    formula: ClassVar[int | None] = None
 
     @abstractmethod
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
@@ -147,13 +153,6 @@ class Metric(ABC):
         """
         return value.clamp(*self.span) + 0.0
 
-    def formula(self) -> Formula | None:
-        """Return the formula by which evaluation and compiled kernels know the metric, by default none.
-
-        It counts for the class that defines it alone: a subclass may change what it inherits.
-        """
-        return None
-
     def require_gains_that_fit(self, relevance: Tensor, dtype: "torch.dtype") -> None:
         """Refuse grades whose gains, or sums of them, exceed the range of `dtype`; by default none.
 
@@ -231,26 +230,13 @@ class Metric(ABC):
             ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, grades or
                 weights that are negative, NaN or infinite, or weights for a metric without gains.
         """
-        from rankbound.gradients import through_transforms
-        from rankbound.lists import as_tensor, is_transformed
-
-        if is_transformed():
-            value = through_transforms(self._value, as_tensor(scores, "scores"), offsets, relevance, weights)
-        else:
-            value = self._value(scores, offsets, relevance, weights)
+        value = values_of([self], scores, relevance, offsets, weights=weights)[str(self)]
         return value if isinstance(scores, torch.Tensor) else value.numpy()
 
     def _value(
         self, scores: ArrayLike, offsets: ArrayLike, relevance: ArrayLike, weights: ArrayLike | None = None
     ) -> Tensor:
-        from rankbound.lists import as_tensor, beside, require_grades, weights_of
-
-        if weights is not None:
-            grades = beside(as_tensor(scores, "scores"), relevance, "relevance")
-            require_grades(grades)
-            exact = grades.to(torch.float64)
-            relevance = self.weighted(grades, weights_of(weights, "weights", len(exact), exact))
-        return _values_of([self], scores, relevance, offsets)[str(self)]
+        return _values_of([self], scores, offsets, relevance, weights)[str(self)]
 
     def __str__(self) -> str:
         return text_of(self)
@@ -262,6 +248,7 @@ def values_of(
     relevance: ArrayLike,
     offsets: ArrayLike,
     *,
+    weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
     """Return the values of each list, float64 `(n_lists,)`, by the metrics' texts.
@@ -272,28 +259,33 @@ def values_of(
     from rankbound.gradients import through_transforms
     from rankbound.lists import as_tensor, is_transformed
 
-    if is_transformed():
-        flat = as_tensor(scores, "scores")
-        return {str(metric): through_transforms(metric._value, flat, offsets, relevance) for metric in metrics}
-    return _values_of(metrics, scores, relevance, offsets, by_kernel)
+    if not is_transformed():
+        return _values_of(list(metrics), scores, offsets, relevance, weights, by_kernel)
+    flat = as_tensor(scores, "scores")
+    return {str(one): through_transforms(one._value, flat, offsets, relevance, weights) for one in metrics}
 
 
 def _values_of(
-    metrics: Iterable[Metric],
+    chosen: Sequence[Metric],
     scores: ArrayLike,
-    relevance: ArrayLike,
     offsets: ArrayLike,
+    relevance: ArrayLike,
+    weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
     from rankbound.fractions import are_fractions, warn_of_fractions
     from rankbound.fused import usable
-    from rankbound.lists import Lists, as_floating, as_tensor, beside, require_finite, require_grades
+    from rankbound.lists import Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
     from rankbound.ranks import block_starts, descending_order
 
-    chosen, flat = list(metrics), as_tensor(scores, "scores").detach()
+    flat = as_tensor(scores, "scores").detach()
     if flat.is_meta:
         raise ValueError("scores: found a tensor on meta, which holds no numbers; expected one on another device")
     grades = beside(flat, relevance, "relevance")
+    if weights is not None:
+        require_grades(grades)
+        exact = grades.to(torch.float64)
+        grades = chosen[0].weighted(grades, weights_of(weights, "weights", len(exact), exact))
     lists = Lists.checked(offsets, len(flat), flat.device)
     require_finite(as_floating(flat))
     require_grades(grades)
@@ -304,14 +296,15 @@ def _values_of(
     if are_fractions(grades):
         for metric in chosen:
             warn_of_fractions(str(metric), grades, metric.relevant)
-    values: dict[str, Tensor] = {}
     if by_kernel is None:
         by_kernel = len(flat) >= WORTH_A_KERNEL or _KERNEL in sys.modules
+    values: dict[str, Tensor] = {}
     if by_kernel and flat.is_cpu and usable() and _are_doubles(flat):
-        values = _by_kernel([metric for metric in chosen if formula_of(metric) is not None], flat, grades, lists)
+        values = _by_kernel([metric for metric in chosen if formula_of(metric)], flat, grades, lists)
     if others := [metric for metric in chosen if str(metric) not in values]:
         order = descending_order(flat, lists)
-        values |= _of_order(others, order, block_starts(flat.index_select(0, order), lists), grades, lists)
+        starts = block_starts(flat.index_select(0, order), lists)
+        values |= zip(map(str, others), _of_order(others, order, starts, grades, lists), strict=True)
     return {str(metric): metric.in_range(values[str(metric)]) for metric in chosen}
 
 
@@ -324,12 +317,16 @@ def values_of_blocks(
     starts = torch.ones(len(blocks.block), dtype=torch.bool, device=lists.device)
     starts[1:] = blocks.block[1:] != blocks.block[:-1]
     values = _of_order(metrics, blocks.order, starts, relevance, lists)
-    return {str(metric): metric.in_range(values[str(metric)]) for metric in metrics}
+    return {str(metric): metric.in_range(value) for metric, value in zip(metrics, values, strict=True)}
 
 
 def formula_of(metric: Metric) -> Formula | None:
-    """Return the formula of a metric whose own class defines it."""
-    return metric.formula() if "formula" in vars(type(metric)) else None
+    """Return the formula of a metric whose own class has one, with the metric's parameters."""
+    kind = vars(type(metric)).get("formula")
+    if kind is None:
+        return None
+    parameters = {theirs: getattr(metric, ours) for theirs, ours in PARAMETERS.items() if hasattr(metric, ours)}
+    return Formula(kind=kind, **parameters)
 
 
 def _are_doubles(scores: Tensor) -> bool:
@@ -343,41 +340,29 @@ def _by_kernel(metrics: Sequence[Metric], scores: Tensor, grades: Tensor, lists:
     """Return the values of metrics with formulas, those of tied lists by their blocks; none for other grades."""
     from rankbound.ranks import tie_blocks
 
-    known = [formula for metric in metrics if (formula := formula_of(metric))]
-    if not known:
+    if not (known := [formula for metric in metrics if (formula := formula_of(metric))]):
         return {}
-    kernel = import_module(_KERNEL)
-    longest = int(lists.sizes.max()) if len(lists) else 0
     tables = list(dict.fromkeys(formula.table for formula in known))
     numbers = np.array(
         [
-            (
-                formula.kind,
-                formula.rel,
-                GAINS.index(formula.gain),
-                tables.index(formula.table),
-                np.inf if formula.cutoff is None else formula.cutoff,
-                formula.normalised,
-            )
-            for formula in known
+            (one.kind, one.rel, GAINS.index(one.gain), tables.index(one.table), one.cutoff or math.inf, one.normalised)
+            for one in known
         ],
         dtype=np.float64,
     )
-    discounts = np.stack([discounts_of(table, longest) for table in tables])
-    gains = _gains_of_grades()
-    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    discounts = np.stack([discounts_of(table, int(lists.sizes.max()) if len(lists) else 0) for table in tables])
+    values = torch.empty(len(known), len(lists), dtype=torch.float64, device=lists.device)
     tied = torch.empty(len(lists), dtype=torch.bool, device=lists.device)
     inputs = scores.to(torch.float64), grades.to(torch.float64), lists.offsets
-    x, y, offsets = (tensor.contiguous().numpy() for tensor in inputs)
-    n_tied = kernel.of_untied_lists(x, y, offsets, numbers, discounts, gains, tied.numpy(), values.numpy())
+    arrays = [tensor.contiguous().numpy() for tensor in inputs]
+    of_untied_lists = import_module(_KERNEL).of_untied_lists
+    n_tied = of_untied_lists(*arrays, numbers, discounts, _gains_of_grades(), tied.numpy(), values.numpy())
     if n_tied < 0:
         return {}
     if n_tied:
         items, rest = _items_of(tied, lists)
         blocks, own = tie_blocks(scores.index_select(0, items), rest), grades.index_select(0, items)
-        of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
-        for place, metric in enumerate(metrics):
-            values[place, tied] = of_tied[str(metric)]
+        values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest) for metric in metrics])
     return {str(metric): row for metric, row in zip(metrics, values, strict=True)}
 
 
@@ -388,7 +373,7 @@ def _gains_of_grades() -> npt.NDArray[np.float64]:
 
 def _of_order(
     metrics: Sequence[Metric], order: Tensor, starts: Tensor, grades: Tensor, lists: Lists
-) -> dict[str, Tensor]:
+) -> Sequence[Tensor]:
     """Return the values of lists that `order` sorts into blocks of equal scores, which begin where `starts` is true.
 
     Each list is evaluated as if it were alone: as one order, unless a tie leaves open where an item counts.
@@ -401,20 +386,18 @@ def _of_order(
         return _of_ranked(metrics, ranked, lists)
     if bool(tied.all()):
         blocks = blocks_of(order, starts, lists)
-        return {str(metric): metric.of_blocks(blocks, grades, lists) for metric in metrics}
+        return [metric.of_blocks(blocks, grades, lists) for metric in metrics]
     items, rest = _items_of(tied, lists)
     # The places of the tied lists' items among all items, and among theirs.
     moved = rest.spread(lists.offsets[:-1][tied] - rest.offsets[:-1])
     blocks = blocks_of(order.index_select(0, items) - moved, starts.index_select(0, items), rest)
     own = grades.index_select(0, items)
-    of_tied = {str(metric): metric.of_blocks(blocks, own, rest) for metric in metrics}
+    values = torch.empty(len(metrics), len(lists), dtype=torch.float64, device=lists.device)
+    values[:, tied] = torch.stack([metric.of_blocks(blocks, own, rest).to(values) for metric in metrics])
     items, rest = _items_of(~tied, lists)
-    values = _of_ranked(metrics, ranked.index_select(0, items), rest)
-    for name, value in values.items():
-        whole = value.new_empty(len(lists))
-        whole[tied], whole[~tied] = of_tied[name], value
-        values[name] = whole
-    return values
+    untied = _of_ranked(metrics, ranked.index_select(0, items), rest)
+    values[:, ~tied] = torch.stack([value.to(values) for value in untied])
+    return values.unbind()
 
 
 def _items_of(chosen: Tensor, lists: Lists) -> tuple[Tensor, Lists]:
@@ -435,15 +418,15 @@ def _tied_lists(starts: Tensor, ranked: Tensor, lists: Lists) -> Tensor | None:
     return tied.index_fill_(0, lists.segment.index_select(0, places), True)
 
 
-def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> dict[str, Tensor]:
+def _of_ranked(metrics: Sequence[Metric], ranked: Tensor, lists: Lists) -> Sequence[Tensor]:
     """Return the values of lists, given the relevance of their items from rank 1 down."""
-    known = {str(metric): formula for metric in metrics if ranked.is_cpu and (formula := formula_of(metric))}
-    values = {str(metric): _of_ranking(metric, ranked, lists) for metric in metrics if str(metric) not in known}
-    if known:
-        items = RankedItems.of(ranked.numpy(), lists.offsets.numpy())
-        of_formulas = map(torch.from_numpy, values_of_formulas(list(known.values()), items))
-        values |= dict(zip(known, of_formulas, strict=True))
-    return values
+    formulas = [formula_of(metric) if ranked.is_cpu else None for metric in metrics]
+    if known := [formula for formula in formulas if formula is not None]:
+        known_values = iter(values_of_formulas(known, RankedItems.of(ranked.numpy(), lists.offsets.numpy())))
+    return [
+        _of_ranking(metric, ranked, lists) if formula is None else torch.from_numpy(next(known_values))
+        for metric, formula in zip(metrics, formulas, strict=True)
+    ]
 
 
 def _of_ranking(metric: Metric, ranked: Tensor, lists: Lists) -> Tensor:
@@ -458,6 +441,7 @@ class Thresholded(Metric):
     """A metric of binary relevance: items of at least grade `rel` are relevant."""
 
     uses_grades: ClassVar[bool] = False
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     rel: int = 1
 
@@ -473,12 +457,13 @@ class Thresholded(Metric):
 
 def require_cutoff(name: str, cutoff: int | None) -> None:
     """Raise `ValueError` for a cut-off below 1 or between two ranks."""
-    if cutoff is not None and not isinstance(cutoff, Integral):
+    if cutoff is None:
+        return
+    if not isinstance(cutoff, Integral):
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected a whole number from 1")
-    if cutoff is not None and cutoff < 1:
+    if cutoff < 1:
         raise ValueError(f"metric {name}: found cut-off {cutoff}, expected at least 1")
-    if cutoff is not None:
-        require_exact(cutoff, f"metric {name}: found cut-off")
+    require_exact(cutoff, f"metric {name}: found cut-off")
 
 
 def exp2(grades: Tensor) -> Tensor:

@@ -119,8 +119,11 @@ class ERR(Metric):
         """Return the mean over the orders of blocks with `held` items of each grade `(n_grades, n_blocks)`."""
         from rankbound.lists import Lists
 
-        relevant = held.sum(0)
-        depth = torch.minimum(relevant, _depth(held, log_goes_on))
+        relevant = depth = held.sum(0)
+        if len(held):
+            # The number of items after which the probability of going on is negligible.
+            slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
+            depth = torch.minimum(depth, torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64))
         if self.cutoff is not None:
             depth = torch.minimum(depth, (self.cutoff - above).clamp(min=0))
         survival = _mean_products(held, log_goes_on, depth)
@@ -130,14 +133,6 @@ class ERR(Metric):
         before = torch.arange(case.n_items, device=depth.device) + block
         stopping = survival.index_select(0, before) - survival.index_select(0, before + 1)
         return case.sum(stopping * mean_discount(size[block], relevant[block], which, above[block], self.cutoff))
-
-
-def _depth(held: Tensor, log_goes_on: Tensor) -> Tensor:
-    """Return the number of items of each block's grades after which the probability of going on is negligible."""
-    if len(log_goes_on) == 0:
-        return torch.zeros((), dtype=torch.int64, device=log_goes_on.device)
-    slowest = torch.where(held > 0, log_goes_on[:, None], -torch.inf).amax(0)
-    return torch.ceil(math.log(NEGLIGIBLE) / slowest).to(torch.int64)
 
 
 def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
@@ -151,17 +146,17 @@ def _mean_products(held: Tensor, log_goes_on: Tensor, depth: Tensor) -> Tensor:
     products = torch.ones(len(depth), dtype=torch.float64, device=depth.device)
     start, known = torch.arange(len(depth), device=depth.device), torch.zeros_like(depth)
     for count, log in zip(held, log_goes_on, strict=True):
-        wider = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
-        products = _with_one_grade_more(products, start, known, count, log, wider)
-        start, known = wider.offsets[:-1], known + count
+        blocks = Lists.of_sizes(torch.minimum(known + count, depth) + 1)
+        products = _with_one_grade_more(products, start, known, count, log, blocks)
+        start, known = blocks.offsets[:-1], known + count
     return products
 
 
 def _with_one_grade_more(
-    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, wider: Lists
+    products: Tensor, start: Tensor, known: Tensor, count: Tensor, log_goes_on: Tensor, blocks: Lists
 ) -> Tensor:
-    """Return the mean products over k of `known` items and `count` of a new grade, k as in the blocks of `wider`."""
-    old, new, k = known[wider.segment], count[wider.segment], wider.position
+    """Return the mean products over k of `known` items and `count` of a new grade, k as in `blocks`."""
+    old, new, k, start = known[blocks.segment], count[blocks.segment], blocks.position, start[blocks.segment]
     fewest = (k - old).clamp(min=0)
     log_draws = log_binomial(old + new, k)
 
@@ -169,8 +164,6 @@ def _with_one_grade_more(
         of_new = fewest[case] + place
         of_old = k[case] - of_new
         log_ways = log_binomial(new[case], of_new) + log_binomial(old[case], of_old)
-        return (
-            torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[wider.segment[case]] + of_old]
-        )
+        return torch.exp(log_ways - log_draws[case] + of_new * log_goes_on) * products[start[case] + of_old]
 
     return ragged_sums(torch.minimum(k, new) - fewest + 1, terms)

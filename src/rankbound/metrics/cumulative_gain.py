@@ -8,14 +8,14 @@ $D(r) = d(1) + \dots + d(r)$. The extremes and the mean over all orders are diff
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Formula, Integers, RankedItems, normaliser, table_size
+from rankbound.fused.formulas import Floats, Integers, RankedItems, normaliser, table_size
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, exp2, formula_of, ratio, require_cutoff
 
@@ -32,19 +32,19 @@ MOST_COUNTED_GRADES = 16
 
 @dataclass(frozen=True, kw_only=True)
 class AdditiveMetric(Metric):
-    """A metric that is a sum over items; subclasses define gain, discount and normaliser."""
+    """A metric that is a sum over items; subclasses define the gain, and a discount and a normaliser other than 1."""
 
     @abstractmethod
     def gains(self, relevance: Tensor) -> Tensor:
         """Return the gain of each item, at least 0, float64 unless the relevance has another floating type."""
 
-    @abstractmethod
     def discount_at(self, position: Tensor) -> Tensor:
         """Return the discount of each rank; `position` may be fractional."""
+        return torch.ones_like(position)
 
-    @abstractmethod
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return the divisor of each list's sum; NaN or 0 where the metric is undefined."""
+        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
 
     def binary_normaliser(self, p: Array) -> Array:
         """Return the normaliser of lists of `p` items of grade 1; without a formula, the one of these lists."""
@@ -118,9 +118,6 @@ class GainMetric(AdditiveMetric):
         gains = self.gains(relevance) * weights.to(torch.float64)
         return torch.log1p(gains) / math.log(2) if self.gain == "exp2" else gains
 
-    def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return torch.ones(len(lists), dtype=torch.float64, device=lists.device)
-
     def binary_normaliser(self, p: Array) -> Array:
         return np.ones(p.shape)
 
@@ -154,15 +151,10 @@ class CG(GainMetric):
 
     name: ClassVar[str] = "CG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "linear"
     cutoff: int
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +180,7 @@ class DCG(GainMetric):
 
     name: ClassVar[str] = "DCG"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
+    formula: ClassVar[int | None] = formulas.DCG
 
     gain: str = "exp2"
     discount: str = "log2(r+1)"
@@ -204,9 +197,6 @@ class DCG(GainMetric):
         if self.discount == "log2(r)":
             return 1 / torch.log2(position.clamp(min=2))
         return 1 / torch.log2(position + 1)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.DCG, gain=self.gain, discount=self.discount, cutoff=self.cutoff)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +221,8 @@ class NDCG(DCG):
 
     name: ClassVar[str] = "nDCG"
     span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.DCG
+    normalised: ClassVar[bool] = True
 
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         if len(relevance) == 0:
@@ -256,9 +248,6 @@ class NDCG(DCG):
 
     def binary_normaliser(self, p: Array) -> Array:
         return _discount_totals(self, int(p.max(initial=0)))[p]
-
-    def formula(self) -> Formula:
-        return replace(super().formula(), normalised=True)
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import TABLE_SIZE, Floats, Formula, Integers
+from rankbound.fused.formulas import TABLE_SIZE, Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Thresholded, by_tensors
 
@@ -44,7 +44,7 @@ class ReciprocalRank(Thresholded):
     """
 
     name: ClassVar[str] = "RR"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RECIPROCAL_RANK
 
     cutoff: int | None = None
 
@@ -60,9 +60,6 @@ class ReciprocalRank(Thresholded):
             blocks.size[first], inside, torch.ones_like(inside), blocks.first[first] - 1, self.cutoff
         )
         return value
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RECIPROCAL_RANK, rel=self.rel, cutoff=self.cutoff)
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         last = n - p + 1
@@ -95,12 +92,9 @@ class Hit(Thresholded):
     """
 
     name: ClassVar[str] = "Hit"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.HIT
 
     cutoff: int
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.HIT, rel=self.rel, cutoff=self.cutoff)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         return lists.max(torch.where(self.relevant(relevance), ranks.within(self.cutoff), 0.0)).clamp(min=0)

@@ -1,5 +1,6 @@
 """Novelty and diversity: alpha-nDCG and intent-aware ERR, of judgements by intent."""
 
+import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
@@ -16,8 +17,6 @@ from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
 # Ranks over which the divisor of ERR-IA is summed.
 MOST_RANKS = 10_000_000
 
-Discount = Callable[[Tensor], Tensor]
-
 
 @dataclass(frozen=True, kw_only=True)
 class IntentMetric(Thresholded, RunMetric):
@@ -29,6 +28,9 @@ class IntentMetric(Thresholded, RunMetric):
     items that are relevant to t is at a place $J_l$ that is independent of the other intents, so the mean over the
     block's orders is exact.
     """
+
+    # An order that is better than the greedy one exceeds 1.
+    span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     alpha: float = 0.5
     cutoff: int | None = None
@@ -48,7 +50,7 @@ class IntentMetric(Thresholded, RunMetric):
                 f"metric {self}: found judgements without intents, expected relevance by intent: read the qrels with "
                 "rankbound.read_qrels(..., intents=True)"
             )
-        if not _several_intents(run.lists, run.intents):
+        if len(run.intents.intent) and int(_number_of_intents(run.lists, run.intents).max()) <= 1:
             warnings.warn(
                 f"metric {self}: found one intent in every topic; in TREC qrels, the second field names the intent",
                 stacklevel=2,
@@ -61,7 +63,7 @@ class IntentMetric(Thresholded, RunMetric):
             "rankbound.evaluate_run, or `rankbound evaluate`"
         )
 
-    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Discount) -> Tensor:
+    def mean_gain(self, run: JudgedRun, intents: JudgedIntents, discount: Callable[[Tensor], Tensor]) -> Tensor:
         """Return G of each list, the mean over the orders of tied items."""
         from rankbound.lists import Lists
 
@@ -115,12 +117,9 @@ class AlphaNDCG(IntentMetric):
     name: ClassVar[str] = "alpha_nDCG"
 
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        def discount(rank: Tensor) -> Tensor:
-            return 1 / torch.log2(1 + rank)
+        return ratio(self.mean_gain(run, intents, _discount), self._ideal(run.lists, intents))
 
-        return ratio(self.mean_gain(run, intents, discount), self._ideal(run.lists, intents, discount))
-
-    def _ideal(self, lists: Lists, intents: JudgedIntents, discount: Discount) -> Tensor:
+    def _ideal(self, lists: Lists, intents: JudgedIntents) -> Tensor:
         """Return the DCG of the greedy order of each list."""
         members = torch.unique(intents.item)
         order = torch.argsort(intents.precedence[members], stable=True)
@@ -138,7 +137,7 @@ class AlphaNDCG(IntentMetric):
             best = items.max(gain)
             is_best = gain == items.spread(best)
             chosen = is_best & is_open & (items.running_sum(is_best.to(torch.int64)) == 1)
-            total += best.clamp(min=0) * discount(torch.tensor(rank, dtype=torch.float64))
+            total += best.clamp(min=0) * _discount(torch.tensor(rank, dtype=torch.float64))
             left[intents.intent[chosen[row]]] *= 1 - self.alpha
             is_open &= ~chosen
         return total
@@ -186,12 +185,12 @@ class IntentAwareERR(IntentMetric):
         return ratio(self.mean_gain(run, intents, torch.reciprocal), _number_of_intents(run.lists, intents) * best)
 
 
+def _discount(rank: Tensor) -> Tensor:
+    return 1 / torch.log2(1 + rank)
+
+
 def _number_of_intents(lists: Lists, intents: JudgedIntents) -> Tensor:
     """Return the number of intents of each list that have rows."""
     n_lists = max(len(lists), 1)
     pairs = torch.unique(intents.intent * n_lists + lists.segment[intents.item])
     return torch.bincount(pairs % n_lists, minlength=len(lists))
-
-
-def _several_intents(lists: Lists, intents: JudgedIntents) -> bool:
-    return len(intents.intent) == 0 or int(_number_of_intents(lists, intents).max()) > 1

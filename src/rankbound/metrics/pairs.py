@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Formula, Integers
+from rankbound.fused.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Array, Metric, Thresholded, Values, ratio
 
@@ -73,6 +73,7 @@ class RankSum(Thresholded, LinearMetric):
     name: ClassVar[str] = "nRBP"
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
     higher_is_better: ClassVar[bool] = False
+    formula: ClassVar[int | None] = formulas.RANK_SUM
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -83,9 +84,6 @@ class RankSum(Thresholded, LinearMetric):
 
     def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
         return np.where(p == 0, np.nan, wrong)
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RANK_SUM, rel=self.rel)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,12 +195,17 @@ class PairMetric(RankedPairs):
     With smooth ranks, it takes one sum over the items per positive grade that occurs.
     """
 
+    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
     @abstractmethod
     def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         """Return the value of lists of `sizes` items with `wrong` of their `unequal` pairs in the wrong order."""
 
     def of_wrong_pairs(self, wrong: Array, n: Array, p: Array) -> Array:
         return self.of_pairs(wrong, p * (n - p), n)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         """Return masks of the items below each positive grade but the largest, for which ranks suffice."""
@@ -239,10 +242,6 @@ class PairAccuracy(PairMetric):
     """
 
     name: ClassVar[str] = "PairAccuracy"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def of_pairs(self, wrong: Values, unequal: Values, sizes: Values) -> Values:
         return 1 - ratio(wrong, unequal)
@@ -270,16 +269,12 @@ class Kendall(PairMetric):
     """
 
     name: ClassVar[str] = "Kendall"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     weight: str = "uniform"
 
     def __post_init__(self) -> None:
         if self.weight not in WEIGHTS:
             raise ValueError(f"metric {self.name}: found weight={self.weight}, expected one of {', '.join(WEIGHTS)}")
-
-    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
-        return unequal_pairs(relevance, lists, lists.sizes) > 0
 
     def rank_weights(self, relevance: Tensor) -> tuple[Tensor, ...]:
         return super().rank_weights(relevance) if self.weight == "uniform" else ()

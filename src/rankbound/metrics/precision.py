@@ -1,14 +1,13 @@
 """Precision and recall: P@k, Recall@k, R-precision, interpolated precision, and rank-biased precision."""
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from rankbound.fused import formulas
-from rankbound.fused.formulas import Floats, Formula, Integers
+from rankbound.fused.formulas import Floats, Integers
 from rankbound.lazy import Lists, Ranks, Tensor, TieBlocks, torch
 from rankbound.metrics.base import Thresholded, Values, ratio
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -27,8 +26,8 @@ class BinaryAdditiveMetric(Thresholded, AdditiveMetric):
     def normaliser(self, relevance: Tensor, lists: Lists) -> Tensor:
         return self.binary_normaliser(lists.sum(self.gains(relevance)))
 
-    @abstractmethod
-    def binary_normaliser(self, p: Values) -> Values: ...
+    def binary_normaliser(self, p: Values) -> Values:
+        return 0.0 * p + 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,15 +50,9 @@ class Precision(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "P"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.PRECISION
 
     cutoff: int
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.PRECISION, rel=self.rel, cutoff=self.cutoff)
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
 
     def binary_normaliser(self, p: Values) -> Values:
         return 0.0 * p + self.cutoff
@@ -85,15 +78,9 @@ class Recall(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "Recall"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RECALL
 
     cutoff: int
-
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RECALL, rel=self.rel, cutoff=self.cutoff)
-
-    def discount_at(self, position: Tensor) -> Tensor:
-        return torch.ones_like(position)
 
     def binary_normaliser(self, p: Values) -> Values:
         return p
@@ -117,7 +104,7 @@ class RBP(BinaryAdditiveMetric):
     """
 
     name: ClassVar[str] = "RBP"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    formula: ClassVar[int | None] = formulas.RBP
 
     p: float
 
@@ -126,14 +113,8 @@ class RBP(BinaryAdditiveMetric):
         if not 0 <= self.p < 1:
             raise ValueError(f"metric {self.name}: found p={self.p}, expected a persistence in [0, 1)")
 
-    def formula(self) -> Formula:
-        return Formula(kind=formulas.RBP, rel=self.rel, persistence=self.p)
-
     def discount_at(self, position: Tensor) -> Tensor:
         return (1 - self.p) * self.p ** (position - 1)
-
-    def binary_normaliser(self, p: Values) -> Values:
-        return 0.0 * p + 1.0
 
     def binary_extremes(self, n: Integers, p: Integers) -> tuple[Floats, Floats]:
         best, divisor = self._of_first(p), self.binary_normaliser(p)
@@ -174,9 +155,8 @@ class NormalizedRBP(RBP):
     """
 
     name: ClassVar[str] = "nRBP"
-
-    def formula(self) -> Formula:
-        return replace(super().formula(), normalised=True)
+    formula: ClassVar[int | None] = formulas.RBP
+    normalised: ClassVar[bool] = True
 
     def binary_normaliser(self, p: Values) -> Values:
         return self._of_first(p)
@@ -202,7 +182,6 @@ class RPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "Rprec"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def of_ranks(self, ranks: Ranks, relevance: Tensor, lists: Lists) -> Tensor:
         relevant = self.relevant(relevance).to(ranks.position)
@@ -250,7 +229,6 @@ class InterpolatedPrecision(Thresholded):
     """
 
     name: ClassVar[str] = "IPrec"
-    span: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     recall: float
 
