@@ -53,10 +53,10 @@ class Metric(ABC):
         higher_is_better: false for errors, which a loss does not negate.
         uses_grades: false if only the set of relevant items counts.
         span: the smallest and the largest value that any order of any list can have; rounding is clipped to it.
-        formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
-            for the class that sets it alone: a subclass may change what it inherits.
         unjudged: the treatment of a run's unjudged items by `rankbound.evaluate_run`: they are `not relevant`,
             `left out` of the ranking, or `marked` by a negative relevance, which `relevant` must be false for.
+        formula: the number of the formula by which compiled evaluation and losses know the metric, if any. It counts
+            for the class that sets it alone: a subclass may change what it inherits.
 
     >>> ndcg = rb.metric("nDCG@10")
     >>> ndcg([0.3, 0.1, 0.2, 0.9], [0, 1, 0, 1], [0, 3, 4])

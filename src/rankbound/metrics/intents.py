@@ -33,7 +33,7 @@ class IntentMetric(Thresholded, RunMetric):
     span: ClassVar[tuple[float, float]] = (0.0, math.inf)
 
     alpha: float = 0.5
-    cutoff: int | None = None
+    cutoff: int | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,6 +116,8 @@ class AlphaNDCG(IntentMetric):
 
     name: ClassVar[str] = "alpha_nDCG"
 
+    cutoff: int | None = None
+
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
         return ratio(self.mean_gain(run, intents, _discount), self._ideal(run.lists, intents))
 
@@ -156,10 +158,10 @@ class IntentAwareERR(IntentMetric):
     Args:
         rel: the lowest relevant grade, from 1.
         alpha: $\alpha$, 0 to 1, the probability that a user stops at a relevant item.
-        cutoff: k, required.
+        cutoff: k.
 
     Raises:
-        ValueError: for `rel` or `cutoff` below 1, no cut-off or one above 10,000,000, `alpha` out of range, and when
+        ValueError: for `rel` or `cutoff` below 1, a cut-off above 10,000,000, `alpha` out of range, and when
             called with lists or judgements without intents.
 
     >>> rb.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, {"q": {"1": {"a": 1}, "2": {"b": 1}}}, "ERR_IA@1").means()
@@ -168,10 +170,10 @@ class IntentAwareERR(IntentMetric):
 
     name: ClassVar[str] = "ERR_IA"
 
+    cutoff: int
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cutoff is None:
-            raise ValueError(f"metric {self.name}: needs a cut-off, as in {self.name}@20")
         if self.cutoff > MOST_RANKS:
             raise ValueError(
                 f"metric {self.name}: found cut-off {self.cutoff}, expected at most {MOST_RANKS}, over whose ranks the "
@@ -179,7 +181,6 @@ class IntentAwareERR(IntentMetric):
             )
 
     def of_intents(self, run: JudgedRun, intents: JudgedIntents) -> Tensor:
-        assert self.cutoff is not None
         rank = torch.arange(1, self.cutoff + 1)
         best = (self._decay(rank - 1) / rank).sum()
         return ratio(self.mean_gain(run, intents, torch.reciprocal), _number_of_intents(run.lists, intents) * best)
