@@ -228,23 +228,19 @@ class NDCG(DCG):
         if len(relevance) == 0:
             return torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         highest = math.inf if relevance.is_floating_point() else int(relevance.max())
+        totals = self._totals(int(lists.sizes.max()), lists.device)
         if highest <= 1:
-            counts = lists.sum(relevance).to(torch.int64)
-            return self._totals(int(counts.max()) if len(counts) else 0, lists.device).index_select(0, counts)
+            return totals.index_select(0, lists.sum(relevance).to(torch.int64))
         if highest <= MOST_COUNTED_GRADES:
-            return self._ideal_of_counts(_counts_from(relevance, int(highest), lists), lists)
+            width = int(highest) + 1
+            counts = torch.bincount(lists.segment * width + relevance, minlength=len(lists) * width).view(-1, width)
+            # The numbers of items with a grade above 0, 1, ...; each adds a step of the gains.
+            above = counts.flip(1).cumsum(1).flip(1)[:, 1:]
+            return (totals[above] * self.gains(torch.arange(width, device=lists.device)).diff()).sum(1)
         from rankbound.ranks import descending_order
 
         gains = self.gains(relevance)
-        ideal = gains[descending_order(gains, lists)]
-        discounts = self._totals(int(lists.sizes.max()), lists.device).diff()
-        return lists.sum(ideal * discounts[lists.position])
-
-    def _ideal_of_counts(self, at_least: Tensor, lists: Lists) -> Tensor:
-        """Return the DCG of the ideal order; `at_least[t, g]` items of list t have a grade above g, from 0."""
-        totals = self._totals(int(lists.sizes.max()), lists.device)
-        steps = self.gains(torch.arange(at_least.shape[1] + 1, device=lists.device)).diff()
-        return (totals[at_least] * steps).sum(1)
+        return lists.sum(gains[descending_order(gains, lists)] * totals.diff()[lists.position])
 
     def binary_normaliser(self, p: Array) -> Array:
         return _discount_totals(self, int(p.max(initial=0)))[p]
@@ -283,10 +279,3 @@ def largest_grade(dtype: "torch.dtype", power: int = 1) -> int:
     """Return the highest grade of which sums of gains $2^y - 1$ to a power stay within the range of `dtype`."""
     exponent = math.frexp(torch.finfo(dtype).max)[1]
     return max(exponent - ROOM_FOR_SUMS, exponent // 2) // power
-
-
-def _counts_from(grades: Tensor, highest: int, lists: Lists) -> Tensor:
-    """Return the number of items of each list with a grade above g = 0 .. highest - 1: `(n_lists, highest)`."""
-    width = highest + 1
-    counts = torch.bincount(lists.segment * width + grades, minlength=len(lists) * width).view(-1, width)
-    return counts.flip(1).cumsum(1).flip(1)[:, 1:]
