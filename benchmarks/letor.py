@@ -36,7 +36,7 @@ def measure(run: Run) -> list[Row]:
 
 
 def _race(run: Run, folder: Path, parts: list[Path]) -> list[Row]:
-    from rankbound_study.config.known_sets import known_set
+    from rankbound_study.config.sections.known_sets import known_set
     from rankbound_study.data.judged_files import convert
     from rankbound_study.data.sources import RawFile
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.rating_sets import EDITIONS, write_archive
 from benchmarks.study_steps import run_step
-from rankbound_study.config.known_sets import known_set
+from rankbound_study.config.sections.known_sets import known_set
 
 
 def main() -> None:

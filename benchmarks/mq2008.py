@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from rankbound_study.config.known_sets import known_set
+from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.fetch import fetch
 from rankbound_study.data.instances import SPLITS

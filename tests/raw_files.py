@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from rankbound.errors import DataError
-from rankbound_study.config.known_sets import known_set
+from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import judged_files, ratings
 from rankbound_study.data.archives import find_member, list_members, read_members
 from rankbound_study.data.folders import Folder, file_name, folder_members, sum_of

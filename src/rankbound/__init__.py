@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rankbound._version import __version__
 
 if TYPE_CHECKING:
-    from rankbound.batches import Batch, Topic, collate, from_padded, to_padded
     from rankbound.boosting import (
         boosting_metric,
         boosting_objective,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation, evaluate_run
     from rankbound.io.files import pack_lists, read_lists, read_qrels, read_run, write_qrels, write_run
     from rankbound.io.judged import JudgedLists, Qrels, Run
-    from rankbound.lists import Lists
+    from rankbound.lists import Batch, Lists, Topic, collate, from_padded, to_padded
     from rankbound.losses import RankingLoss, SmoothLoss, loss
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from rankbound.training.splits import Split
 
 _HOMES = {
-    "rankbound.batches": ("Batch", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.boosting": (
         "boosting_metric",
         "boosting_objective",
@@ -55,7 +53,7 @@ _HOMES = {
     "rankbound.evaluation": ("Evaluation", "evaluate_run"),
     "rankbound.io.files": ("pack_lists", "read_lists", "read_qrels", "read_run", "write_qrels", "write_run"),
     "rankbound.io.judged": ("JudgedLists", "Qrels", "Run"),
-    "rankbound.lists": ("Lists",),
+    "rankbound.lists": ("Batch", "Lists", "Topic", "collate", "from_padded", "to_padded"),
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),

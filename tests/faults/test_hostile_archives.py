@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rankbound.errors import DataError, SourceError
-from rankbound_study.config.known_sets import known_set
+from rankbound_study.config.sections.known_sets import known_set
 from rankbound_study.data import faces, ratings
 from rankbound_study.data.archives import Limits, list_members, read_members
 from rankbound_study.data.sources import SOURCES, RawFile, RawSource
@@ -46,7 +46,7 @@ def conversion(name: str, source: RawSource) -> str:
     """Code of `run(raw, out)`: what `python -m rankbound_study convert` does with a raw file of this source."""
     return (
         "from rankbound_study.commands.convert import _convert\n"
-        "from rankbound_study.config.known_sets import known_set\n"
+        "from rankbound_study.config.sections.known_sets import known_set\n"
         "from rankbound_study.data.archives import Limits\n"
         "from rankbound_study.data.folders import Folder\n"
         "from rankbound_study.data.sources import RawFile, RawSource\n"

@@ -101,7 +101,7 @@ def line(text: str) -> str:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("rankbound/losses/warp.py", {"job of WARP", "claims"}),
+        ("rankbound/losses/sampled.py", {"job of WARP", "claims"}),
         ("rankbound/losses/lambda_loss.py", {"job of trees"}),
         ("rankbound_study/models/trees.py", {"job of trees"}),
         ("rankbound_study/models/cnn.py", set()),

@@ -29,7 +29,7 @@ TELL_WHEN = ("results/provenance.json", "results/paper/index.html", "results/pap
 PAPER = {"provenance": 1, "document": 1}
 # By the command line, warm starts and the recorder of steps, which have no say in outputs.
 ALWAYS_LOADED = {
-    *("rankbound.cli", "rankbound.commands", "rankbound.flags", "rankbound.printable"),
+    *("rankbound.cli", "rankbound.commands", "rankbound.texts"),
     *("rankbound_study", "rankbound_study.__main__", "rankbound_study.cli", "rankbound_study.commands"),
     *("rankbound_study.warm", "rankbound_study.warm.client"),
     *(f"rankbound_study.provenance{name}" for name in ("", ".checksums", ".facts", ".recorder", ".records")),
@@ -158,7 +158,7 @@ def test_lines_that_no_step_runs_comments_and_new_files_rerun_nothing(finished: 
     source = finished.path("src")
     new = source / "rankbound/losses/new.py"
     with ExitStack() as changes:
-        for name in ("losses/hinge.py", "io/trec.py", "cli.py"):
+        for name in ("losses/softmax.py", "io/trec.py", "cli.py"):
             changes.enter_context(_changed(source / "rankbound" / name))
         changes.enter_context(_changed(source / "rankbound_study/provenance/recorder.py"))
         comment = b'# a comment\n"""A text that does nothing."""\n'

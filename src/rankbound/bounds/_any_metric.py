@@ -17,14 +17,12 @@ from rankbound.bounds._sampled import random_sets, ulps_of_sum
 from rankbound.bounds._scores import Floats, rank_discounts
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.profiles import Profile
-from rankbound.devices import on_cpu
-from rankbound.lists import Lists
+from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision, BinaryPreference, InferredAveragePrecision
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import InterpolatedPrecision
-from rankbound.orders import n_orders, orders_at
-from rankbound.ranks import hard_ranks
+from rankbound.ranks import hard_ranks, n_orders, orders_at
 
 FEW_ORDERS = 200_000
 """Up to this many orders, or patterns of the first ranks, are enumerated."""

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankbound.devices import on_cpu
+from rankbound.lists import on_cpu
 from rankbound.metrics import Metric
 from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cumulative_gain import NDCG, AdditiveMetric

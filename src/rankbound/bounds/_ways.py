@@ -18,8 +18,7 @@ from rankbound.bounds._sums import ROUNDING, TiltedSums, UniformSums
 from rankbound.bounds._tilted import UNIFORM, TiltedOrders
 from rankbound.bounds.extremes import binary_expectation, binary_extremes, differ, list_expectation, list_extremes
 from rankbound.bounds.profiles import Profile
-from rankbound.devices import on_cpu
-from rankbound.lists import Lists
+from rankbound.lists import Lists, on_cpu
 from rankbound.metrics import Metric
 
 Method = Literal["exact", "sampled", "auto"]

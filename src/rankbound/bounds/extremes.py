@@ -18,8 +18,7 @@ from torch import Tensor
 
 from rankbound.bounds._any_metric import mean_over_orders
 from rankbound.bounds.profiles import Profiles, counted_grade
-from rankbound.devices import on_cpu
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.precision import RBP

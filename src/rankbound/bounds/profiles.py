@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rankbound.devices import on_cpu
-from rankbound.lists import Lists, as_floating
+from rankbound.lists import Lists, as_floating, on_cpu
 from rankbound.metrics import Metric
 
 # Upper limit of the search for the lowest grade that a metric counts as relevant.

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
 from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
-from rankbound.errors import ConfigError
-from rankbound.flags import naming, plain_errors
-from rankbound.quantities import quantity
+from rankbound.errors import ConfigError, naming, plain_errors
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker

@@ -10,7 +10,7 @@ from rankbound.compare.effects import LEVEL, TIE
 from rankbound.compare.estimates import LEAST_MEMBERS, LEAST_TRAININGS, over_members, seed_deviation
 from rankbound.compare.intervals import can_reach
 from rankbound.compare.scores import Floats, Gaps, Integers, Pair, any_over
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 
 NO_UNITS = "not compared: there is no topic for which both have a score"
 

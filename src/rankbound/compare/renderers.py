@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rankbound.compare.report import TEXT_COLUMNS, Report, ReportTable, how, notes_of, tables_of, tests_of
-from rankbound.printable import printable
+from rankbound.texts import printable
 
 _WIDTH = 200
 """Width of the tables in characters, enough for all columns."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
 from rankbound.compare.margins import MarginTest
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     import polars as pl

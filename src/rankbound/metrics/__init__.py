@@ -8,8 +8,7 @@ from rankbound.metrics.cumulative_gain import AdditiveMetric
 from rankbound.metrics.pairs import RankSum
 from rankbound.metrics.precision import NormalizedRBP
 from rankbound.metrics.sets import RunMetric
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[Metric]] = {
     name: kind for name, kind in named_kinds(__name__, Metric) if kind not in (NormalizedRBP, RankSum)

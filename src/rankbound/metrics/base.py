@@ -135,7 +135,7 @@ class Metric(ABC):
         Returns:
             A float64 tensor `(n_lists,)`, NaN where undefined.
         """
-        from rankbound.tie_orders import orders_of_ties
+        from rankbound.ranks import orders_of_ties
 
         mean = torch.zeros(len(lists), dtype=torch.float64, device=lists.device)
         for ranked, weight in orders_of_ties(blocks, relevance, lists, TIE_BREAKS):
@@ -273,9 +273,18 @@ def _values_of(
     weights: ArrayLike | None = None,
     by_kernel: bool | None = None,
 ) -> dict[str, Tensor]:
-    from rankbound.fractions import are_fractions, warn_of_fractions
     from rankbound.fused import usable
-    from rankbound.lists import Lists, as_floating, as_tensor, beside, require_finite, require_grades, weights_of
+    from rankbound.lists import (
+        Lists,
+        are_fractions,
+        as_floating,
+        as_tensor,
+        beside,
+        require_finite,
+        require_grades,
+        warn_of_fractions,
+        weights_of,
+    )
     from rankbound.ranks import block_starts, descending_order
 
     flat = as_tensor(scores, "scores").detach()

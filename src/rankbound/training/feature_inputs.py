@@ -11,8 +11,7 @@ from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.judged import no_features
 from rankbound.lists import Lists, as_tensor
-from rankbound.quantities import quantity
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed, quantity
 from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
 from rankbound.training.inputs import Inputs
 from rankbound.training.parts import Part, Scorer

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from rankbound.io.judged import JudgedLists
 from rankbound.io.ragged import Indices
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.vocabulary import Vocabulary
 
 DENSE = 0.5

@@ -18,8 +18,7 @@ from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.seals import UNSEALED
 from rankbound.lists import ArrayLike, Lists
-from rankbound.printable import LONGEST_VALUE, shortened
-from rankbound.texts import require_one_of
+from rankbound.texts import LONGEST_VALUE, require_one_of, shortened
 from rankbound.training.factorization import Factorization, score_pairs
 from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
 from rankbound.training.recipe import UNKNOWN, Recipe

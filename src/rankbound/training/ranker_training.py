@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rankbound import _version
-from rankbound.devices import on_cpu
 from rankbound.errors import DataError
-from rankbound.lists import Lists
+from rankbound.lists import Lists, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import Metric, evaluate, metric
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 from rankbound.training.epochs import LAST, Epoch
 from rankbound.training.factorization_inputs import FactorizationInputs
 from rankbound.training.feature_inputs import FeatureInputs
@@ -62,7 +61,7 @@ def train_ranker(
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe(**recipe)
-    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature, kernel=chosen.kernel)
+    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = _criterion(chosen.metric)
     where = _device(device)
     for each in (lists, *([] if validation is None else [validation])):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.io.ragged import Indices, rows_of_lists
-from rankbound.printable import quoted
+from rankbound.texts import quoted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,7 @@ from rankbound.errors import DataError
 from rankbound.io.files import needs_extra
 from rankbound.io.judged import Names, Qrels
 from rankbound.io.ragged import Indices
-from rankbound.printable import quoted
-from rankbound.quantities import quantity
+from rankbound.texts import quantity, quoted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.io.ragged import Indices
-from rankbound.seeds import derive_seed
+from rankbound.texts import derive_seed
 
 Mask = npt.NDArray[np.bool_]
 

@@ -21,7 +21,7 @@ from rankbound.compare.frames import scores_of_runs
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.margins import MARGIN, noise_margin
 from rankbound.compare.scores import Floats, Mask, any_over, per_unit
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet

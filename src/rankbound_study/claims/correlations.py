@@ -9,7 +9,7 @@ from scipy import stats
 from rankbound.compare.estimates import Estimate
 from rankbound.compare.intervals import CONFIDENCE
 from rankbound.compare.scores import Floats
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"

@@ -23,8 +23,8 @@ def read_description(name: str, text: str) -> "tuple[DescriptionKeys, RawSource]
     from pydantic import ValidationError
 
     from rankbound.errors import ConfigError
-    from rankbound_study.config.known_sets import known_set
     from rankbound_study.config.sections.description import DescriptionKeys
+    from rankbound_study.config.sections.known_sets import known_set
     from rankbound_study.data.sources import SOURCES, find_source, source_of
     from rankbound_study.options import parse_options
 

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _known_as(file: str) -> list[str]:
     """Return a note if a known data set has an archive of that name."""
-    from rankbound_study.config.known_sets import known_names, known_set
+    from rankbound_study.config.sections.known_sets import known_names, known_set
 
     known = [name for name in known_names() if file in (known_set(name).archives or ())]
     return [

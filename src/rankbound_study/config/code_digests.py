@@ -23,7 +23,7 @@ LIBRARY, STUDY = "rankbound", "rankbound_study"
 SOURCES = Path(__file__).resolve().parents[2]
 
 NAMED = (f"{LIBRARY}.metrics", f"{LIBRARY}.losses", f"{LIBRARY}.bounds.kinds")
-"""Packages with modules that are looked up by name (`rankbound.registry`): one counts if its names occur."""
+"""Packages with modules that are looked up by name (`rankbound.texts`): one counts if its names occur."""
 
 WHOLE = {
     f"{STUDY}.claims.registry": (f"{STUDY}.claims",),

@@ -13,9 +13,9 @@ from typing import Any
 from rankbound_study.config.code_digests import CodeDigests
 from rankbound_study.config.comparisons import PROTOCOL, STUDY, VGG16_WEIGHTS, method_options
 from rankbound_study.config.data_sets import SYNTHETIC, DataSet
-from rankbound_study.config.known_sets import known_names
 from rankbound_study.config.own_files import own_files
 from rankbound_study.config.score_distributions import DistributionFile
+from rankbound_study.config.sections.known_sets import known_names
 from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.config.study import Study, TrainingRun
 

@@ -13,8 +13,8 @@ from rankbound_study.config.comparisons import (
 )
 from rankbound_study.config.data_sets import KINDS, SYNTHETIC, Instances, converted_path, defined_instances
 from rankbound_study.config.experiments import Variant, variants_of
-from rankbound_study.config.known_sets import description_of
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.known_sets import description_of
 from rankbound_study.config.titles import THESIS
 
 

@@ -6,8 +6,8 @@ Only downloads depend on this module: another address changes no data, because `
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rankbound_study.config.known_sets import known_names, known_set
 from rankbound_study.config.sections.description import DescriptionKeys
+from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.data.sources import SOURCES, RawSource
 
 

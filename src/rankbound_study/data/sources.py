@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rankbound.errors import ConfigError, DataError, SourceError
-from rankbound_study.config.known_sets import known_names, known_set
 from rankbound_study.config.sections.description import ContentKeys, DescriptionKeys, FolderKeys, LimitKeys
+from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.data.archives import Limits, find_member, list_members, open_member, read_members
 from rankbound_study.data.folders import Folder, check_folder
 from rankbound_study.data.rar import Member

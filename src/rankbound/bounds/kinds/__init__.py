@@ -5,8 +5,7 @@ class in a module of this package.
 """
 
 from rankbound.bounds.kinds.base import Bound, Facts
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[Bound]] = dict(named_kinds(__name__, Bound))
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from rankbound_study.config.data_sets import GRADED, SMALLEST_GENERATED, SYNTHETIC
-from rankbound_study.config.known_sets import known_names, known_set
 from rankbound_study.config.samplings import FULL, OWN, PLAIN, UNIFORM, SampledName, Sampling
 from rankbound_study.config.sections.base import (
     Axis,
@@ -19,6 +18,7 @@ from rankbound_study.config.sections.base import (
     problem,
 )
 from rankbound_study.config.sections.description import FACES, LISTS, ORDINARY_FOLDS, RATINGS, DescriptionKeys
+from rankbound_study.config.sections.known_sets import known_names, known_set
 from rankbound_study.config.sections.planted import PlantedKeys
 from rankbound_study.config.sections.sampling import Ratios, SamplingValue
 from rankbound_study.config.words import listed, shown

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rankbound.gradients import refuse_batched
+from rankbound.gradients import refuse_batched, with_gradient, without_curvature
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
-from rankbound.losses.item_sums import ItemSum, times
-from rankbound.losses.violations import Violations
+from rankbound.losses.base import ItemSum, times
+from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, GradeHalves, PairLoss, Preferences
+from rankbound.ranks import descending_order
+from rankbound.scans import running_sums
 from rankbound.texts import require_one_of
 
 ALPHAS = ("harmonic", "constant")
@@ -213,3 +215,135 @@ class _WARP(torch.autograd.Function):
         gradient = gradient.index_copy(0, ctx.items, -rank * pushed).to(upstream.dtype)
         # The loss is piecewise linear: the gradient's own derivative by the scores is 0.
         return gradient + 0 * scores.sum() if torch.is_grad_enabled() else gradient, None, None, None
+
+
+class HingeLoss(PairLoss):
+    r"""Pairwise hinge loss (Herbrich et al. 2000), 0 for pairs whose scores are at least a margin apart.
+
+    $$L = \frac1Z \sum_{y_i > y_j} w_{ij} \max(0, m - (s_i - s_j))$$
+
+    The time is O(N log N) per grade, or O(N log^2 N) for many grades. At exactly the margin, the gradient is 0.
+
+    Args:
+        margin: $m \ge 0$, in units of the scores.
+        reduction: `mean` divides by the number $Z$ of pairs; for `sum`, $Z = 1$.
+        weight: `uniform`, $w_{ij} = 1$, or `difference`, $w_{ij} = y_i - y_j$.
+
+    Raises:
+        ValueError: for a margin below 0, or an unknown reduction or weight.
+
+    >>> rb.loss("hinge")(torch.tensor([0.5, 0.25, 3.0]), [1, 0, 2], [0, 3])
+    tensor([0.2500])
+    """
+
+    name = "hinge"
+
+    def __init__(self, *, margin: float = 1.0, reduction: str = "mean", weight: str = "uniform") -> None:
+        super().__init__(reduction=reduction, weight=weight)
+        if not margin >= 0:
+            raise ValueError(f"margin: found {margin}, expected a number from 0")
+        self.margin = margin
+
+    def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        sums = self._over_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._over_grades
+        losses, slopes = sums(scores.detach(), pairs)
+        return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
+
+    def _over_grades(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""
+        violations = Violations(scores, pairs.lists, self.margin)
+        sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        losses, slopes = sums
+        grades = pairs.distinct.tolist()
+        for grade in grades:
+            items = pairs.of_grade(grade)
+            if grade > grades[0]:
+                hinges, lost = violations.hinges_of(items, pairs.over(grade))
+                losses[items] = times(hinges, pairs.weight_of(items))
+                slopes[items] -= times(lost, pairs.weight_of(items))
+            if grade < grades[-1]:
+                slopes[items] += violations.by(items, pairs.under(grade))
+        return sums
+
+    def _over_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return what `_over_grades` returns; each step pairs the better with the worse items of groups."""
+        halves = GradeHalves(pairs.grades, pairs.lists)
+        grades, scores = pairs.grades[halves.order], scores[halves.order]
+        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[halves.order]
+        sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
+        losses, slopes = sums
+        for half in halves:
+            violations = Violations(scores, half.groups, self.margin)
+            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (half.late, ~half.late))
+            hinges, lost = violations.hinges_of(better, (~half.late).to(grades))
+            pushed = violations.by(worse, own * half.late)
+            if pairs.weight == "difference":
+                far = violations.hinges_of(better, grades * ~half.late)
+                hinges, lost = (grades[better] * near - away for near, away in zip((hinges, lost), far, strict=True))
+                pushed = violations.by(worse, own * grades * half.late) - grades[worse] * pushed
+            losses[better] += own[better] * hinges
+            slopes[better] -= own[better] * lost
+            slopes[worse] += pushed
+        return halves.in_order_of_rows(sums)
+
+    def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        return torch.zeros_like(scores)
+
+
+class Violations:
+    """The violators of each item `i`: the items `j` of its list whose hinge `margin - (s_i - s_j)` is above 0.
+
+    In ascending order of score, they are the items from some place to the end of the list; sums over them are running
+    totals of the list, in float64.
+    """
+
+    def __init__(self, scores: Tensor, lists: Lists, margin: float) -> None:
+        # Scores relative to each list's highest, so that running totals of large scores keep their digits.
+        top = lists.max(scores)
+        self._height = scores.to(torch.float64) - lists.spread(top).to(torch.float64)
+        self._lists, self._margin = lists, margin
+        self._order = descending_order(-scores, lists)
+        self._place = torch.empty_like(self._order)
+        self._place[self._order] = torch.arange(len(scores), device=scores.device)
+        self._first = torch.empty_like(self._order)
+        self._first[self._order] = self._search(self._height.index_select(0, self._order))
+
+    def of(self, targets: Tensor, weights: Tensor) -> Tensor:
+        """Return the total of `weights` `(n_items,)` over each target's violators, `(n_targets,)`."""
+        sorted_weights = weights.to(torch.float64).index_select(0, self._order)
+        totals = sorted_weights + self._running_sums(sorted_weights)[1]
+        ends = self._lists.offsets[1:].index_select(0, self._lists.segment.index_select(0, targets))
+        first = self._first.index_select(0, targets)
+        return torch.where(first < ends, totals.index_select(0, first.clamp(max=len(totals) - 1)), 0.0)
+
+    def hinges_of(self, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the weighted sum of the hinges of each target's violators, and the violators' total weight."""
+        weight = self.of(targets, weights)
+        height = self._height.index_select(0, targets)
+        return (self._margin - height) * weight + self.of(targets, weights * self._height), weight
+
+    def by(self, items: Tensor, weights: Tensor) -> Tensor:
+        """Return the total of `weights` `(n_items,)` over the items that each of the `items` violates."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        violated = self._first < ends
+        begun = torch.zeros_like(self._height)
+        begun.index_add_(0, self._first[violated], weights.to(torch.float64)[violated])
+        totals = begun + self._running_sums(begun)[0]
+        return totals.index_select(0, self._place.index_select(0, items))
+
+    def _running_sums(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the sums of its list's values before and behind each place."""
+        before, behind = running_sums(values[None], self._lists.position == 0)
+        return before[0], behind[0]
+
+    def _search(self, height: Tensor) -> Tensor:
+        """Return the place of each sorted item's first violator, by bisection of its list; exact for any scores."""
+        ends = self._lists.spread(self._lists.offsets[1:])
+        last = self._lists.spread(self._lists.offsets[:-1]) - 1  # the last place that is known not to violate
+        longest = int(self._lists.sizes.max()) if len(self._lists) else 0
+        for power in reversed(range(longest.bit_length())):
+            probe = last + 2**power
+            there = height.index_select(0, probe.clamp(max=len(height) - 1))
+            violates = (there - height) + self._margin > 0
+            last = torch.where((probe >= ends) | violates, last, probe)
+        return last + 1

@@ -7,7 +7,7 @@ from typing import Any
 
 from rankbound_study.config.sections.description import DescriptionKeys
 
-FOLDER = Path(__file__).with_name("known")
+FOLDER = Path(__file__).parents[1] / "known"
 
 
 @cache
