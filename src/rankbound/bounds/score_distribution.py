@@ -423,11 +423,7 @@ def distributions(
 def _is_long(score: Score, profile: Profile) -> bool:
     if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
         return False
-    return _differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p))
-
-
-def _differ(low: float, high: float) -> bool:
-    return bool(differ(*torch.tensor([low, high], dtype=torch.float64)))
+    return bool(differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p)))
 
 
 def _work(score: Score, method: Method) -> float:
@@ -508,7 +504,7 @@ def _of_sums(
 ) -> ScoreDistribution:
     n, p, score = profile.n, profile.p, sums.score
     empty = _of_formulas(metric, score, profile, samples)
-    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not _differ(empty.minimum, empty.maximum)):
+    if p in (0, n) or (comb(n, p) > ENUMERATED_ORDERS and not differ(empty.minimum, empty.maximum)):
         # Different scores that are equal but for rounding are not told apart.
         lost = float(0 < p < n and empty.minimum != empty.maximum)
         return replace(empty, support=np.array([empty.maximum]), probability=np.ones(1), count=1.0, error=lost)
@@ -614,7 +610,7 @@ def _of_formulas(metric: Metric, score: Score, profile: Profile, samples: int) -
     """Return a distribution with the values of closed forms but without mass; NaN where the metric is undefined."""
     n, p = profile.n, profile.p
     if p == 0:
-        low, high = (float(value) for value in binary_extremes(metric, torch.tensor([n]), torch.tensor([p])))
+        low, high = (float(value[0]) for value in binary_extremes(metric, np.array([n]), np.array([p])))
         return _empty(metric, profile, (low, high, high, 0.0 if high == low else float("nan")), samples)
     values = tuple(form(n, p) for form in (score.minimum, score.maximum, score.mean, score.variance))
     if p == n:
@@ -647,12 +643,12 @@ def _empty(metric: Metric, profile: Profile, values: tuple[float, ...], samples:
 
 def _extremes_and_mean(metric: Metric, profile: Profile) -> tuple[float, float, float]:
     if profile.grades is None:
-        counts = torch.tensor([profile.n]), torch.tensor([profile.p])
+        counts = np.array([profile.n]), np.array([profile.p])
         low, high = binary_extremes(metric, *counts)
-        return float(low), float(high), float(binary_expectation(metric, *counts))
+        return float(low[0]), float(high[0]), float(binary_expectation(metric, *counts)[0])
     relevance, lists = profile.relevance(metric), Lists(torch.tensor([0, profile.n]))
-    low, high = list_extremes(metric, relevance, lists)
-    return float(low), float(high), float(list_expectation(metric, relevance, lists))
+    best, worst = list_extremes(metric, relevance, lists)
+    return float(best), float(worst), float(list_expectation(metric, relevance, lists))
 
 
 def _with_draws(exact: ScoreDistribution, same: float = 0.0) -> ScoreDistribution:
