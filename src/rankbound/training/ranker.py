@@ -79,7 +79,7 @@ def train_ranker(
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe(**recipe)
-    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature, kernel=chosen.kernel)
+    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = metric(chosen.metric)
     if not criterion.higher_is_better:
         raise ValueError(f"metric {chosen.metric}: lower is better; expected a metric whose higher values are better")
@@ -141,6 +141,10 @@ def load(path: str | os.PathLike[str]) -> "Ranker":
     """
     header, tensors = _read(path)
     try:
+        if header["recipe"].get("kernel", "sigmoid") != "sigmoid":
+            raise ValueError(
+                f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
+            )
         settings = {setting.name: header["recipe"].get(setting.name, setting.default) for setting in fields(Recipe)}
         recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
         names = header["feature_names"]

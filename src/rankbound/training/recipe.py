@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import torch
 
-from rankbound.kernels import STEPS
 from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
@@ -22,7 +21,6 @@ class Recipe:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        kernel: the smooth step of these ranks, `sigmoid` or `laplace`, as in `rankbound.smooth_rank`.
         model: `linear`, a weight per feature; `mlp`, a network; or `matrix-factorization`, which reads no features but
             learns factors of topics (users) and of items that recur between topics.
         hidden: the widths of the layers of an `mlp`.
@@ -55,7 +53,6 @@ class Recipe:
     loss: str = "nDCG"
     bound: str = "none"
     temperature: float = 1.0
-    kernel: str = "sigmoid"
     model: str = "linear"
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
@@ -112,7 +109,6 @@ _CHOICES = {
     "model": MODELS,
     "scale": SCALES,
     "activation": tuple(ACTIVATIONS),
-    "kernel": tuple(STEPS),
     "bias": BIASES,
     "unknown": UNKNOWN,
 }
