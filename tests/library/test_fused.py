@@ -17,7 +17,7 @@ from rankbound.fused.compiler import cache_folder
 from rankbound.fused.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from rankbound.metrics.base import values_of
-from rankbound.training.factorization import Factorization
+from rankbound.training.models import Factorization
 from tests.forks import run_with_torch
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
