@@ -8,7 +8,7 @@ import numpy as np
 
 from rankbound.fused.compiler import exact_part, part
 from rankbound.fused.formulas import BAND, ITEM_COST, ORDER, PAIR_COST, ROW_COST
-from rankbound.fused.sorting import ascending
+from rankbound.fused.parts import ascending
 
 # Lists whose boxes span more rows than this and this times their items leave rows of empty boxes out.
 DENSE_ROWS = 1_000

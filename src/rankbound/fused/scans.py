@@ -3,7 +3,7 @@
 import numpy as np
 
 from rankbound.fused.compiler import ordered_part, part
-from rankbound.fused.exponentials import exponentials
+from rankbound.fused.parts import exponentials
 
 
 @part

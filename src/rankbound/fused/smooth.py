@@ -11,11 +11,17 @@ import numpy as np
 
 from rankbound.fused import LEFT, boxes, scans
 from rankbound.fused.compiler import compiled, exact_part, part
-from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
-from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import AP, DCG, METHODS, RANK_SUM
-from rankbound.fused.input import counted, is_valid, longest
-from rankbound.fused.sorting import ascending
+from rankbound.fused.parts import (
+    ascending,
+    counted,
+    discount_of_rank,
+    exponentials,
+    gain_of_grade,
+    is_valid,
+    longest,
+    normaliser,
+)
 
 INTERPOLATED, AUTO, SCANNED = map(METHODS.index, ("interpolated", "auto", "scanned"))
 

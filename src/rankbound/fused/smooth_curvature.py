@@ -10,10 +10,8 @@ import math
 import numpy as np
 
 from rankbound.fused.compiler import compiled, part
-from rankbound.fused.discounted import LOG2_OF_NEXT, discount_of_rank, normaliser
-from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG, RANK_SUM
-from rankbound.fused.input import is_valid, longest
+from rankbound.fused.parts import LOG2_OF_NEXT, discount_of_rank, exponentials, is_valid, longest, normaliser
 from rankbound.fused.smooth import span, targets_first
 
 # Score gaps, in units of the temperature, whose exponentials aren't those of the lowest number.
