@@ -49,7 +49,7 @@ CASES: dict[str, Callable[[], Any]] = {
     ],
     "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
     "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
-    "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS, kernel="laplace"),
+    "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS),
     "padded": lambda: rb.to_padded(LEAF, OFFSETS),
     "collated": lambda: rb.collate([topic(), topic()])[:3],
     "run": lambda: [*rb.evaluate_run(RUN, JUDGED, OF_RUNS).means().values()],

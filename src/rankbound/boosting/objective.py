@@ -1,13 +1,13 @@
-r"""Objectives for tree boosting from any ranking loss: its gradient, and its curvature as the Hessian.
+r"""Objectives for tree boosting from any ranking loss: its gradient, and its curvature, or a constant, as the Hessian.
 
 A booster grows trees by Newton steps: a leaf's value is minus the sum of its rows' gradients over the sum of their
-Hessians. A loss of smooth ranks isn't convex, and near the start, where all scores tie, hardly any row has a positive
-curvature. The Hessian is therefore bounded from below,
+Hessians. The Hessian is bounded from below,
 
 $$h_i = \max\!\left(\frac{\partial^2 L}{\partial s_i^2},\ \frac{|g_i|}{\delta}\right),$$
 
-which limits every leaf's value to $\delta$. A few temperatures away sigmoids are flat, and the gradient is no longer
-informative.
+which limits every leaf's value to $\delta$, the step. A few temperatures away sigmoids are flat, and the gradient is no
+longer informative. Losses of smooth ranks aren't convex: near the start, where all scores tie, hardly any row has a
+positive curvature, and trees with it rank no better than with a Hessian that is the same for all rows.
 """
 
 from dataclasses import replace
@@ -20,11 +20,11 @@ from torch import Tensor
 
 from rankbound.boosting.judgements import Judgements
 from rankbound.bounds.kinds import Bound, Facts
-from rankbound.lists import ArrayLike
+from rankbound.lists import ArrayLike, Lists
 from rankbound.losses import RankingLoss, loss
 from rankbound.metrics import Metric
 
-HESSIANS = ("exact", "constant")
+HESSIANS = ("auto", "exact", "constant")
 
 # The default step, in temperatures, at which a sigmoid is 0.95.
 STEP = 3.0
@@ -39,7 +39,7 @@ def boosting_objective(
     bound: str | Bound = "none",
     *,
     temperature: float = 1.0,
-    hessian: str = "exact",
+    hessian: str = "auto",
     step: float | None = None,
 ) -> "RankingObjective":
     """Return an objective for LightGBM or XGBoost that minimises the sum of a ranking loss over the topics.
@@ -53,15 +53,17 @@ def boosting_objective(
         bound: the bound of a metric's loss, as in `rankbound.loss`.
         temperature: the temperature of a metric's loss, as in `rankbound.loss`.
         hessian: `exact` is the loss's curvature, at least the absolute gradient over `step`; `constant` is the same
-            for all rows, the mean absolute gradient over `step`, which amounts to gradient descent.
-        step: the largest value of a leaf before the learning rate, in units of the scores; by default 3 temperatures of
-            the loss, or 3.
+            for all rows, the mean absolute gradient over `step`, which amounts to gradient descent; `auto` is `exact`
+            for losses with a closed form of the curvature, and `constant` for others, those of smooth ranks among them.
+        step: the largest value of a leaf before the learning rate (`exact`), or that of a leaf with the mean absolute
+            gradient (`constant`), in units of the scores; by default 3 temperatures of the loss, or 3.
 
     Returns:
         The objective, which LightGBM and XGBoost call with predictions and data.
 
     Raises:
-        ValueError: as `rankbound.loss`, for an unknown `hessian`, or for a `step` that isn't above 0.
+        ValueError: as `rankbound.loss`, for an unknown `hessian`, `exact` for a loss without a closed form, or a `step`
+            that isn't above 0.
 
     >>> parameters = {"objective": rb.boosting_objective("nDCG@10", "min-max")}  # of lightgbm.train
     """
@@ -80,11 +82,17 @@ class RankingObjective:
     equal within a topic weight the topic.
     """
 
-    def __init__(self, loss: RankingLoss, hessian: str = "exact", step: float = STEP) -> None:
+    def __init__(self, loss: RankingLoss, hessian: str = "auto", step: float = STEP) -> None:
         if hessian not in HESSIANS:
             raise ValueError(f"hessian: found {hessian!r}, expected one of {', '.join(HESSIANS)}")
         if not step > 0:
             raise ValueError(f"step: found {step}, expected a number above 0")
+        self._by_curvature = hessian != "constant" and _has_curvature(loss)
+        if hessian == "exact" and not self._by_curvature:
+            raise ValueError(
+                f"hessian: found exact for {loss.full_text}, whose curvature has no closed form as that of pointwise, "
+                "pairwise and softmax losses, ListMLE, LambdaRank, WARP and their sums has; expected auto or constant"
+            )
         self.loss, self.hessian, self.step = loss, hessian, step
         self._known: tuple[Judgements, Facts | None] | None = None
 
@@ -117,10 +125,10 @@ class RankingObjective:
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         rows = lists.spread(informative)
         curvature = None
-        if self.hessian == "constant":
-            gradient = self.loss.gradient(scores, relevance, lists, facts)
-        else:
+        if self._by_curvature:
             gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts)
+        else:
+            gradient = self.loss.gradient(scores, relevance, lists, facts)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny
         mean_size = size[rows].mean().clamp(min=tiny)
@@ -150,3 +158,9 @@ class RankingObjective:
 
     def __repr__(self) -> str:
         return f"RankingObjective({self.loss}, hessian={self.hessian}, step={self.step:g})"
+
+
+def _has_curvature(loss: RankingLoss) -> bool:
+    """Return true if the loss has a closed form of its curvature, tried on a list of one item."""
+    one = torch.ones(1, dtype=torch.float64, device="cpu")
+    return loss.curvature(one, one, Lists(torch.tensor([0, 1], device="cpu"))) is not None

@@ -5,7 +5,6 @@ neither kept nor returned is therefore computed by NumPy, and tensors are made o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -73,23 +72,16 @@ def by_kernel(
     return torch.from_numpy(values)
 
 
-@dataclass(frozen=True, slots=True)
-class Derivatives:
-    """The value of each list `(n_lists,)`, and its first and second derivatives by the scores `(n_items,)`, float64."""
-
-    values: Tensor
-    slopes: Tensor
-    curvature: Tensor
-
-
 def with_curvature(
     kernel_of: Callable[[torch.dtype, Array], Kernel | None], scores: Tensor, relevance: Tensor, lists: Lists
-) -> Derivatives | None:
-    """Return what a kernel computes that writes the curvature to an array; None for what it refuses."""
+) -> tuple[Tensor, Tensor] | None:
+    """Return the gradient and the curvature by a kernel that writes both, `(n_items,)`; None for what it refuses."""
     curvature = np.empty(len(scores))
     kernel = kernel_of(scores.dtype, curvature)
     computed = None if kernel is None else _computed(kernel, scores, relevance, lists.offsets)
-    return None if computed is None else Derivatives(*map(torch.from_numpy, (*computed[1:3], curvature)))
+    if computed is None:
+        return None
+    return torch.from_numpy(computed[2]).to(scores.dtype), torch.from_numpy(curvature).to(scores.dtype)
 
 
 def _computed(

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from rankbound.fused import Array, Kernel, usable, with_numbers
+from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import kernel_matrix
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
@@ -20,7 +20,6 @@ def smooth_kernel(
     method: str,
     dtype: torch.dtype,
     *,
-    step: str = "sigmoid",
     sign: float = 1.0,
     undefined: float = 0.0,
 ) -> Kernel | None:
@@ -28,24 +27,7 @@ def smooth_kernel(
     formula = smooth_formula_of(of)
     if formula is None or not usable():
         return None
-    if step == "laplace":
-        if method == "direct":
-            return None
-        method = "scanned"
     return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
-
-
-def curved_kernel(
-    of: Metric, temperature: float, method: str, dtype: torch.dtype, step: str, curvature: Array
-) -> Kernel | None:
-    """Return the kernel of the metric, NaN where undefined, that also writes its curvature; None without one."""
-    formula = smooth_formula_of(of)
-    if formula is None or not usable() or step != "sigmoid" or method == "interpolated":
-        return None
-    from rankbound.fused.smooth_curvature import smooth_curvature
-
-    numbers = *formula.numbers, _largest(formula, dtype), float(temperature), method == "direct"
-    return with_numbers(smooth_curvature, *numbers, curvature)
 
 
 def smooth_formula_of(of: Metric) -> Formula | None:

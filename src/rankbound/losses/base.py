@@ -22,7 +22,6 @@ from rankbound.lists import (
     weights_of,
 )
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses.curvature import curvature_by_autograd
 from rankbound.losses.log_sums import at_least_single
 from rankbound.texts import require_one_of, text_of
 
@@ -240,11 +239,11 @@ class RankingLoss(nn.Module, ABC):
             return self.of_lists(scores, relevance, lists)
         return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
 
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the diagonal of each list's Hessian, without a gradient.
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
 
-        The default works for every loss that is twice differentiable, with one backward pass per item of the longest
-        list.
+        Tree boosting divides by it (`rankbound.boosting_objective`). A loss has a closed form or none, whatever the
+        arguments; the default is none.
 
         Args:
             scores: `(n_items,)`, in single or double precision.
@@ -252,14 +251,13 @@ class RankingLoss(nn.Module, ABC):
             lists: the lists' limits.
 
         Returns:
-            A tensor `(n_items,)`.
+            A tensor `(n_items,)`, or None.
         """
-        exact = scores.to(torch.float64)
-        return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
+        return None
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
 
         Args:
@@ -269,9 +267,9 @@ class RankingLoss(nn.Module, ABC):
             facts: `facts` of these lists, if they are known.
 
         Returns:
-            Two tensors `(n_items,)`.
+            Two tensors `(n_items,)`; None for the curvature if there is no closed form.
         """
-        fused = self._fused_derivatives(scores, relevance, lists, facts)
+        fused = self._fused_derivatives(scores, relevance, lists)
         if fused is not None:
             return fused
         return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
@@ -297,14 +295,11 @@ class RankingLoss(nn.Module, ABC):
         """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
         return None
 
-    def _fused_derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor] | None:
+    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
         """Return the derivatives by a compiled kernel; None without one, or for what it refuses."""
         if not may_use_kernel(self, scores):
             return None
-        known = with_curvature(self._curved_kernel, scores, relevance, lists)
-        return None if known is None else (known.slopes.to(scores.dtype), known.curvature.to(scores.dtype))
+        return with_curvature(self._curved_kernel, scores, relevance, lists)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the informative lists; by default those with a relevant item.

@@ -77,10 +77,8 @@ class ListNetLoss(CrossEntropyLoss):
                 owner, chance = owner.index_select(0, parent), chance.index_select(0, parent)
         return losses.to(scores)
 
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        if self.cutoff == 1:
-            return super().curvature(scores, relevance, lists)
-        return RankingLoss.curvature(self, scores, relevance, lists)
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        return super().curvature(scores, relevance, lists) if self.cutoff == 1 else None
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         return cross_entropy_kernel("softmax") if self.cutoff == 1 else None

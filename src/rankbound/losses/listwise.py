@@ -43,7 +43,7 @@ class CrossEntropyLoss(ItemSum):
 
         return with_gradient(scores, losses, total * chances - targets, lists, hessian_product)
 
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
         """Return $p_i (1 - p_i)$, which doesn't depend on the target."""
         chance = log_softmax(scores.detach(), lists).exp()
         return torch.where(lists.spread(self.informative(relevance, lists)), chance * (1 - chance), 0.0)

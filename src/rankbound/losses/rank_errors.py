@@ -22,10 +22,9 @@ class ADRMSELoss(ItemSum):
     Args:
         temperature: $\tau$ of the smooth ranks, in units of the scores.
         method: as in `rankbound.smooth_rank`.
-        kernel: the smooth step of the ranks, as there.
 
     Raises:
-        ValueError: for a temperature that isn't above 0, an unknown kernel, or a method that it doesn't have.
+        ValueError: for a temperature that isn't above 0, or an unknown method.
 
     >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
     tensor([3.3174e-06])
@@ -33,16 +32,14 @@ class ADRMSELoss(ItemSum):
 
     name = "ADR-MSE"
 
-    def __init__(self, *, temperature: float = 1.0, method: str = "auto", kernel: str = "sigmoid") -> None:
+    def __init__(self, *, temperature: float = 1.0, method: str = "auto") -> None:
         super().__init__()
-        require_method(method, temperature, kernel)
-        self.temperature, self.method, self.kernel = temperature, method, kernel
+        require_method(method, temperature)
+        self.temperature, self.method = temperature, method
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         expected = _mean_ranks(relevance, lists)
-        ranks = smooth_ranks_of(
-            scores, lists, (None,), temperature=self.temperature, method=self.method, kernel=self.kernel
-        )
+        ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method)
         errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
         mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)

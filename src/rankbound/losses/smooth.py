@@ -12,14 +12,12 @@ from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
-from rankbound.fused import Array, Kernel
+from rankbound.fused import Kernel
 from rankbound.kernel_sums import require_method
-from rankbound.kernels import STEPS
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses._smooth_kernel import curved_kernel, smooth_kernel
+from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
+from rankbound.losses._smooth_kernel import smooth_kernel
 from rankbound.losses.base import RankingLoss
-from rankbound.losses.curvature import SmoothRankCurvature, outer_derivatives
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.run_metric import RunMetric
@@ -45,9 +43,8 @@ class SmoothLoss(RankingLoss):
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
       \tilde R_i = 1 + \sum_{j \ne i} \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    with a minus sign where higher values of the metric are better; $\sigma$ is the logistic function, or another smooth
-    step (`smooth_rank`). Weights of items multiply the gains of nDCG, DCG and
-    CG, also in the ideal order and the bounds (`Metric.weighted`).
+    with a minus sign where higher values of the metric are better; $\sigma$ is the logistic function. Weights of
+    items multiply the gains of nDCG, DCG and CG, also in the ideal order and the bounds (`Metric.weighted`).
 
     Args:
         of: the metric or its text: `nDCG`, `nDCG@10`, `AP`, `RR`, `nRBP` (the loss of eq. 2.12), ...
@@ -55,13 +52,12 @@ class SmoothLoss(RankingLoss):
             `distribution(tilt=4)`.
         temperature: $\tau$, in units of the scores.
         method: the summation of smooth ranks, as in `smooth_rank`.
-        kernel: the smooth step of the ranks, `sigmoid` or `laplace`, as in `smooth_rank`. Cut-offs keep the sigmoid.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
             and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown kernel, a
-            method that it doesn't have, tables of another metric or tilt, or a metric that needs a run.
+        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown
+            method, tables of another metric or tilt, or a metric that needs a run.
 
     >>> loss = rb.SmoothLoss("nDCG@10", bound="min-max", temperature=0.1)
     >>> loss(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
@@ -75,15 +71,14 @@ class SmoothLoss(RankingLoss):
         *,
         temperature: float = 1.0,
         method: str = "auto",
-        kernel: str = "sigmoid",
         tables: SmoothTables | None = None,
     ) -> None:
         super().__init__()
-        require_method(method, temperature, kernel)
+        require_method(method, temperature)
         self.metric, self.bound = metric(of), parse_bound(bound)
         if isinstance(self.metric, RunMetric):
             raise self.metric.refusal()
-        self.temperature, self.method, self.kernel = temperature, method, kernel
+        self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
         tilt = tilt_of(self.bound)
@@ -102,7 +97,7 @@ class SmoothLoss(RankingLoss):
         return self._value_kernel(dtype, sign=self._sign)
 
     def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, step=self.kernel, **signs)
+        return smooth_kernel(self.metric, self.temperature, self.method, dtype, **signs)
 
     def _fused(
         self,
@@ -132,44 +127,8 @@ class SmoothLoss(RankingLoss):
             losses = losses / self.bound.informative(facts).sum().clamp(min=1)
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the kernel of the metric's value, which the bound maps."""
-        return curved_kernel(self.metric, self.temperature, self.method, dtype, self.kernel, curvature)
-
-    def _fused_derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None
-    ) -> tuple[Tensor, Tensor] | None:
-        if not may_use_kernel(self, scores):
-            return None
-        metric = with_curvature(self._curved_kernel, scores, relevance, lists)
-        if metric is None:
-            return None
-        known = self.facts(relevance, lists) if facts is None else facts
-        once, twice = outer_derivatives(lambda value: self._loss(value, known), metric.values)
-        slopes, curvature = lists.spread(once) * metric.slopes, lists.spread(once) * metric.curvature
-        if twice is not None:
-            curvature += lists.spread(twice) * metric.slopes.square()
-        return slopes.to(scores.dtype), curvature.to(scores.dtype)
-
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)
-
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the Hessian's diagonal; near-linear time, or quadratic for metrics that couple ranks of two items."""
-        fused = self._fused_derivatives(scores.detach(), relevance, lists)
-        if fused is not None:
-            return fused[1]
-        exact = scores.detach().to(torch.float64)
-        targets, above = self._targets(relevance), self._rank_weights(relevance)
-        weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
-        facts = self.facts(relevance, lists)
-        step = STEPS[self.kernel]
-        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method, step).of(
-            lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
-            lambda value: self._loss(value, facts),
-            self._columns(exact, lists, (None, *above), targets),
-        )
-        return torch.where(lists.spread(self.bound.informative(facts)), curvature, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
@@ -209,10 +168,8 @@ class SmoothLoss(RankingLoss):
         return tuple(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance))
 
     def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
-        temperature, method, kernel = self.temperature, self.method, self.kernel
-        return smooth_ranks_of(
-            scores, lists, weights, targets=targets, temperature=temperature, method=method, kernel=kernel
-        )
+        temperature, method = self.temperature, self.method
+        return smooth_ranks_of(scores, lists, weights, targets=targets, temperature=temperature, method=method)
 
     def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
         position, *above = columns.unbind(1)
@@ -237,5 +194,4 @@ class SmoothLoss(RankingLoss):
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
-        kernel = "" if self.kernel == "sigmoid" else f", kernel={self.kernel}"
-        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}{kernel}"
+        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"

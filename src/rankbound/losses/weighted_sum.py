@@ -46,8 +46,11 @@ class WeightedSum(RankingLoss):
         parts = [factor * part.of_weighted_lists(scores, relevance, lists, weights) for factor, part in self.terms]
         return torch.stack(parts).sum(0)
 
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        return torch.stack([factor * part.curvature(scores, relevance, lists) for factor, part in self.terms]).sum(0)
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        """Return the sum of the terms' curvatures; None unless all have one."""
+        parts = [(factor, part.curvature(scores, relevance, lists)) for factor, part in self.terms]
+        known = [factor * curvature for factor, curvature in parts if curvature is not None]
+        return torch.stack(known).sum(0) if len(known) == len(parts) else None
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         masks = [part.informative(relevance, lists) for factor, part in self.terms if factor]

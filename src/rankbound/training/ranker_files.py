@@ -34,6 +34,10 @@ def load(path: str | os.PathLike[str]) -> Ranker:
     """
     header, tensors = _read(path)
     try:
+        if header["recipe"].get("kernel", "sigmoid") != "sigmoid":
+            raise ValueError(
+                f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
+            )
         known = {setting.name for setting in fields(Recipe)}
         recipe = Recipe(**{name: value for name, value in header["recipe"].items() if name in known})
         recipe = Recipe(**{**asdict(recipe), "hidden": tuple(recipe.hidden)})

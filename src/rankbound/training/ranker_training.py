@@ -61,7 +61,7 @@ def train_ranker(
     >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
     """
     chosen = Recipe(**recipe)
-    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature, kernel=chosen.kernel)
+    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
     criterion = _criterion(chosen.metric)
     where = _device(device)
     for each in (lists, *([] if validation is None else [validation])):
