@@ -18,7 +18,7 @@ from rankbound.bounds._scores import Floats
 from rankbound.bounds._smoothing import FINE_GAIN
 from rankbound.errors import ConfigError
 from rankbound.gradients import last_derivative
-from rankbound.kernels import sigmoid_curvature, sigmoid_slope
+from rankbound.interpolation import sigmoid_curvature, sigmoid_slope
 
 REACH = 30.0
 """Distance, in units of 1 / gain, beyond which sigmoid and step agree to 1e-13."""

@@ -7,8 +7,7 @@ import torch
 
 from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
-from rankbound.interpolation import kernel_matrix
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
 from rankbound.metrics import Metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import largest_grade

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_temperature
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses._smooth_kernel import smooth_formula_of
 from rankbound.losses.base import RankingLoss
@@ -18,6 +17,7 @@ from rankbound.losses.swap_weights import SwapWeights, discounts
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.cumulative_gain import largest_grade
+from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")

@@ -13,14 +13,12 @@ import torch
 from torch import Tensor
 
 from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
-from rankbound.interpolation import Boxes
-from rankbound.kernel_sums import PRECISE_ORDER, interpolation_pays
-from rankbound.kernels import SOFTPLUS, Kernel
+from rankbound.interpolation import SOFTPLUS, Boxes, Kernel
 from rankbound.lists import Lists
 from rankbound.losses.grade_halves import MOST_GRADES_IN_ORDER, GradeHalves
 from rankbound.losses.item_sums import times
 from rankbound.losses.preferences import Preferences
-from rankbound.pairs import Chunk, pair_chunks, pair_gaps
+from rankbound.smooth_ranks import PRECISE_ORDER, Chunk, interpolation_pays, pair_chunks, pair_gaps
 
 # Up to this number of pairs per item of a group, the items of its later half, a direct sum is faster than an
 # interpolated one.
@@ -205,7 +203,7 @@ class _Sums:
                 for kernel, row in zip(kernels, sums, strict=True):
                     row[items] = boxes.at(points, kernel, weighted).squeeze(1)
             if place + 1 < len(grades):
-                moments = moments + boxes.moments((None if factor is None else points.pick(factor),), points)
+                moments = moments + boxes.moments((None if factor is None else factor.index_select(0, items),), points)
         return sums
 
     def _over_halves(self, kernels: tuple[Kernel, ...], descending: bool, factor: Tensor | None, order: int) -> Tensor:

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.link_sums import Link, LinkSums
 from rankbound.losses.pointwise import REDUCTIONS
 from rankbound.losses.preferences import PAIR_WEIGHTS, Preferences
+from rankbound.smooth_ranks import require_method
 from rankbound.texts import require_one_of
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum, times
 from rankbound.losses.log_sums import precise_sum

@@ -3,11 +3,10 @@
 import torch
 from torch import Tensor
 
-from rankbound.kernel_sums import require_method
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum, times
 from rankbound.ranks import tie_blocks
-from rankbound.smooth_ranks import smooth_ranks_of
+from rankbound.smooth_ranks import require_method, smooth_ranks_of
 
 
 class ADRMSELoss(ItemSum):

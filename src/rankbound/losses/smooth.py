@@ -13,7 +13,6 @@ from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
 from rankbound.fused import Kernel
-from rankbound.kernel_sums import require_method
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
 from rankbound.losses._smooth_kernel import smooth_kernel
@@ -22,7 +21,7 @@ from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.run_metric import RunMetric
 from rankbound.ranks import Ranks
-from rankbound.smooth_ranks import smooth_ranks_of
+from rankbound.smooth_ranks import require_method, smooth_ranks_of
 
 
 class SmoothTables(Protocol):

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
+from rankbound.interpolation import running_sums
 from rankbound.lists import Lists
 from rankbound.ranks import descending_order
-from rankbound.scans import running_sums
 
 
 class Violations:
