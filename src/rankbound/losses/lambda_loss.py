@@ -11,14 +11,14 @@ from torch import Tensor
 
 from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
-from rankbound.kernel_sums import require_temperature
-from rankbound.kernels import sigmoid_slope, softplus
+from rankbound.interpolation import sigmoid_slope, softplus
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import smooth_formula_of
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.ranks import Ranks, tie_blocks
+from rankbound.smooth_ranks import require_temperature
 from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")

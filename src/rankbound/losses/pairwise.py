@@ -17,14 +17,21 @@ from rankbound.fused import NO_CURVATURE, Array, usable, with_numbers
 from rankbound.fused import Kernel as Compiled
 from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.gradients import with_gradient
-from rankbound.interpolation import Boxes
-from rankbound.kernel_sums import PRECISE_ORDER, interpolation_pays, require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE, Kernel
+from rankbound.interpolation import (
+    SIGMOID,
+    SIGMOID_SLOPE,
+    SOFTPLUS,
+    TANH_LINK,
+    TANH_LINK_CURVATURE,
+    TANH_LINK_SLOPE,
+    Boxes,
+    Kernel,
+)
 from rankbound.lists import Lists
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pointwise import REDUCTIONS
-from rankbound.pairs import Chunk, pair_chunks, pair_gaps
 from rankbound.ranks import tie_blocks
+from rankbound.smooth_ranks import PRECISE_ORDER, Chunk, interpolation_pays, pair_chunks, pair_gaps, require_method
 from rankbound.texts import require_one_of
 
 PAIR_WEIGHTS = ("uniform", "difference")
@@ -454,7 +461,7 @@ class _Sums:
                 for kernel, row in zip(kernels, sums, strict=True):
                     row[items] = boxes.at(points, kernel, weighted).squeeze(1)
             if place + 1 < len(grades):
-                moments = moments + boxes.moments((None if factor is None else points.pick(factor),), points)
+                moments = moments + boxes.moments((None if factor is None else factor.index_select(0, items),), points)
         return sums
 
     def _over_halves(self, kernels: tuple[Kernel, ...], descending: bool, factor: Tensor | None, order: int) -> Tensor:

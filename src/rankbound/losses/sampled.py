@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import refuse_batched, with_gradient, without_curvature
+from rankbound.interpolation import running_sums
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, GradeHalves, PairLoss, Preferences
 from rankbound.ranks import descending_order
-from rankbound.scans import running_sums
 from rankbound.texts import require_one_of
 
 ALPHAS = ("harmonic", "constant")

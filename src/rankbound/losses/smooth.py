@@ -15,9 +15,7 @@ from rankbound.bounds.profiles import Profiles
 from rankbound.bounds.score_distribution import Gain
 from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
-from rankbound.interpolation import kernel_matrix
-from rankbound.kernel_sums import require_method
-from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
+from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
 from rankbound.losses.base import ItemSum, RankingLoss, times
 from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel
@@ -26,7 +24,7 @@ from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
 from rankbound.metrics.sets import RunMetric
 from rankbound.ranks import Ranks, tie_blocks
-from rankbound.smooth_ranks import smooth_ranks_of
+from rankbound.smooth_ranks import require_method, smooth_ranks_of
 
 
 class SmoothTables(Protocol):

@@ -272,7 +272,7 @@ class ListMLELoss(ItemSum):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         if not usable():
             return None
-        from rankbound.fused.plackett_luce import list_mle
+        from rankbound.fused.softmax import list_mle
 
         return with_numbers(list_mle, self.cutoff or 0)
 
