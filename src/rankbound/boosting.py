@@ -126,11 +126,7 @@ class RankingObjective:
         if not bool(informative.any()):
             raise ValueError(f"label: found no informative topic for {self.loss.text} among {len(lists)}")
         rows = lists.spread(informative)
-        curvature = None
-        if self._by_curvature:
-            gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts)
-        else:
-            gradient = self.loss.gradient(scores, relevance, lists, facts)
+        gradient, curvature = self.loss.derivatives(scores, relevance, lists, facts, second=self._by_curvature)
         size = gradient.abs()
         tiny = torch.finfo(scores.dtype).tiny
         mean_size = size[rows].mean().clamp(min=tiny)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rankbound.gradients import refuse_batched, with_gradient, without_curvature
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
 from rankbound.losses.base import ItemSum, times
 from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, GradeHalves, PairLoss, Preferences
 from rankbound.ranks import descending_order
@@ -89,13 +89,13 @@ class WARPLoss(ItemSum):
         mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
 
-    def _under_transforms(self, *arguments: Any) -> Tensor:
-        if self.samples:
+    def forward(self, *arguments: Any, **keywords: Any) -> Tensor:
+        if self.samples and is_transformed():
             raise NotImplementedError(
                 f"{self.text}: forward mode and transforms of torch.func evaluate a loss several times, each with "
                 "other draws; use samples=0, which takes all violators, or backward()"
             )
-        return super()._under_transforms(*arguments)
+        return super().forward(*arguments, **keywords)
 
     def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
         """Return 0: the loss is piecewise linear."""

@@ -19,8 +19,8 @@ from rankbound.interpolation import kernel_matrix
 from rankbound.kernel_sums import require_method
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses.base import ItemSum, RankingLoss, times
-from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel
+from rankbound.losses.base import ItemSum, RankingLoss, reduced, times
+from rankbound.losses.compiled import Reduction, by_kernel
 from rankbound.metrics import Metric, metric
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.base import formula_of
@@ -98,11 +98,9 @@ class SmoothLoss(RankingLoss):
         return Facts.of_lists(self.metric, relevance, lists, self._smooth_distribution)
 
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
-        """Return the kernel of the unbounded loss, if the metric has a formula."""
-        return self._value_kernel(dtype, sign=self._sign)
-
-    def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, **signs)
+        """Return the kernel of the unbounded loss, or of the metric's value, which the bound maps."""
+        sign, undefined = (self._sign, 0.0) if isinstance(self.bound, Unbounded) else (1.0, math.nan)
+        return smooth_kernel(self.metric, self.temperature, self.method, dtype, sign, undefined)
 
     def _fused(
         self,
@@ -114,22 +112,13 @@ class SmoothLoss(RankingLoss):
     ) -> Tensor | None:
         if isinstance(self.bound, Unbounded):
             return super()._fused(scores, relevance, offsets, reduction)
-        if not may_use_kernel(self, scores):
-            return None
-        kernel = self._value_kernel(scores.dtype, undefined=math.nan)
-        if kernel is None:
-            return None
-        values = by_kernel(kernel, scores, relevance, offsets, self.smooth_value, exact=True)
+        values = by_kernel(self._kernel_for(scores), scores, relevance, offsets, self.smooth_value, exact=True)
         if values is None:
             return None
         if facts is None:
             grades = as_tensor(relevance, "relevance").detach()
             facts = self.facts(grades, Lists(as_tensor(offsets, "offsets").to(torch.int64)))
-        losses = self._loss(values, facts)
-        if reduction != "none":
-            losses = losses.sum()
-        if reduction == "mean":
-            losses = losses / self.bound.informative(facts).sum().clamp(min=1)
+        losses = reduced(self._loss(values, facts), reduction, lambda: self.bound.informative(facts))
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
@@ -255,9 +244,8 @@ def smooth_kernel(
     temperature: float,
     method: str,
     dtype: torch.dtype,
-    *,
-    sign: float = 1.0,
-    undefined: float = 0.0,
+    sign: float,
+    undefined: float,
 ) -> Kernel | None:
     """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
     formula = smooth_formula_of(of)
