@@ -7,7 +7,7 @@ from torch import Tensor
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import pairwise, sampled
-from rankbound.losses.pairwise import GradeHalves
+from rankbound.losses.pairwise import grade_halves
 
 TEXTS = ["RankNet(method=interpolated)", "DirectRanker(method=interpolated)", "hinge"]
 FORMS = ["", "weight=difference", "reduction=sum,weight=difference"]
@@ -76,11 +76,10 @@ def test_each_pair_of_grades_is_in_one_group_of_one_step() -> None:
         lists = Lists.of_sizes(torch.tensor(sizes))
         grades = torch.randint(0, 9, (lists.n_items,), generator=draws).double()
         seen = torch.zeros(lists.n_items, lists.n_items, dtype=torch.int64)
-        halves = GradeHalves(grades, lists)
-        for half in halves:
-            assert half.groups.n_items == lists.n_items
-            together = half.groups.segment[:, None] == half.groups.segment[None, :]
-            pairs = together & half.late[:, None] & ~half.late[None, :]
-            seen[halves.order[:, None], halves.order[None, :]] += pairs
+        order, halves = grade_halves(grades, lists)
+        for groups, late in halves:
+            assert groups.n_items == lists.n_items
+            together = groups.segment[:, None] == groups.segment[None, :]
+            seen[order[:, None], order[None, :]] += together & late[:, None] & ~late[None, :]
         same_list = lists.segment[:, None] == lists.segment[None, :]
         assert torch.equal(seen, (same_list & (grades[:, None] > grades[None, :])).long())

@@ -11,7 +11,7 @@ from torch import Tensor
 from rankbound.gradients import refuse_batched, with_gradient, without_curvature
 from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, is_transformed
 from rankbound.losses.base import ItemSum, times
-from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, GradeHalves, PairLoss, Preferences
+from rankbound.losses.pairwise import MOST_GRADES_IN_ORDER, PairLoss, Preferences, grade_halves
 from rankbound.ranks import descending_order
 from rankbound.scans import running_sums
 from rankbound.texts import require_one_of
@@ -245,46 +245,47 @@ class HingeLoss(PairLoss):
         self.margin = margin
 
     def _totals(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        sums = self._over_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._over_grades
+        sums = self._in_halves if len(pairs.distinct) > MOST_GRADES_IN_ORDER else self._in_order
         losses, slopes = sums(scores.detach(), pairs)
         return with_gradient(scores, pairs.lists.sum(losses).to(scores.dtype), slopes, pairs.lists, without_curvature)
 
-    def _over_grades(self, scores: Tensor, pairs: Preferences) -> Tensor:
+    def _in_order(self, scores: Tensor, pairs: Preferences) -> Tensor:
         """Return the losses of each item's pairs in which it is the better one, and the slopes, `(2, n_items)`."""
         violations = Violations(scores, pairs.lists, self.margin)
         sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
         losses, slopes = sums
         grades = pairs.distinct.tolist()
         for grade in grades:
-            items = pairs.of_grade(grade)
+            items = torch.nonzero(pairs.grades == grade).squeeze(1)
             if grade > grades[0]:
-                hinges, lost = violations.hinges_of(items, pairs.over(grade))
-                losses[items] = times(hinges, pairs.weight_of(items))
-                slopes[items] -= times(lost, pairs.weight_of(items))
+                own = None if pairs.of_better is None else pairs.of_better.index_select(0, items)
+                hinges, lost = violations.hinges_of(items, pairs.by_step(grade - pairs.grades))
+                losses[items] = times(hinges, own)
+                slopes[items] -= times(lost, own)
             if grade < grades[-1]:
-                slopes[items] += violations.by(items, pairs.under(grade))
+                slopes[items] += violations.by(items, times(pairs.by_step(pairs.grades - grade), pairs.of_better))
         return sums
 
-    def _over_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
-        """Return what `_over_grades` returns; each step pairs the better with the worse items of groups."""
-        halves = GradeHalves(pairs.grades, pairs.lists)
-        grades, scores = pairs.grades[halves.order], scores[halves.order]
-        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[halves.order]
+    def _in_halves(self, scores: Tensor, pairs: Preferences) -> Tensor:
+        """Return what `_in_order` returns; each step pairs the better with the worse items of groups."""
+        order, halves = grade_halves(pairs.grades, pairs.lists)
+        grades, scores = pairs.grades[order], scores[order]
+        own = torch.ones_like(grades) if pairs.of_better is None else pairs.of_better[order]
         sums = torch.zeros(2, len(scores), dtype=torch.float64, device=scores.device)
         losses, slopes = sums
-        for half in halves:
-            violations = Violations(scores, half.groups, self.margin)
-            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (half.late, ~half.late))
-            hinges, lost = violations.hinges_of(better, (~half.late).to(grades))
-            pushed = violations.by(worse, own * half.late)
+        for groups, late in halves:
+            violations = Violations(scores, groups, self.margin)
+            better, worse = (torch.nonzero(mask).squeeze(1) for mask in (late, ~late))
+            hinges, lost = violations.hinges_of(better, (~late).to(grades))
+            pushed = violations.by(worse, own * late)
             if pairs.weight == "difference":
-                far = violations.hinges_of(better, grades * ~half.late)
+                far = violations.hinges_of(better, grades * ~late)
                 hinges, lost = (grades[better] * near - away for near, away in zip((hinges, lost), far, strict=True))
-                pushed = violations.by(worse, own * grades * half.late) - grades[worse] * pushed
+                pushed = violations.by(worse, own * grades * late) - grades[worse] * pushed
             losses[better] += own[better] * hinges
             slopes[better] -= own[better] * lost
             slopes[worse] += pushed
-        return halves.in_order_of_rows(sums)
+        return torch.empty_like(sums).index_copy_(1, order, sums)
 
     def _curvature(self, scores: Tensor, pairs: Preferences) -> Tensor:
         return torch.zeros_like(scores)
