@@ -1,6 +1,7 @@
-r"""WARP, the weighted approximate-rank pairwise loss: hinges of relevant items, weighted by their ranks.
+r"""Hinges of pairs: WARP, of relevant items, weighted by their ranks and exact or sampled; and the pairwise hinge loss.
 
-Source: Murphy, eqs. 9.131 to 9.133; Weston et al. 2010 and 2011 for the sampling.
+Both find the items that violate a margin by sorting instead of pairs. Source of WARP: Murphy, eqs. 9.131 to 9.133;
+Weston et al. 2010 and 2011 for the sampling.
 """
 
 from typing import Any
@@ -84,7 +85,8 @@ class WARPLoss(ItemSum):
 
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
         relevant = relevance >= self.rel
-        terms = self._sampled(scores, relevant, lists) if self.samples else self._summed(scores, relevant, lists)
+        arguments = scores, relevant, lists
+        terms = self._sampled(*arguments) if self.samples else _WARP.apply(*arguments, self)  # type: ignore[no-untyped-call]
         kept = lists.keep(relevant)
         mean = kept.sum(times(terms, None if weights is None else weights[relevant])) / kept.sizes.clamp(min=1)
         return torch.where(self.informative(relevance, lists), mean, 0.0)
@@ -106,15 +108,6 @@ class WARPLoss(ItemSum):
         n_relevant = lists.keep(relevance >= self.rel).sizes
         return (n_relevant > 0) & (n_relevant < lists.sizes)
 
-    def penalty(self, rank: Tensor) -> Tensor:
-        """Return $L(r)$ of each rank, double precision."""
-        return warp_penalty(rank, self.alpha, self.cutoff)
-
-    def _summed(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
-        """Return the loss of each relevant item, `(n_relevant,)`, from all of its violators."""
-        losses: Tensor = _WARP.apply(scores, relevant, lists, self)  # type: ignore[no-untyped-call]
-        return losses
-
     def _sampled(self, scores: Tensor, relevant: Tensor, lists: Lists) -> Tensor:
         """Return the loss of each relevant item, `(n_relevant,)`, from the first violator drawn."""
         items, others = torch.nonzero(relevant).squeeze(1), torch.nonzero(~relevant).squeeze(1)
@@ -130,7 +123,7 @@ class WARPLoss(ItemSum):
             violates = hinge.detach() > 0
             # The `argmax` of booleans as integers is the first True.
             first = violates.to(torch.int8).argmax(1)
-            weight = self.penalty(count[part] // (first + 1)) * violates.any(1)
+            weight = warp_penalty(count[part] // (first + 1), self.alpha, self.cutoff) * violates.any(1)
             losses = losses.index_add(0, part, weight.to(scores) * hinge.gather(1, first[:, None]).squeeze(1))
         return losses
 
@@ -199,7 +192,7 @@ class _WARP(torch.autograd.Function):
         items = torch.nonzero(relevant).squeeze(1)
         violations = Violations(scores, lists, loss.margin)
         hinges, rank = violations.hinges_of(items, (~relevant).to(torch.float64))
-        share = loss.penalty(rank.to(torch.int64)) / rank.clamp(min=1)
+        share = warp_penalty(rank.to(torch.int64), loss.alpha, loss.cutoff) / rank.clamp(min=1)
         ctx.violations, ctx.relevant, ctx.items = violations, relevant, items
         ctx.save_for_backward(scores, rank, share)
         return (share * hinges).to(scores.dtype)
