@@ -193,25 +193,62 @@ class RankingLoss(nn.Module, ABC):
         return None
 
     def facts(self, relevance: Tensor, lists: Lists) -> "Facts | None":
-        """Return what a bounded loss knows of lists from their relevance, once for many calls; None for other losses.
+        """Return what a bounded loss knows about lists from their relevance, for `of_batch`; None for other losses.
 
-        `select(index)` of them is what it knows of some of the lists.
+        A trainer that meets the lists in every epoch computes it once; `select(index)` is that of some of them.
+
+        Args:
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            The facts, computed when they are asked for.
         """
         return None
 
     def informative_by(self, facts: "Facts | None", relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the mask of `informative`, from the `facts` of these lists if the loss has any."""
+        """Return the mask of `informative`, from the `facts` of these lists if the loss has any.
+
+        Args:
+            facts: `facts` of these lists.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+
+        Returns:
+            A boolean tensor `(n_lists,)`.
+        """
         return self.informative(relevance, lists)
 
     def of_batch(self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None) -> Tensor:
-        """Return the losses of `of_lists`, by the compiled kernel where there is one; checks nothing."""
+        """Return the losses of `of_lists`, by a compiled kernel where there is one (`rankbound.fused`).
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists of the batch.
+            facts: `facts` of these lists, if they are known.
+
+        Returns:
+            The loss of each list, `(n_lists,)`, differentiable twice where `of_lists` is.
+        """
         fused = self._fused(scores, relevance, lists.offsets, facts=facts)
         return _attached(self.of_lists(scores, relevance, lists), scores, lists) if fused is None else fused
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None, *, second: bool = True
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the gradient and, if `second`, the `curvature`, `(n_items,)`; by one compiled kernel if possible."""
+        """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
+
+        Args:
+            scores: `(n_items,)`, in single or double precision.
+            relevance: `(n_items,)`, grades from 0.
+            lists: the lists' limits.
+            facts: `facts` of these lists, if they are known.
+            second: compute the curvature, too.
+
+        Returns:
+            Two tensors `(n_items,)`; None for the curvature without `second` or a closed form.
+        """
         fused = self._fused_derivatives(scores, relevance, lists) if second else None
         if fused is not None:
             return fused
