@@ -25,6 +25,12 @@ from rankbound.texts import require_one_of
 
 SCHEMES = ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")
 
+# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
+PAIRS_PER_CHUNK = 1_000_000
+
+PAIRS_TO_WARN_OF = 100_000_000
+"""Pairs that take some 10 seconds."""
+
 
 @dataclass(frozen=True)
 class Pairs:
@@ -117,7 +123,7 @@ class LambdaRankLoss(SwapLoss):
     $$L = \sum_{g_i > g_j} \left|\Delta M_{ij}\right| \log\left(1 + e^{-(s_i - s_j)/\tau}\right), \qquad
       \left|\Delta M_{ij}\right| = \frac{|g_i - g_j|\, |d(R_i) - d(R_j)|}{Z}$$
 
-    at the current ranks $R$, averaged over the orders of tied scores (`rankbound.losses.lambda_loss`). The gradient is
+    at the current ranks $R$, averaged over the orders of tied scores (`SwapWeights`). The gradient is
     the sum of Burges's lambdas with his $\sigma = 1/\tau$. Pairs entirely below a cut-off are skipped.
 
     Args:
@@ -235,7 +241,13 @@ def discounts(metric: AdditiveMetric, size: int, device: torch.device) -> Tensor
 
 
 class SwapWeights:
-    """Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain."""
+    r"""Weights of pairs at the current ranks, in the scores' dtype; a pair's winner has the higher gain.
+
+    They are averaged over the orders of tied items, so that they don't depend on the order of rows, and are positive at
+    a start with equal scores, where differences of mean discounts would all be 0. For two items of one block, a weight
+    uses the mean of $|d_a - d_b|$ over pairs of its ranks; for items of two blocks, whose ranks don't interleave, the
+    difference of the blocks' mean discounts.
+    """
 
     def __init__(self, metric: AdditiveMetric, scores: Tensor, relevance: Tensor, lists: Lists) -> None:
         metric.require_gains_that_fit(relevance, scores.dtype)
@@ -322,13 +334,6 @@ class SwapWeights:
 
 def _difference(values: Tensor, pairs: Pairs) -> Tensor:
     return values.index_select(0, pairs.winner) - values.index_select(0, pairs.loser)
-
-
-# Limits the memory of one chunk, about 20 tensors, to what largely fits the processor's cache.
-PAIRS_PER_CHUNK = 1_000_000
-
-PAIRS_TO_WARN_OF = 100_000_000
-"""Pairs that take some 10 seconds."""
 
 
 def pairs_by_gain(

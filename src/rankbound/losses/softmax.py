@@ -129,16 +129,6 @@ class MultinomialLoss(CrossEntropyLoss):
         return _cross_entropy_kernel("one", self.rel) if self.rel >= 1 else None
 
 
-def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
-    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
-    if not usable():
-        return None
-    from rankbound.fused.softmax import cross_entropy
-
-    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
-    return with_numbers(cross_entropy, TARGETS.index(target), float(rel), largest)
-
-
 def n_top_k_permutations(m: int, k: int) -> int:
     """Return the number of top-k permutations of `m` items, m!/(m-k)! (Murphy, before eq. 9.125); m! for k > m."""
     return math.perm(m, min(k, m))
@@ -227,6 +217,16 @@ def _with_one_more(rows: Tensor, owner: Tensor, lists: Lists) -> tuple[Tensor, T
     longer = torch.cat([rows.index_select(0, every.segment), item[:, None]], 1)
     unused = (longer[:, :-1] != item[:, None]).all(1)
     return longer[unused], every.segment[unused], every.keep(unused)
+
+
+def _cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
+    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
+    if not usable():
+        return None
+    from rankbound.fused.softmax import cross_entropy
+
+    largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
+    return with_numbers(cross_entropy, TARGETS.index(target), float(rel), largest)
 
 
 class ListMLELoss(ItemSum):
