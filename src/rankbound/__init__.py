@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from rankbound.metrics import Metric, evaluate, metric
     from rankbound.smooth_ranks import smooth_rank
     from rankbound.training.cross_validation import CrossValidated, cross_validate, cross_validate_splits
-    from rankbound.training.ranker import Ranker
-    from rankbound.training.ranker_files import load
-    from rankbound.training.ranker_training import train_ranker
+    from rankbound.training.ranker import Ranker, load, train_ranker
     from rankbound.training.recipe import Recipe
     from rankbound.training.splits import Split
 
@@ -55,9 +53,7 @@ _HOMES = {
     "rankbound.losses": ("RankingLoss", "SmoothLoss", "loss"),
     "rankbound.metrics": ("Metric", "evaluate", "metric"),
     "rankbound.training.cross_validation": ("CrossValidated", "cross_validate", "cross_validate_splits"),
-    "rankbound.training.ranker": ("Ranker",),
-    "rankbound.training.ranker_files": ("load",),
-    "rankbound.training.ranker_training": ("train_ranker",),
+    "rankbound.training.ranker": ("Ranker", "load", "train_ranker"),
     "rankbound.training.recipe": ("Recipe",),
     "rankbound.training.splits": ("Split",),
     "rankbound.smooth_ranks": ("smooth_rank",),

@@ -17,7 +17,7 @@ from rankbound.fused.compiler import cache_folder
 from rankbound.fused.formulas import BAND, ORDER
 from rankbound.losses import SmoothLoss
 from rankbound.metrics.base import values_of
-from rankbound.training.factorization import Factorization
+from rankbound.training.models import Factorization
 from tests.forks import run_with_torch
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs Numba, and a home folder for compiled code")
@@ -310,8 +310,7 @@ def test_without_numba_or_a_folder_of_ones_own_the_reference_is_used(tmp_path: P
 
 
 def test_exponentials_and_logarithms_are_those_of_the_c_library() -> None:
-    from rankbound.fused.exponentials import exponentials
-    from rankbound.fused.logarithms import logarithms_of_next
+    from rankbound.fused.parts import exponentials, logarithms_of_next
 
     numba = pytest.importorskip("numba")
 
@@ -354,7 +353,7 @@ def test_the_chosen_method_has_few_operations(n: int, share: float, spread: floa
 @pytest.mark.parametrize("n", [1_000, 5_000])
 def test_sorted_values_ascend(n: int) -> None:
     """By Shell's sort and by digits: ties, zeros of both signs, denormal and huge numbers."""
-    from rankbound.fused.sorting import ascending
+    from rankbound.fused.parts import ascending
 
     numba = pytest.importorskip("numba")
 

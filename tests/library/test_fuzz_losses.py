@@ -199,10 +199,10 @@ def test_derivatives_agree(round_: int, monkeypatch: pytest.MonkeyPatch) -> None
         batch = scores, relevance, rb.Lists(torch.from_numpy(draw.offsets.astype(np.int64)))
         loss = rb.loss(name)
         monkeypatch.setenv("RANKBOUND_FAST", "1")
-        found = (loss.gradient(*batch), *loss.derivatives(*batch))
+        found = (loss.derivatives(*batch, second=False)[0], *loss.derivatives(*batch))
         monkeypatch.setenv("RANKBOUND_FAST", "0")
         for mine, expected, error in zip(
-            found, (loss.gradient(*batch), *loss.derivatives(*batch)), errors, strict=True
+            found, (loss.derivatives(*batch, second=False)[0], *loss.derivatives(*batch)), errors, strict=True
         ):
             size = max(1.0, float(expected.abs().max())) if len(expected) else 1.0
             assert (mine - expected).abs().max() <= error * size if len(expected) else True, f"{name}: {draw}"

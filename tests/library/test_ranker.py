@@ -26,7 +26,7 @@ from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.lists import Lists
-from rankbound.training.feature_scaling import Scaling
+from rankbound.training.models import Scaling
 from rankbound.training.recipe import Recipe
 
 N_TOPICS, N_ITEMS = 40, 12

@@ -110,7 +110,7 @@ def line(text: str) -> str:
         ("rankbound_study/data/faces.py", set()),
         ("rankbound/metrics/cascade.py", set()),
         ("rankbound_study/provenance/records.py", {"document"}),
-        ("rankbound/training/optimisers.py", set(JOBS)),
+        ("rankbound/training/trainer.py", {"controls", *JOBS}),
         ("rankbound_study/data/folds.py", {"split", "sample"}),
         ("rankbound_study/data/publishers.py", set()),
         ("rankbound_study/data/reader.py", {"distributions", "controls", "claims", "document", *JOBS}),

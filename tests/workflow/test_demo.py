@@ -132,7 +132,7 @@ def test_touching_every_file_reruns_nothing(finished: Project) -> None:
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("rankbound/training/mlp.py", {"train": 8, **AFTER_RUNS}),
+        ("rankbound/training/models.py", {"train": 8, **AFTER_RUNS}),
         pytest.param(
             "rankbound_study/figures/lower_bounds.py", {"figure_of_formulas": 1, **PAPER}, marks=pytest.mark.long
         ),

@@ -131,7 +131,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     """
     state, sums = _state(seed, len(fixed), p), np.empty(samples)
     if usable():
-        from rankbound.fused.random_orders import sums_of_counts, sums_of_ranks
+        from rankbound.fused.evaluation import sums_of_counts, sums_of_ranks
 
         if counted is None:
             sums_of_ranks(state, p, fixed, sums)

@@ -31,7 +31,7 @@ from rankbound.bounds.score_distribution import (
 from rankbound.bounds.tilted import UNIFORM
 from rankbound.errors import ConfigError
 from rankbound.gradients import last_derivative
-from rankbound.kernels import sigmoid_curvature, sigmoid_slope
+from rankbound.interpolation import sigmoid_curvature, sigmoid_slope
 from rankbound.metrics import Metric, metric
 
 COLUMNS = ("minimum", "maximum", "expectation", "sd", "count", "low", "high", "width", "error")

@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
     from rankbound.io.files import write_run
     from rankbound.texts import quantity
-    from rankbound.training.ranker_files import load
+    from rankbound.training.ranker import load
 
     ranker = load(arguments.model)
     lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False, groups=arguments.groups)

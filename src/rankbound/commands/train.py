@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
     from rankbound.io.files import needs_extra
-    from rankbound.training.ranker_training import train_ranker
+    from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import Recipe
 
     with needs_extra("data"):

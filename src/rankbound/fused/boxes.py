@@ -8,7 +8,7 @@ import numpy as np
 
 from rankbound.fused.compiler import exact_part, part
 from rankbound.fused.formulas import BAND, ITEM_COST, ORDER, PAIR_COST, ROW_COST
-from rankbound.fused.sorting import ascending
+from rankbound.fused.parts import ascending
 
 # Lists whose boxes span more rows than this and this times their items leave rows of empty boxes out.
 DENSE_ROWS = 1_000
@@ -19,7 +19,7 @@ DENSE_ROWS_PER_ITEM = 2
 def pays(n_targets, n, lowest, n_fields):
     """Return true if interpolation of this many kinds of sums is faster in a list of n items down to `lowest`.
 
-    The reference makes the same choice for scores in double precision (`rankbound.kernel_sums`).
+    The reference makes the same choice for scores in double precision (`rankbound.smooth_ranks`).
     """
     rows = min(float(n), 1.0 - lowest / 2.0)
     return n_targets * n * PAIR_COST > n_fields * (n * ITEM_COST + rows * ROW_COST)

@@ -4,31 +4,8 @@ import numpy as np
 
 from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
-from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
-from rankbound.fused.input import counted, is_valid, longest
-from rankbound.fused.logarithms import logarithms_of_next
-from rankbound.fused.sorting import by_grade
-
-# Score gaps, in units of the temperature, whose exponentials are far from overflow.
-WIDEST = 600.0
-
-
-@part
-def sorted_list(scores, keys, first, n, temperature, order, key, x):
-    """Sort a list by ascending keys; write order, keys and scores over the temperature; return the lowest score.
-
-    The highest is 0.
-    """
-    top, bottom = -np.inf, np.inf
-    for i in range(n):
-        key[i] = keys[first + i]
-        top, bottom = max(top, scores[first + i]), min(bottom, scores[first + i])
-    by_grade(key, n, order)
-    for k in range(n):
-        key[k] = keys[first + order[k]]
-        x[k] = (scores[first + order[k]] - top) / temperature
-    return (bottom - top) / temperature
+from rankbound.fused.parts import WIDEST, counted, exponentials, is_valid, logarithms_of_next, longest, sorted_list
 
 
 @part

@@ -1,4 +1,4 @@
-"""The running sums of `rankbound.scans`, one place at a time."""
+"""The running sums of `rankbound.interpolation`, one place at a time."""
 
 from rankbound.fused.compiler import compiled
 

@@ -11,10 +11,16 @@ import numpy as np
 
 from rankbound.fused import LEFT, boxes
 from rankbound.fused.compiler import compiled, exact_part, part
-from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
-from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import AP, DCG, METHODS, RANK_SUM
-from rankbound.fused.input import counted, is_valid, longest
+from rankbound.fused.parts import (
+    counted,
+    discount_of_rank,
+    exponentials,
+    gain_of_grade,
+    is_valid,
+    longest,
+    normaliser,
+)
 
 INTERPOLATED, AUTO = map(METHODS.index, ("interpolated", "auto"))
 

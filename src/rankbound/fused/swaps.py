@@ -4,12 +4,20 @@ import numpy as np
 
 from rankbound.fused import LEFT
 from rankbound.fused.compiler import compiled, part
-from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
-from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import DCG
-from rankbound.fused.input import counted, is_valid, longest
-from rankbound.fused.preferences import WIDEST, add_curvature, add_weighted, compare, pairs_of, sorted_list
-from rankbound.fused.sorting import ascending
+from rankbound.fused.parts import (
+    WIDEST,
+    ascending,
+    counted,
+    discount_of_rank,
+    exponentials,
+    gain_of_grade,
+    is_valid,
+    longest,
+    normaliser,
+    sorted_list,
+)
+from rankbound.fused.preferences import add_curvature, add_weighted, compare, pairs_of
 
 # Lists with more pairs are left to the reference, which warns of them.
 MOST_PAIRS = 50_000_000

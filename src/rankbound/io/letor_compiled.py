@@ -8,7 +8,7 @@ import pyarrow as pa
 from rankbound import fused
 from rankbound.io.letor_lines import Chunk, Rows
 
-_KERNEL = "rankbound.fused.letor_text"
+_KERNEL = "rankbound.fused.text"
 _WORTH_LOADING = 2**22
 """Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
 
@@ -23,7 +23,7 @@ def worth_a_kernel(bytes_read: int) -> bool:
 
 def parse(chunk: Chunk, width: int, largest_label: int) -> Rows | None:
     """Return the rows of whole lines, numbered from `first`; None if any of them is irregular."""
-    from rankbound.fused.letor_text import parse as kernel
+    from rankbound.fused.text import parse as kernel
 
     n = chunk.n_lines
     labels, queries, lines = np.empty(n, np.int8), np.empty(n, np.int64), np.empty(n, np.int64)

@@ -4,9 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rankbound.training.factorization import BIASES
-from rankbound.training.feature_scaling import SCALES
-from rankbound.training.mlp import ACTIVATIONS, MLP
+from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
 
