@@ -25,9 +25,9 @@ from rankbound.bounds.extremes import (
     list_extremes,
 )
 from rankbound.bounds.profiles import Profiles
+from rankbound.bounds.sampled import UNIFORM
 from rankbound.bounds.score_distribution import Gain
 from rankbound.bounds.tables import DistributionsOnDemand
-from rankbound.bounds.tilted import UNIFORM
 from rankbound.fused.formulas import Floats, Integers
 from rankbound.gradients import through_transforms
 from rankbound.lists import ArrayLike, Lists, as_tensor, is_transformed

@@ -144,9 +144,10 @@ def checked_counts(of: Metric, n: Counts, p: Counts) -> tuple[Integers, Integers
 
     Lists of a metric without a formula for their extremes, or of discounts in a table, have to fit into memory.
     """
-    arrays = [np.asarray(one.detach().cpu() if hasattr(one, "detach") else one) for one in (n, p)]
     try:
-        sizes, counts = np.broadcast_arrays(*arrays)
+        sizes, counts = np.broadcast_arrays(
+            *(np.asarray(one.detach().cpu() if hasattr(one, "detach") else one) for one in (n, p))
+        )
     except ValueError:
         raise ValueError("n, p: found arrays whose shapes can't be broadcast, expected two of one shape") from None
     if not (np.issubdtype(sizes.dtype, np.integer) and np.issubdtype(counts.dtype, np.integer)):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankbound.bounds.profiles import Profile, Profiles, binary_keys
-from rankbound.bounds.sampled import Floats
+from rankbound.bounds.sampled import UNIFORM, Floats
 from rankbound.bounds.score_distribution import (
     FINE_GAIN,
     SAMPLES,
@@ -26,9 +26,8 @@ from rankbound.bounds.score_distribution import (
     Method,
     ScoreDistribution,
     counts_pairs,
-    distributions,
+    distributions_of,
 )
-from rankbound.bounds.tilted import UNIFORM
 from rankbound.errors import ConfigError
 from rankbound.gradients import last_derivative
 from rankbound.interpolation import sigmoid_curvature, sigmoid_slope
@@ -270,7 +269,15 @@ class DistributionsOnDemand:
             (self._samples, [profile for profile in profiles if profile.grades is None]),
             (self._graded_samples, [profile for profile in profiles if profile.grades is not None]),
         ):
-            ways = distributions(self._metric, part, self._method, samples, self._seed, done, tilt=self.tilt)
+            ways = distributions_of(
+                self._metric,
+                part,
+                method=self._method,
+                samples=samples,
+                seed=self._seed,
+                done=done,
+                tilt=self.tilt,
+            )
             computed.update(zip(part, ways, strict=True))
         return [computed[profile] for profile in profiles]
 
