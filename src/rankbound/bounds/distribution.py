@@ -51,7 +51,7 @@ class Distribution(Bound):
 
     def __call__(self, value: Tensor, facts: Facts) -> Tensor:
         known = facts.orders_differ
-        bounded = facts.distribution(value[known], facts.profiles.keep(known), self.gain)
+        bounded = facts.distribution(value[known], facts.profiles.select(torch.nonzero(known).squeeze(1)), self.gain)
         of_one_score = torch.where(value >= facts.minimum, 1.0, 0.0).to(value)
         undefined = value.isnan() | facts.minimum.isnan()
         return torch.where(undefined, torch.nan, of_one_score).masked_scatter(known, bounded)

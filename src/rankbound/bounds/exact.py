@@ -17,7 +17,8 @@ Distributions of many scores are stored in bins of equal width, with the resulti
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import ceil, comb, inf, log, log2, pi
 
 import numpy as np
@@ -38,58 +39,28 @@ from rankbound.bounds.sampled import (
 )
 
 Pair = tuple[int, int]
-
-
 Complexes = NDArray[np.complex128]
-
-
 LARGEST_ERROR = 1e-4
 """Largest error of a table's CDF (DESIGN, section 4)."""
-
-
 BINS_PER_SD = 40
 """Linear interpolation inside bins of width sd / 40 has an error of 2e-5 for a normal CDF."""
-
-
 FEWEST_BINS, MOST_BINS = 1024, 65536
-
-
 REVIVAL_FREE = 1e40
 """With at least this many orders, the characteristic function stays below 1e-20 once it has fallen below."""
-
-
 NEGLIGIBLE = 1e-20
-
-
 WINDOW = 12.0
 """Distance from the mean, in standard deviations, beyond which a long list's U has less than 1e-30 of its mass."""
-
-
 _FIRST_BLOCK = 128
-
-
 TOLERANCE = 1e-6
 """Target CDF error of the truncated series; the extremes of 300,000 draws require it."""
-
-
 MOST_COEFFICIENTS = 8192
-
-
 TOLERATED_INSIDE = 4e-5
 """Bins are halved until the error of the CDF inside them is at most this."""
-
-
 _LOG_OUTSIDE = log(1e9)
 """The window of the series excludes less than 2e-9 of the mass (Bernstein's inequality)."""
-
-
 _PERIOD_RATIO, _DENSITY_RATIO = 1.3, 0.35
-
-
 STATES = 400
 """Approximate number of states kept per rank of a long list."""
-
-
 _LOG_UNVISITED = 25.0
 """States are dropped where the mass beyond them is below exp(-25) = 1e-11 (Bernstein's inequality)."""
 
@@ -197,36 +168,6 @@ class Binned:
         return np.asarray(self.start + self.width * np.arange(len(self.probability) + 1))
 
 
-@dataclass(frozen=True)
-class SeriesFacts:
-    """The properties of a score that the inversion of its Fourier coefficients needs.
-
-    Attributes:
-        minimum, maximum, window, sd: its range, an interval with nearly all of its mass, and its standard deviation.
-        scale: the coefficients belong to `scale` times the score.
-        repeated: the probability that two orders have the same score.
-    """
-
-    minimum: float
-    maximum: float
-    window: tuple[float, float]
-    sd: float
-    scale: float
-    repeated: Callable[[], float]
-
-    @classmethod
-    def of(cls, score: Score, n: int, p: int) -> "SeriesFacts":
-        """Return the facts for random orders."""
-        return cls(
-            score.minimum(n, p),
-            score.maximum(n, p),
-            _window(score, n, p),
-            score.variance(n, p) ** 0.5,
-            score.scale(p),
-            lambda: repeat_probability(score, RandomOrders(n, p)),
-        )
-
-
 def binned_distributions(
     score: Score, pairs: Sequence[Pair], done: Callable[[int], object] = lambda count: None, work: float = inf
 ) -> dict[Pair, Binned]:
@@ -244,13 +185,13 @@ def binned_distributions(
             functions = characteristic_functions(score, group, 2 * pi / period, count)
             for pair, coefficients in zip(group, functions, strict=True):
                 more = count < min(MOST_COEFFICIENTS, work / (pair[0] * min(pair[1], STATES)))
-                facts = SeriesFacts.of(score, *pair)
-                truncated = truncation_error(facts, period, coefficients)
-                if truncated > TOLERANCE and more:
+                sd = score.variance(*pair) ** 0.5
+                series = Series(score, RandomOrders(*pair), _window(score, *pair), sd, period, coefficients)
+                if more and series.truncation_error > TOLERANCE:
                     waiting[pair] *= 2
                     continue
-                binned = invert(facts, period, coefficients, truncated)
-                if binned.error > LARGEST_ERROR / 2 and more:
+                binned = series.binned()
+                if more and binned.error > LARGEST_ERROR / 2:
                     waiting[pair] *= 2
                     continue
                 del waiting[pair]
@@ -295,69 +236,84 @@ def _window(score: Score, n: int, p: int) -> tuple[float, float]:
     return max(low - margin, mean - reach), min(high + margin, mean + reach)
 
 
-def truncation_error(of: SeriesFacts, period: float, coefficients: Complexes) -> float:
-    """Estimate the CDF error of truncating the series: twice the largest change that its second half makes.
+class Series:
+    """The Fourier series of a score's distribution, with `coefficients` of the unscaled score in a `period`.
 
-    The omitted terms sum to no more than that half if the coefficients decrease, or if they stay as large with random
-    phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and over
-    K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it is cheap.
+    Nearly all of the mass is in the `window`; `sd` is the standard deviation.
     """
-    half = len(coefficients) // 2
-    size = np.abs(coefficients[half:]) / (pi * np.arange(half + 1, len(coefficients) + 1))
-    bound = 4 * float(size.sum())
-    if bound <= TOLERANCE:
-        return bound
-    edges = np.linspace(of.minimum, of.maximum, 4 * FEWEST_BINS + 1)
-    whole = _cdf_at(of, period, coefficients, edges)
-    return 2 * float(np.abs(whole - _cdf_at(of, period, coefficients[:half], edges)).max())
+
+    def __init__(
+        self,
+        score: Score,
+        orders: RandomOrders,
+        window: tuple[float, float],
+        sd: float,
+        period: float,
+        coefficients: Complexes,
+    ) -> None:
+        self._window, self._sd, self._period, self._coefficients = window, sd, period, coefficients
+        self._start, self._stop = score.minimum(orders.n, orders.p), score.maximum(orders.n, orders.p)
+        self._scale = score.scale(orders.p)
+        self._repeated = partial(repeat_probability, score, orders)
+
+    @cached_property
+    def truncation_error(self) -> float:
+        """The estimated CDF error of truncating the series: twice the largest change that its second half makes.
+
+        The omitted terms sum to no more than that half if the coefficients decrease, or if they stay as large with
+        random phases (as those of any list do in the end, at 1 / sqrt(C(N, P))): the sums of 1 / k^2 over k > K and
+        over K / 2 < k <= K are equal. The absolute sum of the half is tried first, since it is cheap.
+        """
+        count = len(self._coefficients)
+        half = count // 2
+        bound = 4 * float((np.abs(self._coefficients[half:]) / (pi * np.arange(half + 1, count + 1))).sum())
+        if bound <= TOLERANCE:
+            return bound
+        edges = np.linspace(self._start, self._stop, 4 * FEWEST_BINS + 1)
+        return 2 * float(np.abs(self._cdf_at(edges, count) - self._cdf_at(edges, half)).max())
+
+    def binned(self) -> Binned:
+        """Return the bins, with the sum of three errors: of the series, outside its window, and inside a bin.
+
+        Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in
+        mass between bins. The true CDF has steps: m single scores of mass q, scattered over a bin, deviate by about
+        sqrt(m) q / 2 = sqrt(m q * q) / 2, where q, the mean mass of a random order's score, is the probability of a
+        repetition; the stated error is twice that.
+        """
+        repeated, span, count = self._repeated(), self._stop - self._start, len(self._coefficients)
+        bins = number_of_bins(span, self._sd)
+        while True:
+            probability = np.diff(self._cdf_at(np.linspace(self._start, self._stop, bins + 1), count))
+            bent = float(np.abs(np.diff(probability)).max()) / 8
+            scattered = (float(probability.max()) * repeated) ** 0.5
+            if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
+                break
+            bins *= 2
+        resolution = self._period / self._scale / (2 * count) / (span / bins)
+        scattered *= max(1.0, resolution) ** 0.5
+        error = self.truncation_error + 4 * float(np.exp(-_LOG_OUTSIDE)) + bent + scattered
+        return Binned(self._start, span / bins, probability / probability.sum(), error)
+
+    def _cdf_at(self, edges: Floats, count: int) -> Floats:
+        """Return the CDF of `count` coefficients at uniform edges: 0 at the first, 1 at the last, never decreasing.
+
+        Inside the window [a, a + T], with d = 2 pi / T:
+        F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
+        """
+        low, high = (edge * self._scale for edge in self._window)
+        start = (low + high - self._period) / 2
+        x = edges * self._scale - start
+        order = np.arange(1, count + 1)
+        step = 2 * pi / self._period
+        weights = self._coefficients[:count] * np.exp(-1j * step * order * start) / (1j * pi * order)
+        cdf = x / self._period + (weights.sum() - _sum_of_waves(weights, step, x)).real
+        cdf = np.where(x <= 0, 0.0, np.where(x >= self._period, 1.0, cdf))
+        cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
+        cdf[0], cdf[-1] = 0.0, 1.0
+        return np.asarray(cdf)
 
 
-def invert(of: SeriesFacts, period: float, coefficients: Complexes, truncated: float) -> Binned:
-    """Return the bins, with the sum of three errors: of the series, outside its window, and inside a bin.
-
-    Inside a bin (or the series' resolution), a smooth CDF deviates from its chord by an eighth of the change in mass
-    between bins. The true CDF has steps: m single scores of mass q, scattered over a bin, deviate by about
-    sqrt(m) q / 2 = sqrt(m q * q) / 2, where q, the mean mass of a random order's score, is the probability of a
-    repetition; the stated error is twice that.
-    """
-    repeated = of.repeated()
-    start, stop = of.minimum, of.maximum
-    bins = number_of_bins(stop - start, of.sd)
-    while True:
-        edges = np.linspace(start, stop, bins + 1)
-        cdf = _cdf_at(of, period, coefficients, edges)
-        probability = np.diff(cdf)
-        bent = float(np.abs(np.diff(probability)).max()) / 8
-        scattered = (float(probability.max()) * repeated) ** 0.5
-        if bent + scattered <= TOLERATED_INSIDE or 2 * bins > MOST_BINS:
-            break
-        bins *= 2
-    resolution = period / of.scale / (2 * len(coefficients)) / ((stop - start) / bins)
-    scattered *= max(1.0, resolution) ** 0.5
-    error = truncated + 4 * float(np.exp(-_LOG_OUTSIDE)) + bent + scattered
-    return Binned(start, (stop - start) / bins, probability / probability.sum(), error)
-
-
-def _cdf_at(of: SeriesFacts, period: float, coefficients: Complexes, edges: Floats) -> Floats:
-    """Return the CDF at uniform edges: 0 at the first, 1 at the last, never decreasing.
-
-    Inside the window [a, a + T], with d = 2 pi / T:
-    F(x) - F(a) = (x - a) / T + sum_k Re[f_k (exp(-i k d a) - exp(-i k d x)) / (i pi k)].
-    """
-    low, high = (edge * of.scale for edge in of.window)
-    start = (low + high - period) / 2
-    x = edges * of.scale - start
-    order = np.arange(1, len(coefficients) + 1)
-    step = 2 * pi / period
-    weights = coefficients * np.exp(-1j * step * order * start) / (1j * pi * order)
-    cdf = x / period + (weights.sum() - _series(weights, step, x)).real
-    cdf = np.where(x <= 0, 0.0, np.where(x >= period, 1.0, cdf))
-    cdf = np.maximum.accumulate(np.clip(cdf, 0.0, 1.0))
-    cdf[0], cdf[-1] = 0.0, 1.0
-    return np.asarray(cdf)
-
-
-def _series(weights: Complexes, step: float, x: Floats) -> Complexes:
+def _sum_of_waves(weights: Complexes, step: float, x: Floats) -> Complexes:
     """Return sum_k weights_k exp(-i k step x) at uniformly spaced x = coarse + fine, by one matrix product."""
     size = ceil(len(x) ** 0.5)
     spacing = (x[-1] - x[0]) / (len(x) - 1)
@@ -453,7 +409,7 @@ def bin_scores(
     where the bins' CDF is evaluated).
     """
     start, stop = extremes
-    bins = number_of_bins(stop - start, sd)
+    bins, steps = number_of_bins(stop - start, sd), np.concatenate([[0.0], np.cumsum(probability)])
     while bins <= min(MOST_BINS, len(support)):
         if integers:
             width = max(1.0, (stop - start) // bins)
@@ -463,9 +419,13 @@ def bin_scores(
         index = np.clip(((support - start) / width).astype(np.int64), 0, count - 1)
         mass: Floats = np.bincount(index, probability, minlength=count).astype(np.float64)
         binned = Binned(start, width, mass, 0.0)
-        error = _distance(support, probability, binned, half=0.5 if integers else 0.0)
+        below = np.concatenate([[0.0], np.cumsum(mass)])
+        linear = np.interp(support + (0.5 if integers else 0.0), binned.edges, below)
+        error = float(np.abs(linear - steps[1:]).max())
+        if not integers:
+            error = max(error, float(np.abs(linear - steps[:-1]).max()))
         if error <= tolerance:
-            return Binned(start, width, mass, error)
+            return replace(binned, error=error)
         bins *= 2
     return None
 
@@ -473,10 +433,3 @@ def bin_scores(
 def number_of_bins(span: float, sd: float) -> int:
     """Return about 40 bins per standard deviation, between `FEWEST_BINS` and `MOST_BINS`."""
     return min(max(ceil(BINS_PER_SD * span / sd), FEWEST_BINS), MOST_BINS)
-
-
-def _distance(support: Floats, probability: Floats, binned: Binned, half: float) -> float:
-    below = np.concatenate([[0.0], np.cumsum(probability)])
-    linear = np.interp(support + half, binned.edges, np.concatenate([[0.0], np.cumsum(binned.probability)]))
-    above = float(np.abs(linear - below[1:]).max())
-    return above if half else max(above, float(np.abs(linear - below[:-1]).max()))

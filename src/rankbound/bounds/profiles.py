@@ -75,7 +75,7 @@ class Profile:
 
     @property
     def key(self) -> int:
-        """An integer that identifies the profile; `binary_keys` for a binary one."""
+        """An integer that identifies the profile; at least 0 and ascending with (n, p) for a binary one."""
         return int(self.n) << 32 | int(self.p) if self.grades is None else _graded_key(self.grades)
 
     def __str__(self) -> str:
@@ -90,8 +90,8 @@ class Profile:
 class Profiles:
     """The profiles of a batch of lists; `n` and `p` have shape `(n_lists,)`.
 
-    `graded` is the batch's relevance and lists if some list is graded. `whole`, of profiles that were selected, are all
-    profiles of that batch and the indices of the selected ones.
+    `graded` is the batch's relevance and lists if some list is graded; `selected`, of some of its lists, their keys and
+    indices there.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Profiles:
         n: Tensor,
         p: Tensor,
         graded: tuple[Tensor, Lists] | None = None,
-        whole: tuple["Profiles", Tensor] | None = None,
+        selected: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        self.n, self.p, self.graded, self._whole = n, p, graded, whole
+        self.n, self.p, self.graded, self._selected = n, p, graded, selected
 
     @classmethod
     def of_lists(cls, metric: Metric, relevance: Tensor, lists: Lists) -> "Profiles":
@@ -114,20 +114,17 @@ class Profiles:
 
     def select(self, index: Tensor) -> "Profiles":
         """Return the profiles of some of the lists."""
-        whole, own = (self, index) if self._whole is None else (self._whole[0], self._whole[1].index_select(0, index))
-        return Profiles(self.n.index_select(0, index), self.p.index_select(0, index), self.graded, (whole, own))
-
-    def keep(self, mask: Tensor) -> "Profiles":
-        """Return the profiles of the lists where `mask` `(n_lists,)` is true."""
-        return self.select(torch.nonzero(mask).squeeze(1))
+        n, p, keys = (known.index_select(0, index) for known in (self.n, self.p, self.keys))
+        places = index if self._selected is None else self._selected[1].index_select(0, index)
+        return Profiles(n, p, self.graded, (keys, places))
 
     @cached_property
     def keys(self) -> Tensor:
         """`Profile.key` of every list, int64 `(n_lists,)`."""
-        if self._whole is not None:
-            whole, own = self._whole
-            return whole.keys.index_select(0, own)
-        keys = binary_keys(self.n, self.p)
+        if self._selected is not None:
+            return self._selected[0]
+        # At least 0, and ascending with (n, p).
+        keys = self.n.to(torch.int64) << 32 | self.p
         if self.graded is None:
             return keys
         relevance, lists = self.graded
@@ -145,7 +142,7 @@ class Profiles:
         if self.graded is None or int(self.keys[index]) >= 0:
             return Profile(n, p)
         relevance, lists = self.graded
-        own = index if self._whole is None else int(self._whole[1][index])
+        own = index if self._selected is None else int(self._selected[1][index])
         start, stop = lists.offsets[own : own + 2].tolist()
         return Profile(n, p, tuple(sorted(as_floating(relevance[start:stop]).tolist(), reverse=True)))
 
@@ -156,11 +153,6 @@ def counted_grade(metric: Metric) -> int:
     """Return the lowest grade that the metric counts as relevant."""
     counted = torch.nonzero(metric.relevant(torch.arange(1, _MOST_GRADES)))
     return int(counted[0, 0]) + 1 if len(counted) else 1
-
-
-def binary_keys(n: Tensor, p: Tensor) -> Tensor:
-    """Return keys, at least 0, that ascend with (n, p)."""
-    return n.to(torch.int64) << 32 | p
 
 
 @lru_cache(maxsize=4096)

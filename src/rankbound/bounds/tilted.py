@@ -18,11 +18,9 @@ from rankbound.bounds.exact import (
     TOLERANCE,
     Binned,
     Complexes,
-    SeriesFacts,
+    Series,
     Turn,
-    invert,
     rank_sum_distribution,
-    truncation_error,
 )
 from rankbound.bounds.sampled import (
     OF_THESIS,
@@ -31,7 +29,6 @@ from rankbound.bounds.sampled import (
     RandomOrders,
     Score,
     discounts_of,
-    repeat_probability,
 )
 from rankbound.metrics import Metric
 from rankbound.metrics.cumulative_gain import AdditiveMetric
@@ -138,31 +135,23 @@ def binned_tilted(
     with `MOST_COEFFICIENTS`, or as many as `work` allows, is larger, up to `tolerance` is accepted; otherwise the
     result is `None`.
     """
-    of = TiltedScore(score, orders)
-    facts = _facts(score, of)
-    low, high = (edge * facts.scale for edge in facts.window)
-    count = 8 * ceil(2 * (high - low) / of.moments[1] ** 0.5 / 8)
-    most = min(MOST_COEFFICIENTS, work / (orders.n * min(orders.p, STATES)))
-    coefficients = of.coefficients(2 * pi / (high - low), count)
+    of, n, p = TiltedScore(score, orders), orders.n, orders.p
+    scale, minimum, maximum = score.scale(p), score.minimum(n, p), score.maximum(n, p)
+    margin = 0.02 * (maximum - minimum)
+    window = max(of.window[0] / scale, minimum) - margin, min(of.window[1] / scale, maximum) + margin
+    period = window[1] * scale - window[0] * scale
+    count = 8 * ceil(2 * period / of.moments[1] ** 0.5 / 8)
+    most = min(MOST_COEFFICIENTS, work / (n * min(p, STATES)))
+    coefficients = of.coefficients(2 * pi / period, count)
     while True:
-        truncated = truncation_error(facts, high - low, coefficients)
-        if truncated <= TOLERANCE or count >= most:
-            binned = invert(facts, high - low, coefficients, truncated)
+        series = Series(score, orders, window, of.moments[1] ** 0.5 / scale, period, coefficients)
+        if series.truncation_error <= TOLERANCE or count >= most:
+            binned = series.binned()
             if binned.error <= LARGEST_ERROR / 2 or count >= most:
                 return binned if binned.error <= tolerance else None
-        more = of.coefficients(2 * pi / (high - low), min(count, MOST_COEFFICIENTS - count), count + 1)
+        more = of.coefficients(2 * pi / period, min(count, MOST_COEFFICIENTS - count), count + 1)
         coefficients = np.concatenate([coefficients, more])
         count = len(coefficients)
-
-
-def _facts(score: Score, of: TiltedScore) -> SeriesFacts:
-    n, p = of.orders.n, of.orders.p
-    scale, low, high = score.scale(p), score.minimum(n, p), score.maximum(n, p)
-    margin = 0.02 * (high - low)
-    window = max(of.window[0] / scale, low) - margin, min(of.window[1] / scale, high) + margin
-    return SeriesFacts(
-        low, high, window, of.moments[1] ** 0.5 / scale, scale, lambda: repeat_probability(score, of.orders)
-    )
 
 
 def rank_sums(orders: RandomOrders) -> Floats:
