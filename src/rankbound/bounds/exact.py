@@ -12,7 +12,8 @@
   All weights are at most 1, so errors don't grow. Only the states that the lists of the pass are likely to visit are
   kept (about 8 standard deviations of c at rank r).
 
-Distributions of many scores are stored in bins of equal width, with the resulting error of the CDF (`bin_scores`).
+Distributions of many scores are stored in bins of equal width, with the resulting error of the CDF
+(`bin_scores`); `smooth_cdf` is algorithm 2 of the thesis for single scores and for bins.
 """
 
 from collections import defaultdict
@@ -40,6 +41,9 @@ from rankbound.bounds.sampled import (
 
 Pair = tuple[int, int]
 Complexes = NDArray[np.complex128]
+FINE_GAIN = 1.0
+"""Up to this gain, integers blur into a continuum (to 1e-7 of one score's mass); above, they are separate steps."""
+_CHUNK_SCORES = 2_000_000
 LARGEST_ERROR = 1e-4
 """Largest error of a table's CDF (DESIGN, section 4)."""
 BINS_PER_SD = 40
@@ -433,3 +437,36 @@ def bin_scores(
 def number_of_bins(span: float, sd: float) -> int:
     """Return about 40 bins per standard deviation, between `FEWEST_BINS` and `MOST_BINS`."""
     return min(max(ceil(BINS_PER_SD * span / sd), FEWEST_BINS), MOST_BINS)
+
+
+def smooth_cdf(x: Floats, support: Floats, probability: Floats, width: float, gain: float) -> Floats:
+    """Return sum_k probability_k kernel(gain (x - support_k)) for every x, in the shape of `x`.
+
+    The kernel of a single score is the sigmoid; that of a bin from l to l + width is the sigmoid's mean over it,
+    (softplus(a (x - l)) - softplus(a (x - l - width))) / (a width). For bins, the sum is the convolution of the
+    sigmoid's density with the piecewise linear CDF.
+    """
+    flat = x.reshape(-1)
+    rows = max(1, _CHUNK_SCORES // len(support))
+    parts = [
+        _kernel(gain * (flat[start : start + rows, None] - support), gain * width) @ probability
+        for start in range(0, len(flat), rows)
+    ]
+    return np.concatenate(parts).reshape(x.shape) if parts else np.empty(x.shape)
+
+
+def _kernel(distance: Floats, width: float) -> Floats:
+    """Return the smoothed step at `distance` (in units of 1 / gain) from a bin's middle."""
+    if width == 0:
+        return 0.5 * (1.0 + np.tanh(0.5 * distance))
+    left, right = distance + width / 2, distance - width / 2
+    # softplus(u) = max(u, 0) + log1p(exp(-|u|)); the difference of the first terms is the linear step.
+    step = np.clip(left, 0.0, width)
+    return np.asarray((step + np.log1p(np.exp(-np.abs(left))) - np.log1p(np.exp(-np.abs(right)))) / width)
+
+
+def integers_of_bins(support: Floats, probability: Floats, width: float) -> tuple[Floats, Floats]:
+    """Split bins into their integers, with equal shares of the bin's mass."""
+    size = int(width)
+    middle = np.repeat(support, size) + np.tile(np.arange(size) - (size - 1) / 2, len(support))
+    return middle, np.repeat(probability / size, size)

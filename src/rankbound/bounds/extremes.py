@@ -52,8 +52,7 @@ def minimum(of: str | Metric, n: Counts, p: Counts) -> Floats:
     >>> float(rb.minimum("P@2", 3, 2))
     0.5
     """
-    of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
-    return binary_extremes(of, sizes.ravel(), counts.ravel())[0].reshape(sizes.shape)
+    return _extremes_of_counts(of, n, p)[0]
 
 
 def maximum(of: str | Metric, n: Counts, p: Counts) -> Floats:
@@ -71,8 +70,7 @@ def maximum(of: str | Metric, n: Counts, p: Counts) -> Floats:
     >>> float(rb.maximum("nRBP", 50, 25))
     625.0
     """
-    of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
-    return binary_extremes(of, sizes.ravel(), counts.ravel())[1].reshape(sizes.shape)
+    return _extremes_of_counts(of, n, p)[1]
 
 
 def expectation(
@@ -108,8 +106,8 @@ def expectation(
     if (n is None or p is None) == (relevance is None or offsets is None):
         raise ValueError("expectation: expected either n and p, or relevance= and offsets=")
     if n is not None and p is not None:
-        of, (sizes, counts) = metric(of), checked_counts(metric(of), n, p)
-        return binary_expectation(of, sizes.ravel(), counts.ravel()).reshape(sizes.shape)
+        sizes, counts = checked_counts(metric(of), n, p)
+        return binary_expectation(metric(of), sizes.ravel(), counts.ravel()).reshape(sizes.shape)
     assert relevance is not None
     assert offsets is not None
     grades, lists = checked_lists(relevance, offsets)
@@ -137,6 +135,12 @@ def extremes(of: str | Metric, relevance: ArrayLike, offsets: ArrayLike) -> tupl
     grades, lists = checked_lists(relevance, offsets)
     low, high = list_extremes(metric(of), grades, lists)
     return low.numpy(), high.numpy()
+
+
+def _extremes_of_counts(of: str | Metric, n: Counts, p: Counts) -> tuple[Floats, Floats]:
+    sizes, counts = checked_counts(metric(of), n, p)
+    low, high = binary_extremes(metric(of), sizes.ravel(), counts.ravel())
+    return low.reshape(sizes.shape), high.reshape(sizes.shape)
 
 
 def checked_counts(of: Metric, n: Counts, p: Counts) -> tuple[Integers, Integers]:

@@ -24,7 +24,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rankbound.bounds.exact import LARGEST_ERROR, Binned, bin_scores, binned_distributions, enumerate_orders
+from rankbound.bounds.exact import (
+    FINE_GAIN,
+    LARGEST_ERROR,
+    Binned,
+    bin_scores,
+    binned_distributions,
+    enumerate_orders,
+    integers_of_bins,
+    smooth_cdf,
+)
 from rankbound.bounds.extremes import (
     LONGEST,
     binary_expectation,
@@ -72,9 +81,6 @@ ROUNDING = 1e-12
 """Error of the CDF of enumerated orders."""
 RARE = 1e-3
 """Expected number of repetitions among a list's draws below which all scores count as distinct."""
-FINE_GAIN = 1.0
-"""Up to this gain, integers blur into a continuum (to 1e-7 of one score's mass); above, they are separate steps."""
-_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,21 +312,21 @@ def score_distribution(
     of = parse_metric(metric)
     if (n is None or p is None) == (relevance is None) or (relevance is not None and not n is p is None):
         raise ValueError("score_distribution: expected either n and p, or relevance=")
+    profile: Profile | tuple[int, int]
     if relevance is None:
         assert n is not None
         assert p is not None
-        profile = _profile(n, p)
+        profile = n, p
     else:
-        array = relevance if hasattr(relevance, "dtype") else np.asarray(relevance)
-        grades = as_tensor(array, "relevance")
+        grades = as_tensor(relevance if hasattr(relevance, "dtype") else np.asarray(relevance), "relevance")
         require_grades(grades)
         profile = Profile.of_relevance(of, grades)
-    return next(distributions_of(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))
+    return next(score_distributions(of, [profile], method=method, samples=samples, seed=seed, tilt=tilt))
 
 
 def score_distributions(
     metric: str | Metric,
-    pairs: Sequence[tuple[int, int]],
+    lists: Sequence[tuple[int, int] | Profile],
     *,
     method: Method = "exact",
     samples: int = SAMPLES,
@@ -328,27 +334,11 @@ def score_distributions(
     done: Callable[[int], object] = lambda count: None,
     tilt: float = UNIFORM,
 ) -> Iterator[ScoreDistribution]:
-    """Yield the `score_distribution` of many (N, P), in their order; faster than single calls for long lists.
+    """Yield the `score_distribution` of many lists, in their order; faster than single calls for long ones.
 
-    `done(k)` is called whenever k more of them are ready (for a progress bar).
+    The lists are (N, P) or profiles. `done(k)` is called whenever k more of them are ready (for a progress bar).
     """
-    profiles = [_profile(n, p) for n, p in pairs]
-    return distributions_of(
-        parse_metric(metric), profiles, method=method, samples=samples, seed=seed, done=done, tilt=tilt
-    )
-
-
-def distributions_of(
-    metric: Metric,
-    profiles: Sequence[Profile],
-    *,
-    method: Method = "exact",
-    samples: int = SAMPLES,
-    seed: int = 0,
-    done: Callable[[int], object] = lambda count: None,
-    tilt: float = UNIFORM,
-) -> Iterator[ScoreDistribution]:
-    """Yield the distributions of profiles, binary or graded; as `score_distributions`."""
+    profiles = [one if isinstance(one, Profile) else _profile(*one) for one in lists]
     for profile in profiles:
         if not (profile.n >= 1 and 0 <= profile.p <= profile.n):
             raise ValueError(
@@ -363,7 +353,7 @@ def distributions_of(
     for profile in profiles:
         if profile.n > LONGEST:
             raise ValueError(f"n: found a list of {profile.n:,} items, expected at most {LONGEST:,} for a distribution")
-    return _distributions(metric, profiles, method, samples, seed, done, tilt)
+    return _distributions(parse_metric(metric), profiles, method, samples, seed, done, tilt)
 
 
 def _profile(n: int, p: int) -> Profile:
@@ -386,10 +376,10 @@ def _distributions(
     """Yield the distributions; long lists that share a pass are computed together, before the first one."""
     score = score_of(metric)
     work = inf if method == "exact" or score in OF_THESIS.values() else WORK_OF_SECONDS
-    binned = {}
+    binary = [(profile.n, profile.p) for profile in profiles if profile.grades is None]
+    binned: dict[tuple[int, int], Binned] = {}
     if score is not None and method != "sampled" and tilt == UNIFORM:
-        long = [(profile.n, profile.p) for profile in profiles if _is_long(score, profile)]
-        binned = binned_distributions(score, long, done, work) if long else {}
+        binned = binned_distributions(score, [pair for pair in binary if _is_long(score, *pair)], done, work)
     for profile in profiles:
         n, p, is_binary = profile.n, profile.p, profile.grades is None
         orders = RandomOrders(n, p, tilt)
@@ -405,10 +395,11 @@ def _distributions(
             done(1)
 
 
-def _is_long(score: Score, profile: Profile) -> bool:
-    if score.name == "nRBP" or profile.grades is not None or comb(profile.n, profile.p) <= ENUMERATED_ORDERS:
+def _is_long(score: Score, n: int, p: int) -> bool:
+    """Return true for a list of too many orders to enumerate, which differ in the score."""
+    if score.name == "nRBP" or comb(n, p) <= ENUMERATED_ORDERS:
         return False
-    return bool(differ(score.minimum(profile.n, profile.p), score.maximum(profile.n, profile.p)))
+    return bool(differ(score.minimum(n, p), score.maximum(n, p)))
 
 
 def _of_sums(
@@ -600,36 +591,3 @@ def sampling_error(samples: int) -> float:
 def counts_pairs(metric: str) -> bool:
     """Return true if the text names the nRBP loss, whose scores are integers."""
     return metric == "nRBP" or (metric.startswith("nRBP(rel=") and "," not in metric)
-
-
-def smooth_cdf(x: Floats, support: Floats, probability: Floats, width: float, gain: float) -> Floats:
-    """Return sum_k probability_k kernel(gain (x - support_k)) for every x, in the shape of `x`.
-
-    The kernel of a single score is the sigmoid; that of a bin from l to l + width is the sigmoid's mean over it,
-    (softplus(a (x - l)) - softplus(a (x - l - width))) / (a width). For bins, the sum is the convolution of the
-    sigmoid's density with the piecewise linear CDF.
-    """
-    flat = x.reshape(-1)
-    rows = max(1, _CHUNK // len(support))
-    parts = [
-        _kernel(gain * (flat[start : start + rows, None] - support), gain * width) @ probability
-        for start in range(0, len(flat), rows)
-    ]
-    return np.concatenate(parts).reshape(x.shape) if parts else np.empty(x.shape)
-
-
-def _kernel(distance: Floats, width: float) -> Floats:
-    """Return the smoothed step at `distance` (in units of 1 / gain) from a bin's middle."""
-    if width == 0:
-        return 0.5 * (1.0 + np.tanh(0.5 * distance))
-    left, right = distance + width / 2, distance - width / 2
-    # softplus(u) = max(u, 0) + log1p(exp(-|u|)); the difference of the first terms is the linear step.
-    step = np.clip(left, 0.0, width)
-    return np.asarray((step + np.log1p(np.exp(-np.abs(left))) - np.log1p(np.exp(-np.abs(right)))) / width)
-
-
-def integers_of_bins(support: Floats, probability: Floats, width: float) -> tuple[Floats, Floats]:
-    """Split bins into their integers, with equal shares of the bin's mass."""
-    size = int(width)
-    middle = np.repeat(support, size) + np.tile(np.arange(size) - (size - 1) / 2, len(support))
-    return middle, np.repeat(probability / size, size)

@@ -17,16 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankbound.bounds.exact import FINE_GAIN
 from rankbound.bounds.profiles import Profile, Profiles
 from rankbound.bounds.sampled import UNIFORM, Floats
 from rankbound.bounds.score_distribution import (
-    FINE_GAIN,
     SAMPLES,
     Gain,
     Method,
     ScoreDistribution,
     counts_pairs,
-    distributions_of,
+    score_distributions,
 )
 from rankbound.errors import ConfigError
 from rankbound.metrics import Metric, metric
@@ -263,7 +263,7 @@ class DistributionsOnDemand:
         computed: dict[Profile, ScoreDistribution] = {}
         for graded, samples in ((False, self._samples), (True, self._graded_samples)):
             part = [profile for profile in profiles if (profile.grades is not None) == graded]
-            computed.update(zip(part, distributions_of(self._metric, part, samples=samples, **options), strict=True))
+            computed.update(zip(part, score_distributions(self._metric, part, samples=samples, **options), strict=True))
         return [computed[profile] for profile in profiles]
 
 
@@ -381,7 +381,7 @@ class _SmoothCdf(torch.autograd.Function):
 
 
 def _bin_kernel(distance: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the sigmoid's mean over a bin, as in `rankbound.bounds.score_distribution`, and its derivative."""
+    """Return the sigmoid's mean over a bin, as in `rankbound.bounds.exact`, and its derivative."""
     left, right = distance + width / 2, distance - width / 2
     linear = left.clamp(min=0.0).minimum(width)
     step = (linear + torch.log1p(torch.exp(-left.abs())) - torch.log1p(torch.exp(-right.abs()))) / width
