@@ -10,7 +10,7 @@ from scipy import stats
 
 from rankbound.bounds._sampled import sample_orders, sums_of_orders
 from rankbound.bounds._scores import score
-from rankbound.fused import usable
+from rankbound.kernels import usable
 
 SIZES = st.integers(1, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n)))
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from rankbound.bounds._atoms import EPSILON, PRIME, Atoms, merge, residues
 from rankbound.bounds._scores import Floats, Score
-from rankbound.fused import usable
+from rankbound.kernels import usable
 
 _CHUNK_ITEMS = 2_000_000
 """Number of items of all orders in memory at once (16 MB of scores)."""
@@ -55,7 +55,7 @@ def sums_of_orders(fixed: Floats, counted: Floats | None, p: int, samples: int, 
     """
     state, sums = _state(seed, len(fixed), p), np.empty(samples)
     if usable():
-        from rankbound.fused.evaluation import sums_of_counts, sums_of_ranks
+        from rankbound.kernels.evaluation import sums_of_counts, sums_of_ranks
 
         if counted is None:
             sums_of_ranks(state, p, fixed, sums)

@@ -1,13 +1,12 @@
 """The compiled kernel of a metric at smooth ranks."""
 
 from functools import lru_cache
-from typing import Any
 
 import torch
 
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, kernel_matrix
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import METHODS, RANK_SUM, Formula
 from rankbound.metrics import Metric
 from rankbound.metrics.base import formula_of
 from rankbound.metrics.cumulative_gain import largest_grade
@@ -44,11 +43,11 @@ def _with_parameters(
     sign: float,
     undefined: float,
 ) -> Kernel:
-    from rankbound.fused.smooth import smooth_metric
+    from rankbound.kernels.smooth import smooth_metric
 
     cpu = torch.device("cpu")
-    sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
-    numbers: tuple[Any, ...] = (*formula.numbers, _largest(formula, dtype), float(temperature), method, sigmoid, bell)
+    matrices = tuple(kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers = formula.numbers, _largest(formula, dtype), float(temperature), method, matrices
     return with_numbers(smooth_metric, *numbers, sign, undefined)
 
 

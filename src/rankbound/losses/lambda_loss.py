@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import sigmoid_slope, softplus
+from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.lists import Lists
 from rankbound.losses._smooth_kernel import smooth_formula_of
 from rankbound.losses.base import RankingLoss
@@ -133,12 +133,10 @@ class LambdaRankLoss(SwapLoss):
         formula = smooth_formula_of(self._of)
         if formula is None or not usable():
             return None
-        from rankbound.fused.swaps import lambdarank
+        from rankbound.kernels.pairwise import lambdarank
 
-        _, _, gain, discount, cutoff, normalised = formula.numbers
         largest = largest_grade(torch.promote_types(dtype, torch.float32))
-        numbers = gain, discount, cutoff, bool(normalised), float(largest), float(self.temperature)
-        return with_numbers(lambdarank, *numbers, curvature)
+        return with_numbers(lambdarank, formula.numbers, float(largest), float(self.temperature), curvature)
 
 
 class LambdaLoss(SwapLoss):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rankbound.fused.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.interpolation import SOFTPLUS, Boxes, Kernel
+from rankbound.kernels.formulas import COSTS_OF_REFERENCE, ORDER, PAIRS_OF_ITEM, PAIRS_WORTH_INTERPOLATION
 from rankbound.lists import Lists
 from rankbound.losses.grade_halves import MOST_GRADES_IN_ORDER, GradeHalves
 from rankbound.losses.item_sums import times

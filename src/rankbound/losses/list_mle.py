@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
+from rankbound.kernels import Kernel, usable, with_numbers
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.log_sums import log_sum_exp, log_sum_exp_from
@@ -51,7 +51,7 @@ class ListMLELoss(ItemSum):
     def _kernel(self, dtype: torch.dtype) -> Kernel | None:
         if not usable():
             return None
-        from rankbound.fused.softmax import list_mle
+        from rankbound.kernels.softmax import list_mle
 
         return with_numbers(list_mle, self.cutoff or 0)
 

@@ -5,7 +5,7 @@ from math import log, log10, perm
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel
+from rankbound.kernels import Kernel
 from rankbound.lists import Lists
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.listwise import CrossEntropyLoss, cross_entropy_kernel

@@ -6,9 +6,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rankbound.fused import Kernel, usable, with_numbers
-from rankbound.fused.formulas import TARGETS
 from rankbound.gradients import with_gradient
+from rankbound.kernels import Kernel, usable, with_numbers
+from rankbound.kernels.formulas import TARGETS
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.log_sums import log_softmax, precise_sum
@@ -125,13 +125,13 @@ class MultinomialLoss(CrossEntropyLoss):
 
 
 def cross_entropy_kernel(target: str, rel: float = 0.0) -> Kernel | None:
-    """Return the compiled kernel for a target of `rankbound.fused.formulas.TARGETS`."""
+    """Return the compiled kernel for a target of `rankbound.kernels.TARGETS`."""
     return _with_parameters(target, float(rel)) if usable() else None
 
 
 @lru_cache(maxsize=256)
 def _with_parameters(target: str, rel: float) -> Kernel:
-    from rankbound.fused.softmax import cross_entropy
+    from rankbound.kernels.softmax import cross_entropy
 
     largest = float(largest_grade(torch.float64)) if target == "exp2" else math.inf
     return with_numbers(cross_entropy, TARGETS.index(target), rel, largest)

@@ -10,9 +10,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.gradients import with_gradient
 from rankbound.interpolation import SIGMOID, SIGMOID_SLOPE, SOFTPLUS, TANH_LINK, TANH_LINK_CURVATURE, TANH_LINK_SLOPE
+from rankbound.kernels import NO_CURVATURE, Array, Kernel, usable, with_numbers
 from rankbound.lists import Lists
 from rankbound.losses.item_sums import ItemSum
 from rankbound.losses.link_sums import Link, LinkSums
@@ -140,7 +140,7 @@ class PairwiseLogisticLoss(LinkLoss):
     def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
         if not usable() or self.method == "interpolated":
             return None
-        from rankbound.fused.preferences import logistic
+        from rankbound.kernels.pairwise import logistic
 
         mean, by_difference, always = self.reduction == "mean", self.weight == "difference", self.method == "direct"
         return with_numbers(logistic, float(self.temperature), mean, by_difference, always, curvature)

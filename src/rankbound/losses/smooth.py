@@ -12,7 +12,7 @@ from rankbound.bounds.kinds import bound as parse_bound
 from rankbound.bounds.kinds.affine import Unbounded
 from rankbound.bounds.kinds.distribution import Distribution, tilt_of
 from rankbound.bounds.profiles import Profiles
-from rankbound.fused import Kernel
+from rankbound.kernels import Kernel
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
 from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel
 from rankbound.losses._smooth_kernel import smooth_kernel

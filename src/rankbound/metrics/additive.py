@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rankbound.fused.formulas import RankedItems, normaliser, table_size
+from rankbound.kernels.formulas import RankedItems, normaliser, table_size
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, formula_of, ratio
 from rankbound.ranks import Ranks, TieBlocks

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.fused import usable
-from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
-from rankbound.fused.formulas import values_of as values_of_formulas
 from rankbound.gradients import through_transforms
+from rankbound.kernels import usable
+from rankbound.kernels.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
+from rankbound.kernels.formulas import values_of as values_of_formulas
 from rankbound.lists import (
     ArrayLike,
     Lists,
@@ -49,7 +49,7 @@ TIE_BREAKS = 200
 
 # Loading a compiled kernel takes as long as the evaluation of this many items without it.
 WORTH_A_KERNEL = 1_000_000
-_KERNEL = "rankbound.fused.evaluation"
+_KERNEL = "rankbound.kernels.evaluation"
 # Higher grades are evaluated without.
 HIGHEST_GRADE = 100
 

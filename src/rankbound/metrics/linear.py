@@ -12,8 +12,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, Thresholded, ratio
 from rankbound.metrics.grade_pairs import is_binary, unequal_pairs

@@ -11,7 +11,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rankbound.fused.formulas import TABLE_SIZE
+from rankbound.kernels.formulas import TABLE_SIZE
 from rankbound.lists import Lists
 
 # Number of terms in memory at once, about 200 bytes each.

@@ -6,8 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rankbound.fused import formulas
-from rankbound.fused.formulas import Formula
+from rankbound.kernels import formulas
+from rankbound.kernels.formulas import Formula
 from rankbound.lists import Lists
 from rankbound.metrics.additive import AdditiveMetric
 from rankbound.metrics.base import Thresholded, ratio
