@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from rankbound.fused import LEFT
-from rankbound.fused.compiler import compiled, part
-from rankbound.fused.formulas import TARGETS
-from rankbound.fused.parts import (
+from rankbound.kernels import LEFT
+from rankbound.kernels.compiler import compiled, part
+from rankbound.kernels.formulas import TARGETS
+from rankbound.kernels.parts import (
     LONG,
     WIDEST,
     counted,
@@ -78,7 +78,7 @@ def _sums(target, x, power, limits, totals, gains, others):
 
 @compiled("i8(f8[::1],f8[::1],i8[::1],i8,f8,f8,f8[::1],f8[::1])")
 def cross_entropy(scores, relevance, offsets, kind, rel, largest, losses, slopes):
-    """See `rankbound.fused.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
+    """See `rankbound.kernels.Kernel`; `kind` is one of the targets, and `rel` the lowest relevant grade of `ONE`."""
     if not is_valid(scores, relevance, offsets, largest):
         return -1
     informative, left, begin, size = 0, 0, 0, max(longest(offsets), BLOCK)
@@ -125,7 +125,7 @@ def _log_of_sum(a, b):
 def list_mle(scores, relevance, offsets, cutoff, losses, slopes):
     """ListMLE, by which each item is drawn from the items of its grade and below; a cut-off of 0 is none.
 
-    See `rankbound.fused.Kernel`.
+    See `rankbound.kernels.Kernel`.
     """
     if not is_valid(scores, relevance, offsets, np.inf):
         return -1

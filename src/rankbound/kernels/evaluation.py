@@ -6,9 +6,9 @@ from the top of a list down.
 
 import numpy as np
 
-from rankbound.fused.compiler import compiled, exact_part, part
-from rankbound.fused.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL
-from rankbound.fused.parts import ascending, by_grade, longest
+from rankbound.kernels.compiler import compiled, exact_part, part
+from rankbound.kernels.formulas import AP, DCG, HIT, PRECISION, RANK_SUM, RBP, RECALL
+from rankbound.kernels.parts import ascending, by_grade, longest
 
 # Lists of at most this many relevant items are ranked by counting the items above each, others by sorting.
 MOST_COUNTED = 256

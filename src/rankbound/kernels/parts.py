@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 
-from rankbound.fused.compiler import ordered_part, part
-from rankbound.fused.formulas import AP, DISCOUNTS, GAINS, RANK_SUM
+from rankbound.kernels.compiler import ordered_part, part
+from rankbound.kernels.formulas import AP, DISCOUNTS, GAINS, RANK_SUM
 
 LARGEST = np.finfo(np.float64).max
 
@@ -257,8 +257,9 @@ def discount_of_rank(rank, discount):
 
 
 @part
-def normaliser(kind, normalised, gains, p, discount, cutoff):
+def normaliser(formula, gains, p):
     """Return the divisor of a list with these gains of its relevant items."""
+    kind, _, _, discount, cutoff, normalised = formula
     if kind == AP:
         return float(p)
     if kind == RANK_SUM or not normalised:
