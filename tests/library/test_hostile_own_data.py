@@ -16,7 +16,7 @@ import pytest
 import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
-from rankbound.io import unpacked
+from rankbound.io import text_files
 from rankbound.io.judged import JudgedLists, repeated
 
 ROWS = {"topic": ["a", "a", "b", "b"], "item": ["1", "2", "1", "2"], "relevance": [0, 1, 1, 0]}
@@ -235,7 +235,7 @@ BOMBS = {
 def test_a_bomb_is_refused_before_it_fills_the_memory(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacked, "ALWAYS_ALLOWED", 2**20)
+    monkeypatch.setattr(text_files, "ALWAYS_ALLOWED", 2**20)
     path = tmp_path / f"{name}.gz"
     path.write_bytes(gzip.compress(BOMBS[name] + b" " * 2**26))
     tracemalloc.start()

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.boosting.judgements import Judgements
-from rankbound.io.ragged import Indices, dealt_lists, rows_of_lists
 from rankbound.lists import ArrayLike
 from rankbound.metrics import Metric, evaluate, metric
+from rankbound.seeds import Indices, dealt_lists, rows_of_lists
 
 Values = dict[str, npt.NDArray[np.float64]]
 """Maps a metric's text to its values by topic `(n_topics,)`, NaN where undefined."""

@@ -18,10 +18,16 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import atomic_path
-from rankbound.io.grouping import by_topic, name_column, require_distinct_items, topic_column
-from rankbound.io.intents import qrels_by_intent, rows_of_intents
 from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
-from rankbound.io.unpacked import read_unpacked
+from rankbound.io.table_columns import (
+    by_topic,
+    name_column,
+    qrels_by_intent,
+    require_distinct_items,
+    rows_of_intents,
+    topic_column,
+)
+from rankbound.io.text_files import read_unpacked
 from rankbound.printable import quoted
 from rankbound.texts import LARGEST_EXACT
 

@@ -10,8 +10,8 @@ import numpy as np
 from rankbound.errors import DataError
 from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
-from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
 from rankbound.metrics import Metric
+from rankbound.seeds import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
 from rankbound.training.epochs import Epoch
 from rankbound.training.factorization_inputs import sorted_pairs
 from rankbound.training.negatives import with_negatives
@@ -210,7 +210,7 @@ def _joined(parts: Sequence[Run] | Sequence[Qrels], column: str, names: list[str
     """Return the lists of all parts, with these names in this order, as the arguments of `Run` or `Qrels`."""
     import polars as pl
 
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     sizes = np.concatenate([np.diff(part.offsets) for part in parts])
     rows, limits = rows_of_lists(np.append(0, np.cumsum(sizes)), order)

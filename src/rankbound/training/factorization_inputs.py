@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
-from rankbound.io.ragged import Indices
 from rankbound.lists import Lists, as_tensor
+from rankbound.seeds import Indices
 from rankbound.training.factorization import Factorization, score_pairs
 from rankbound.training.feature_scaling import Scaling
 from rankbound.training.inputs import Inputs
@@ -100,7 +100,7 @@ def _score(model: nn.Module, part: Part) -> Tensor:
 
 def _require_recurring(lists: "JudgedLists") -> None:
     """Raise DataError if no item is in two topics: a factorisation would learn nothing from one topic for another."""
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     if not len(lists.items):
         raise DataError("there are no items in the training lists; expected judged items")

@@ -4,8 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.io.judged import JudgedLists
-from rankbound.io.ragged import Indices
-from rankbound.seeds import derive_seed
+from rankbound.seeds import Indices, derive_seed
 from rankbound.training.vocabulary import Vocabulary
 
 DENSE = 0.5
@@ -20,7 +19,7 @@ def with_negatives(lists: JudgedLists, per_relevant: int, seed: int) -> JudgedLi
     """
     import polars as pl
 
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     vocabulary = Vocabulary.of_lists(lists)
     topic_of_list, items = vocabulary.indices(lists)

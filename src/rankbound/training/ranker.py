@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.io.seals import UNSEALED
 from rankbound.lists import ArrayLike, Lists
 from rankbound.printable import LONGEST_VALUE, shortened
 from rankbound.texts import require_one_of
@@ -171,7 +170,7 @@ class Ranker:
         Args:
             path: the file, `.safetensors`.
         """
-        from rankbound.io.tensor_files import write_sealed
+        from rankbound.io.models import UNSEALED, write_sealed
 
         header = {
             "format": FORMAT,

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import DataError
-from rankbound.io.seals import check_seal
 from rankbound.training.factorization import Factorization
 from rankbound.training.feature_scaling import Scaling
 from rankbound.training.ranker import FORMAT, HEADER, WEIGHTS, Ranker
@@ -86,6 +85,8 @@ def _network(recipe: Recipe, n_features: int, weights: Mapping[str, Tensor]) -> 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors import SafetensorError, safe_open
+
+    from rankbound.io.models import check_seal
 
     check_seal(path, "take another copy of it, or train it again")
     try:

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from rankbound.io.ragged import Indices, rows_of_lists
 from rankbound.printable import quoted
+from rankbound.seeds import Indices, rows_of_lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def _shared_topic(a: JudgedLists, b: JudgedLists) -> str:
 def _shared_item(a: JudgedLists, b: JudgedLists) -> str:
     import polars as pl
 
-    from rankbound.io.grouping import name_column, topic_column
+    from rankbound.io.table_columns import name_column, topic_column
 
     frames = [
         pl.DataFrame({"topic": topic_column(lists.topics, lists.offsets), "item": name_column(lists.items)})
@@ -98,7 +98,7 @@ def _rows(lists: JudgedLists, mask: npt.NDArray[np.bool_]) -> JudgedLists:
 
 
 def _picked(lists: JudgedLists, topics: Indices, rows: Indices, limits: Indices) -> JudgedLists:
-    from rankbound.io.grouping import name_column
+    from rankbound.io.table_columns import name_column
 
     return JudgedLists(
         topics=[lists.topics[topic] for topic in topics.tolist()],

@@ -11,9 +11,9 @@ from torch import Tensor
 from rankbound.errors import DataError
 from rankbound.io.files import needs_extra
 from rankbound.io.judged import Names, Qrels
-from rankbound.io.ragged import Indices
 from rankbound.printable import quoted
 from rankbound.quantities import quantity
+from rankbound.seeds import Indices
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,7 +98,7 @@ def _first_unknown(lists: Qrels, topics: Indices, items: Indices) -> str:
 
 def _names(names: Names) -> "pl.Series":
     with needs_extra("data"):
-        from rankbound.io.grouping import name_column
+        from rankbound.io.table_columns import name_column
     return name_column(names)
 
 

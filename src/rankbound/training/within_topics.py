@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rankbound.io.ragged import Indices
-from rankbound.seeds import derive_seed
+from rankbound.seeds import Indices, derive_seed
 
 Mask = npt.NDArray[np.bool_]
 
