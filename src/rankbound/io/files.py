@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.errors import DataError, RankboundError
+from rankbound.io.atomic import File
 from rankbound.io.judged import JudgedLists, Qrels, Run, flattened, is_nested, no_features, repeated, warn_of_columns
 
 if TYPE_CHECKING:
     from rankbound.io.packed import Pack
-
-File = str | os.PathLike[str]
 
 PACKABLE = (".parquet", ".arrow")
 """The endings of the names of files that may have a row per topic."""

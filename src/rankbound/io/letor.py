@@ -10,7 +10,6 @@ LightGBM's files lack the query ids; beside them is a file with the number of li
 
 import io
 import itertools
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +23,7 @@ import pyarrow as pa
 
 from rankbound import fused
 from rankbound.errors import DataError
+from rankbound.io.atomic import File
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.packed import joined, packed_table, vectors
 from rankbound.io.text_files import BlockStream, open_unpacked
@@ -57,9 +57,7 @@ _LONGEST_MADE_NAME = 40
 """Digits of a query and of a line, and what is between them."""
 
 
-def read_letor(
-    path: str | os.PathLike[str], features: Sequence[str] | None = None, groups: str | os.PathLike[str] | None = None
-) -> JudgedLists:
+def read_letor(path: File, features: Sequence[str] | None = None, groups: File | None = None) -> JudgedLists:
     """Read a LETOR file; its features are named 1, 2, ... up to the largest index.
 
     `features` selects some of them; selected features that no line has are 0. `groups` is a file with the numbers of
@@ -93,7 +91,7 @@ def read_letor(
 
 
 @contextmanager
-def open_judged(path: str | os.PathLike[str], groups: str | os.PathLike[str] | None = None) -> Iterator[BinaryIO]:
+def open_judged(path: File, groups: File | None = None) -> Iterator[BinaryIO]:
     """Open LETOR text, whose lines get the ids of their queries if there is a file with the queries' sizes."""
     with open_unpacked(path) as stream:
         if groups is None:
@@ -104,7 +102,7 @@ def open_judged(path: str | os.PathLike[str], groups: str | os.PathLike[str] | N
         yield with_query_ids(stream, sizes, str(path))
 
 
-def feature_indices(path: str | os.PathLike[str]) -> list[str]:
+def feature_indices(path: File) -> list[str]:
     """Return the names of a LETOR file's features: 1, 2, ... up to the largest index; DataError beyond 65,536."""
     with open_unpacked(path) as stream:
         return [str(index + 1) for index in range(largest_index(stream, str(path)))]
@@ -123,7 +121,7 @@ def largest_index(lines: Iterable[bytes], where: str) -> int:
     return largest
 
 
-def is_letor(path: str | os.PathLike[str]) -> bool:
+def is_letor(path: File) -> bool:
     """Return True if the second token of the first non-blank line is a query id."""
     with open_unpacked(path) as stream:
         for line in stream:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
+from rankbound.io.atomic import File, atomic_path
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,7 +39,7 @@ _LONGEST_HEADER = 2**28
 _PLACE_BYTES = 4
 
 
-def seal(path: str | os.PathLike[str]) -> None:
+def seal(path: File) -> None:
     """Fill in the seal of a file written with `UNSEALED` in its metadata; ValueError without that placeholder."""
     place, _, digest = _seal_of(path)
     if place is None:
@@ -49,7 +49,7 @@ def seal(path: str | os.PathLike[str]) -> None:
         file.write(digest)
 
 
-def check_seal(path: str | os.PathLike[str], remedy: str = "delete it and run the step that makes it again") -> None:
+def check_seal(path: File, remedy: str = "delete it and run the step that makes it again") -> None:
     """Raise DataError if a file does not match its seal; missing and unsealed files pass."""
     try:
         state = Path(path).stat()
@@ -69,7 +69,7 @@ def _damage(path: str, inode: int, size: int, time: int) -> str:
     return f"its bytes have the SHA-256 {actual.decode()[:16]}..., not {written.decode(errors='replace')[:16]}..."
 
 
-def _seal_of(path: str | os.PathLike[str]) -> tuple[int | None, bytes, bytes]:
+def _seal_of(path: File) -> tuple[int | None, bytes, bytes]:
     """Return the position of the seal's digits (None without a seal), the digits, and those of the actual checksum."""
     with Path(path).open("rb") as file:
         # Parquet ends with its header, the header's length in four bytes, and its name; safetensors begins with the
@@ -101,7 +101,7 @@ def _seal_of(path: str | os.PathLike[str]) -> tuple[int | None, bytes, bytes]:
         return place, written, digest.hexdigest().encode()
 
 
-def open_parquet(path: str | os.PathLike[str]) -> pq.ParquetFile:
+def open_parquet(path: File) -> pq.ParquetFile:
     """Open a file and check its seal, if it has one.
 
     Raises:
@@ -116,7 +116,7 @@ def open_parquet(path: str | os.PathLike[str]) -> pq.ParquetFile:
         raise unreadable(path, error) from error
 
 
-def check_memory(file: pq.ParquetFile, path: str | os.PathLike[str]) -> None:
+def check_memory(file: pq.ParquetFile, path: File) -> None:
     """Reject a table larger than this machine's memory: a constant column takes no space in a file, however long.
 
     Raises:
@@ -148,7 +148,7 @@ def count_nulls(column: pa.ChunkedArray) -> int:
     return nulls
 
 
-def unreadable(path: str | os.PathLike[str], error: Exception, kind: str = "parquet") -> DataError:
+def unreadable(path: File, error: Exception, kind: str = "parquet") -> DataError:
     """Return the error for a file that Arrow cannot read."""
     reason = str(error).split(". ")[0]
     return DataError(
@@ -170,7 +170,7 @@ def write_tensors(tensors: Mapping[str, "Tensor"], path: Path, note: str = "") -
     write_sealed(tensors, path, {KEY: f"{UNSEALED} {note}".strip()})
 
 
-def write_sealed(tensors: Mapping[str, "Tensor"], path: str | os.PathLike[str], metadata: dict[str, str]) -> None:
+def write_sealed(tensors: Mapping[str, "Tensor"], path: File, metadata: dict[str, str]) -> None:
     """Write named tensors; `metadata` has one key, whose text contains `UNSEALED`.
 
     safetensors writes several keys in varying order, so there is only one. The bytes are written here because

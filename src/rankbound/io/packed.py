@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from rankbound.columns import from_list_column
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path, temporary_beside
+from rankbound.io.atomic import File, atomic_path, temporary_beside
 from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.models import DAMAGE, check_memory, count_nulls, open_parquet, unreadable
 
@@ -58,7 +58,7 @@ class Pack:
     doubtful: Mapping[str, str] = field(default_factory=dict)
 
 
-def is_packed(path: str | os.PathLike[str]) -> bool:
+def is_packed(path: File) -> bool:
     """Return True for an Arrow file, and for parquet with a row per topic: lists of items and lists of features.
 
     Raises:
@@ -72,7 +72,7 @@ def is_packed(path: str | os.PathLike[str]) -> bool:
     return len(kinds) == 2 and all(pa.types.is_list(kind) for kind in kinds)
 
 
-def read_packed(path: str | os.PathLike[str], features: Sequence[str] | None = None) -> JudgedLists:
+def read_packed(path: File, features: Sequence[str] | None = None) -> JudgedLists:
     """Read the lists of a packed file; its features are named 1, 2, ... unless an Arrow file names them.
 
     Those of an Arrow file stay in it: the array is read-only.
@@ -113,7 +113,7 @@ def joined(tables: Sequence[pa.Table], feature_names: list[str]) -> JudgedLists:
     )
 
 
-def _mapped(path: str | os.PathLike[str]) -> pa.Table:
+def _mapped(path: File) -> pa.Table:
     """Return the columns of an Arrow file, whose buffers stay in the file."""
     if not Path(path).exists():
         raise DataError(f"{path}: there is no such file")
@@ -122,7 +122,7 @@ def _mapped(path: str | os.PathLike[str]) -> pa.Table:
         return _validated(file.read_all())
 
 
-def _read(path: str | os.PathLike[str]) -> pa.Table:
+def _read(path: File) -> pa.Table:
     with open_parquet(path) as file, _explained(path):
         _check_columns(file.schema_arrow, path)
         check_memory(file, path)
@@ -130,7 +130,7 @@ def _read(path: str | os.PathLike[str]) -> pa.Table:
 
 
 @contextmanager
-def _explained(path: str | os.PathLike[str], kind: str = "parquet") -> Iterator[None]:
+def _explained(path: File, kind: str = "parquet") -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
@@ -143,7 +143,7 @@ def _validated(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema(fields, table.schema.metadata))
 
 
-def _judged(table: pa.Table, path: str | os.PathLike[str]) -> JudgedLists:
+def _judged(table: pa.Table, path: File) -> JudgedLists:
     width = table.schema.field("features").type.value_type.list_size
     try:
         lists = joined([table], _feature_names(table.schema, width, path))
@@ -162,7 +162,7 @@ def _judged(table: pa.Table, path: str | os.PathLike[str]) -> JudgedLists:
     return lists
 
 
-def _feature_names(schema: pa.Schema, width: int, path: str | os.PathLike[str]) -> list[str]:
+def _feature_names(schema: pa.Schema, width: int, path: File) -> list[str]:
     stated = (schema.metadata or {}).get(FEATURE_NAMES)
     if stated is None:
         return [str(index + 1) for index in range(width)]
@@ -175,7 +175,7 @@ def _feature_names(schema: pa.Schema, width: int, path: str | os.PathLike[str]) 
     return names
 
 
-def _refuse_nulls(table: pa.Table, path: str | os.PathLike[str]) -> None:
+def _refuse_nulls(table: pa.Table, path: File) -> None:
     """Raise DataError for a column with nulls, and for the first topic whose lists have different lengths."""
     for name in _COLUMNS:
         if nulls := count_nulls(table.column(name)):
@@ -191,7 +191,7 @@ def _refuse_nulls(table: pa.Table, path: str | os.PathLike[str]) -> None:
             )
 
 
-def _check_columns(schema: pa.Schema, path: str | os.PathLike[str]) -> None:
+def _check_columns(schema: pa.Schema, path: File) -> None:
     for name, (expected, is_expected) in _COLUMNS.items():
         if name not in schema.names:
             raise DataError(f"{path}: column {name!r} is missing; it has {', '.join(schema.names) or 'none'}")
@@ -228,7 +228,7 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[pa.DataType], bool]]] = {
 def pack(
     tables: Iterable[pa.Table],
     names: Sequence[str],
-    path: str | os.PathLike[str],
+    path: File,
     on_topics: Callable[[int], None] = lambda count: None,
 ) -> Pack:
     """Write packed tables of features with these names as one Arrow file, atomically.
@@ -258,7 +258,7 @@ def pack(
         return Pack(len(batch), int(limits[-1]), len(names), list(names))
 
 
-def packed_lists(lists: JudgedLists, path: str | os.PathLike[str]) -> pa.Table:
+def packed_lists(lists: JudgedLists, path: File) -> pa.Table:
     """Return lists as a packed table; DataError that names `path` for relevance that is no whole number."""
     broken = lists.relevance != np.floor(lists.relevance)
     if broken.any():

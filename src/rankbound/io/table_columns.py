@@ -449,8 +449,10 @@ def require_distinct_items(
 
     `rows` names rows of the frame as they stand in its file, for the message.
     """
-    twice = frame.filter(pl.struct("topic", "item").is_duplicated()) if _has_duplicates(frame) else frame.clear()
-    if len(twice):
+    # Hashing is much faster than comparing the pairs, and collisions are rare.
+    if frame.select(pl.struct("topic", "item").hash().n_unique()).item() == len(frame):
+        return
+    if len(twice := frame.filter(pl.struct("topic", "item").is_duplicated())):
         topic, item = twice.select("topic", "item").row(0)
         places = np.flatnonzero(((frame["topic"] == topic) & (frame["item"] == item)).to_numpy())
         which = "" if rows is None else f" ({rows(places)})"
@@ -459,11 +461,6 @@ def require_distinct_items(
             f"{where}: item {quoted(item)} occurs more than once in topic {quoted(topic)}{which}; expected each item "
             "once"
         )
-
-
-def _has_duplicates(frame: pl.DataFrame) -> bool:
-    # Hashing is much faster than comparing the pairs, and collisions are rare.
-    return bool(frame.select(pl.struct("topic", "item").hash().n_unique()).item() < len(frame))
 
 
 def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:

@@ -24,7 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
+from rankbound.io import text_files
+from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import JudgedLists, Qrels, Run, may_be_rounded, no_features, refuse_rounded, whole_scores
 from rankbound.io.models import check_memory, memory_bytes
 from rankbound.io.packed import vectors
@@ -50,17 +51,6 @@ from rankbound.io.table_columns import (
     told_apart,
     topic_column,
     two_rows,
-)
-from rankbound.io.text_files import (
-    inferred,
-    open_unpacked,
-    parse_rows,
-    read_chunks,
-    read_csv,
-    refuse_spaces,
-    require_rows,
-    separator_of,
-    spaced_columns,
 )
 from rankbound.printable import shortened
 
@@ -163,12 +153,12 @@ def read_scores(source: Any) -> Run:
         raise DataError(f"{table.where}: {error}") from None
 
 
-def write_scores(path: str | os.PathLike[str], run: Run) -> None:
+def write_scores(path: File, run: Run) -> None:
     """Write a run as a table with the columns topic, item and score, in the run's order."""
     _write(path, _item_rows(run, score=run.scores))
 
 
-def write_judged(path: str | os.PathLike[str], qrels: Qrels) -> None:
+def write_judged(path: File, qrels: Qrels) -> None:
     """Write judgements as a table with the columns topic, item and relevance, and intent if they have intents."""
     by_intent = qrels.intents
     _write(path, rows_of_intents(qrels, by_intent) if by_intent else _item_rows(qrels, relevance=qrels.relevance))
@@ -180,7 +170,7 @@ def _item_rows(lists: Run | Qrels, **values: npt.NDArray[Any]) -> pl.DataFrame:
     )
 
 
-def _write(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
+def _write(path: File, frame: pl.DataFrame) -> None:
     suffix = Path(path).suffix
     if Path(path).name.endswith(".parquet.gz"):
         raise DataError(f"{path}: parquet is already compressed; expected a name that ends in .parquet")
@@ -188,13 +178,15 @@ def _write(path: str | os.PathLike[str], frame: pl.DataFrame) -> None:
         if suffix == ".parquet":
             frame.write_parquet(temporary, compression="zstd")
         elif suffix == ".gz":
-            temporary.write_bytes(gzip.compress(frame.write_csv(separator=separator_of(path)).encode(), mtime=0))
+            temporary.write_bytes(
+                gzip.compress(frame.write_csv(separator=text_files.separator_of(path)).encode(), mtime=0)
+            )
         else:
-            frame.write_csv(temporary, separator=separator_of(path))
+            frame.write_csv(temporary, separator=text_files.separator_of(path))
 
 
 @contextmanager
-def _explained(path: str | os.PathLike[str], kind: str) -> Iterator[None]:
+def _explained(path: File, kind: str) -> Iterator[None]:
     """Turn what libraries raise for damaged files of that kind into a DataError with the reason in short."""
     try:
         yield
@@ -216,7 +208,7 @@ def _read(source: Any, columns: Columns, *texts: str) -> Table:
             table.validate(full=True)
             return Table(_polars_of(table), str(source), "row", 1)
     with _explained(source, "CSV"):
-        frame = read_csv(source, (columns.topic, columns.items, *texts))
+        frame = text_files.read_csv(source, (columns.topic, columns.items, *texts))
         return Table(frame, str(source), "line", _FIRST_LINE)
 
 
@@ -255,7 +247,7 @@ class TableStream:
         DataError: as `read_judged`; if a file has several mistakes, the one that is named may be another.
     """
 
-    def __init__(self, path: str | os.PathLike[str], columns: Columns, features: Sequence[str] | None = None) -> None:
+    def __init__(self, path: File, columns: Columns, features: Sequence[str] | None = None) -> None:
         self._columns, self._topics = columns, _Topics()
         self._file = (_Parquet if Path(path).suffix == ".parquet" else _Csv)(path, columns)
         for table in self._file.look():
@@ -439,11 +431,11 @@ class _Csv:
 
     row_name = "line"
 
-    def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
+    def __init__(self, path: File, columns: Columns) -> None:
         self.where = str(path)
         self.types: dict[str, pl.DataType] = {}
         self.notations: defaultdict[str, Notation] = defaultdict(Notation)
-        self._inferred = inferred((columns.topic, columns.items))
+        self._inferred = text_files.inferred((columns.topic, columns.items))
         # The columns that have had a value; until then, they are text.
         self._seen: set[str] = set()
 
@@ -451,16 +443,16 @@ class _Csv:
         """Yield all rows, and note the types and notations of the columns."""
         beginning, spaced = pl.DataFrame(), list[str]()
         for table in self._tables(self._looked_at):
-            also = spaced_columns(table.frame)
+            also = text_files.spaced_columns(table.frame)
             if not self.types:
-                require_rows(table.frame, self.where)
+                text_files.require_rows(table.frame, self.where)
                 beginning, spaced = table.frame.head(1), also
             spaced = [name for name in spaced if name in also]
             for column in table.frame.get_columns():
                 self.types[column.name] = self._wider(column)
                 self.notations[column.name].read(column)
             yield table
-        refuse_spaces(spaced, beginning, self.where)
+        text_files.refuse_spaces(spaced, beginning, self.where)
 
     def batches(self, names: Sequence[str]) -> Iterator[Table]:
         """Yield the rows of these columns, after `look`."""
@@ -477,7 +469,7 @@ class _Csv:
                 frame = self._typed(content, lines_before)
                 if all(map(_is_of_its_type, frame.get_columns())):
                     return frame
-        return parse_rows(content, self.where, self._inferred, lines_before)
+        return text_files.parse_rows(content, self.where, self._inferred, lines_before)
 
     def _wider(self, column: pl.Series) -> pl.DataType:
         """Return the type of a column with the values of another batch."""
@@ -490,12 +482,14 @@ class _Csv:
         return _WIDER.get(frozenset((known, column.dtype)), pl.String())
 
     def _typed(self, content: bytes, lines_before: int) -> pl.DataFrame:
-        return parse_rows(content, self.where, {"infer_schema_length": 0, "schema_overrides": self.types}, lines_before)
+        return text_files.parse_rows(
+            content, self.where, {"infer_schema_length": 0, "schema_overrides": self.types}, lines_before
+        )
 
     def _tables(self, parse: Callable[[bytes, int], pl.DataFrame]) -> Iterator[Table]:
         first = _FIRST_LINE
-        with open_unpacked(self.where) as stream:
-            for content, lines_before in read_chunks(stream, self.where):
+        with text_files.open_unpacked(self.where) as stream:
+            for content, lines_before in text_files.read_chunks(stream, self.where):
                 with _explained(self.where, "CSV"):
                     frame = parse(content, lines_before)
                 yield Table(frame, self.where, self.row_name, first)
@@ -514,7 +508,7 @@ class _Parquet:
 
     row_name = "row"
 
-    def __init__(self, path: str | os.PathLike[str], columns: Columns) -> None:
+    def __init__(self, path: File, columns: Columns) -> None:
         self.where, self._topic = str(path), columns.topic
         self.notations: defaultdict[str, Notation] = defaultdict(Notation)
         with _explained(path, "parquet"), pq.ParquetFile(path) as file:

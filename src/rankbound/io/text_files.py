@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rankbound.errors import DataError
+from rankbound.io.atomic import File
 from rankbound.printable import LONGEST_VALUE, quoted, shortened
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ _OTHER_SEPARATORS = {"::": "double colons", " ": "spaces"}
 
 
 @contextmanager
-def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def open_unpacked(path: File) -> Iterator[BinaryIO]:
     """Open a file as a stream of bytes, unpacked if its content is gzip, and without the byte order mark of UTF-8.
 
     Raises:
@@ -69,18 +70,18 @@ def open_unpacked(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
-def read_unpacked(path: str | os.PathLike[str]) -> bytes:
+def read_unpacked(path: File) -> bytes:
     """Return the whole content of a file as `open_unpacked` reads it."""
     with open_unpacked(path) as stream:
         return stream.read()
 
 
-def _refuse_packed(start: bytes, packed: tuple[bytes, ...], path: str | os.PathLike[str]) -> None:
+def _refuse_packed(start: bytes, packed: tuple[bytes, ...], path: File) -> None:
     if start.startswith(packed):
         raise DataError(f"{path}: found packed content, expected text or gzip of text: unpack the file first")
 
 
-def _plain(stream: "io.BufferedReader[Any]", path: str | os.PathLike[str]) -> BinaryIO:
+def _plain(stream: "io.BufferedReader[Any]", path: File) -> BinaryIO:
     """Return the stream past the mark of UTF-8; DataError for UTF-16."""
     start = stream.peek(2)[:2]
     # Without a byte order mark, one of the first two bytes of ASCII text is 0.
@@ -94,7 +95,7 @@ def _plain(stream: "io.BufferedReader[Any]", path: str | os.PathLike[str]) -> Bi
     return stream
 
 
-def _limited(stream: gzip.GzipFile, limit: int, path: str | os.PathLike[str]) -> Iterator[bytes]:
+def _limited(stream: gzip.GzipFile, limit: int, path: File) -> Iterator[bytes]:
     left = limit
     while block := stream.read(_BLOCK_BYTES):
         left -= len(block)
@@ -126,12 +127,12 @@ class BlockStream(io.RawIOBase):
         return count
 
 
-def separator_of(path: str | os.PathLike[str]) -> str:
+def separator_of(path: File) -> str:
     """Return the separator of columns by the name of a file: tabs in `.tsv`, otherwise commas; `.gz` may follow."""
     return "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
 
 
-def read_csv(path: str | os.PathLike[str], names: Sequence[str]) -> "pl.DataFrame":
+def read_csv(path: File, names: Sequence[str]) -> "pl.DataFrame":
     """Read a file whose first line names the columns; those of `names` are text.
 
     Raises:
@@ -203,9 +204,7 @@ def _end_of_rows(text: bytes) -> int:
     return 0
 
 
-def parse_rows(
-    content: bytes, path: str | os.PathLike[str], types: Mapping[str, Any], lines_before: int = 0
-) -> "pl.DataFrame":
+def parse_rows(content: bytes, path: File, types: Mapping[str, Any], lines_before: int = 0) -> "pl.DataFrame":
     """Return the rows of text whose first line names the columns, with the options of polars in `types`.
 
     `lines_before` is the number of lines of the file that are left out of `content`. Raises as `read_csv`.
@@ -242,7 +241,7 @@ def _columns(content: bytes, separator: str) -> list[str]:
     return names
 
 
-def _require_separator(columns: Sequence[str], separator: str, path: str | os.PathLike[str]) -> None:
+def _require_separator(columns: Sequence[str], separator: str, path: File) -> None:
     """Raise DataError for a first line without the separator, but with another one, or with spaces after it."""
     expected = _SEPARATORS[separator]
     if len(columns) == 1:
@@ -262,7 +261,7 @@ def _require_separator(columns: Sequence[str], separator: str, path: str | os.Pa
         )
 
 
-def _refuse_encoding(content: bytes, path: str | os.PathLike[str], lines_before: int) -> None:
+def _refuse_encoding(content: bytes, path: File, lines_before: int) -> None:
     """Raise DataError for the first byte that is not UTF-8."""
     try:
         content.decode("utf-8")
@@ -274,7 +273,7 @@ def _refuse_encoding(content: bytes, path: str | os.PathLike[str], lines_before:
         ) from None
 
 
-def _refuse_long_row(content: bytes, separator: str, path: str | os.PathLike[str], lines_before: int) -> None:
+def _refuse_long_row(content: bytes, separator: str, path: File, lines_before: int) -> None:
     """Raise DataError for the first row that has more fields than there are columns."""
     rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=separator)
     try:
@@ -290,7 +289,7 @@ def _refuse_long_row(content: bytes, separator: str, path: str | os.PathLike[str
         return
 
 
-def require_rows(frame: "pl.DataFrame", path: str | os.PathLike[str]) -> None:
+def require_rows(frame: "pl.DataFrame", path: File) -> None:
     """Raise DataError for a file that has nothing but the names of columns."""
     if frame.is_empty():
         raise DataError(f"{path}: there are no rows in it below the names of the columns; expected a row for each item")
@@ -304,7 +303,7 @@ def spaced_columns(frame: "pl.DataFrame") -> list[str]:
     return [column.name for column in texts if bool(column.str.starts_with(" ").fill_null(False).all())]
 
 
-def refuse_spaces(spaced: Sequence[str], frame: "pl.DataFrame", path: str | os.PathLike[str]) -> None:
+def refuse_spaces(spaced: Sequence[str], frame: "pl.DataFrame", path: File) -> None:
     """Raise DataError for the first of such columns; `frame` has the first row of the file."""
     for name in spaced:
         raise DataError(

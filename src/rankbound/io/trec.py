@@ -6,7 +6,6 @@ names line and token.
 
 import gzip
 import math
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.io.atomic import atomic_path
+from rankbound.io.atomic import File, atomic_path
 from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
 from rankbound.io.table_columns import (
     by_topic,
@@ -79,7 +78,7 @@ _QRELS = _Layout(
 )
 
 
-def read_run(path: str | os.PathLike[str]) -> Run:
+def read_run(path: File) -> Run:
     """Read a run; as in trec_eval, scores decide the order and ranks are ignored. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _RUN)
     scores = frame["score"].to_numpy()
@@ -92,7 +91,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     return Run(topics=topics, items=frame["item"], scores=scores, offsets=offsets)
 
 
-def read_qrels(path: str | os.PathLike[str]) -> Qrels:
+def read_qrels(path: File) -> Qrels:
     """Read qrels; negative relevance becomes 0, marked as unjudged. DataError names a malformed line."""
     topics, offsets, frame = _grouped(path, _QRELS)
     relevance = frame["relevance"].to_numpy()
@@ -106,12 +105,12 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     )
 
 
-def read_intents(path: str | os.PathLike[str]) -> Qrels:
+def read_intents(path: File) -> Qrels:
     """Read judgements by intent, which the second field of a line names. DataError names a malformed line."""
     return qrels_by_intent(_rows(path, _QRELS).rename({"iteration": "intent"}), str(path))
 
 
-def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") -> None:
+def write_run(path: File, run: Run, tag: str = "rankbound") -> None:
     """Write a run, each topic in descending order of scores; scores keep all their digits."""
     if not np.isfinite(run.scores).all():
         raise DataError(f"{path}: found the score {run.scores[~np.isfinite(run.scores)][0]}, expected finite numbers")
@@ -130,7 +129,7 @@ def write_run(path: str | os.PathLike[str], run: Run, tag: str = "rankbound") ->
     _write(path, columns)
 
 
-def write_qrels(path: str | os.PathLike[str], qrels: Qrels) -> None:
+def write_qrels(path: File, qrels: Qrels) -> None:
     """Write qrels; relevance labels must be whole numbers, as in trec_eval. Unjudged items have relevance -1."""
     rows = _judged_rows(qrels) if qrels.intents is None else rows_of_intents(qrels, qrels.intents)
     relevance = rows["relevance"].to_numpy()
@@ -152,14 +151,14 @@ def _judged_rows(qrels: Qrels) -> pl.DataFrame:
     return pl.DataFrame({"topic": topic, "intent": "0", "item": name_column(qrels.items), "relevance": relevance})
 
 
-def _rows(path: str | os.PathLike[str], layout: _Layout) -> pl.DataFrame:
+def _rows(path: File, layout: _Layout) -> pl.DataFrame:
     frame = _parse(read_unpacked(path), layout, str(path))
     if frame.is_empty():
         raise DataError(f"{path}: there are no lines in it; expected lines of `{layout}`")
     return frame
 
 
-def _grouped(path: str | os.PathLike[str], layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
+def _grouped(path: File, layout: _Layout) -> tuple[list[str], Any, pl.DataFrame]:
     frame = _rows(path, layout)
     _require_distinct_items(frame, layout, str(path))
     topics, offsets, order = by_topic(frame["topic"])
@@ -226,7 +225,7 @@ def _parse_lines(data: bytes, layout: _Layout, where: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=dict(layout.fields))
 
 
-def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
+def _names(names: Names, what: str, path: File) -> pl.Series:
     """Return names as a column of text; DataError for an empty name or one with white space, which ends a field."""
     column = name_column(names)
     bad = column.filter(column.str.contains(r"\s") | (column == ""))
@@ -235,7 +234,7 @@ def _names(names: Names, what: str, path: str | os.PathLike[str]) -> pl.Series:
     return column
 
 
-def _write(path: str | os.PathLike[str], columns: Mapping[str, pl.Series]) -> None:
+def _write(path: File, columns: Mapping[str, pl.Series]) -> None:
     with atomic_path(path) as temporary:
         text = pl.DataFrame(columns).write_csv(separator=" ", include_header=False, quote_style="never")
         data = text.encode()
