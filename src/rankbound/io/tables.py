@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from rankbound.errors import DataError
 from rankbound.io import text_files
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import JudgedLists, Qrels, Run, may_be_rounded, no_features, refuse_rounded, whole_scores
+from rankbound.io.judged import JudgedLists, Qrels, Run, no_features, refuse_rounded_text
 from rankbound.io.models import check_memory, memory_bytes
 from rankbound.io.packed import vectors
 from rankbound.io.table_columns import (
@@ -136,21 +136,20 @@ def read_intents(source: Any, columns: Columns) -> Qrels:
 def read_scores(source: Any) -> Run:
     """Read a run from a table with the columns topic, item and score."""
     table = _read(source, Columns())
-    topics, offsets, order = by_topic(text(table, "topic"))
-    items, scores = text(table, "item"), numbers(table, "score")
-    if order is not None:
-        items, scores = items[order], scores[order]
-    pairs = pl.DataFrame({"topic": topic_column(topics, offsets), "item": items})
-    require_distinct_items(pairs, table.where)
+    names, items, scores = text(table, "topic"), text(table, "item"), numbers(table, "score")
+    is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
+    topics, offsets, order = by_topic(names)
     try:
-        is_text = isinstance(source, str | os.PathLike) and Path(source).suffix != ".parquet"
-        if is_text and scores.dtype.kind == "f" and may_be_rounded(pairs["topic"], scores):
+        if is_text and scores.dtype.kind == "f":
             # Beside fractions, whole numbers are read as doubles.
-            exact = text(_read(source, Columns(), "score"), "score")
-            refuse_rounded(whole_scores(text(table, "topic"), text(table, "item"), exact))
-        return Run(topics=topics, items=items, scores=scores, offsets=offsets)
+            refuse_rounded_text(names, items, scores, lambda: text(_read(source, Columns(), "score"), "score"))
+        if order is not None:
+            items, scores = items[order], scores[order]
+        run = Run(topics=topics, items=items, scores=scores, offsets=offsets)
     except DataError as error:
         raise DataError(f"{table.where}: {error}") from None
+    require_distinct_items(pl.DataFrame({"topic": topic_column(topics, offsets), "item": items}), table.where)
+    return run
 
 
 def write_scores(path: File, run: Run) -> None:

@@ -16,7 +16,7 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.atomic import File, atomic_path
-from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
+from rankbound.io.judged import Names, Qrels, Run, refuse_rounded_text
 from rankbound.io.table_columns import (
     by_topic,
     name_column,
@@ -57,8 +57,7 @@ def read_run(path: File) -> Run:
     frame = frame if order is None else frame[order]
     scores = frame["number"].to_numpy()
     try:
-        if may_be_rounded(frame["topic"], scores):
-            refuse_rounded(whole_scores(frame["topic"], frame["item"], frame["score"]))
+        refuse_rounded_text(frame["topic"], frame["item"], scores, lambda: frame["score"])
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return Run(topics=topics, items=frame["item"], scores=scores, offsets=offsets)
