@@ -18,7 +18,7 @@ from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists, Run
-from rankbound.io.seals import UNSEALED, check_seal
+from rankbound.io.models import UNSEALED, check_seal
 from rankbound.lists import ArrayLike, Lists, on_cpu
 from rankbound.losses import loss
 from rankbound.metrics import evaluate, metric
@@ -258,7 +258,7 @@ class Ranker:
         Args:
             path: the file, `.safetensors`.
         """
-        from rankbound.io.tensor_files import write_sealed
+        from rankbound.io.models import write_sealed
 
         header = {
             "format": FORMAT,
