@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankbound.compare.estimates import LEAST_MEMBERS, over_members, over_units
+from rankbound.compare.statistics import LEAST_MEMBERS, over_members, over_units
 
 RANDOM = np.random.default_rng(30)
 

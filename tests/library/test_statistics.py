@@ -9,12 +9,20 @@ import polars as pl
 import pytest
 
 from rankbound.compare import Comparison, Pair, PairedScores, Settings, adjust, compare
-from rankbound.compare.effects import Effect, detectable
-from rankbound.compare.estimates import Estimate, over_members, over_trainings, over_units, seed_deviation
-from rankbound.compare.frames import names_pairs, scores_of_frame, scores_of_runs
-from rankbound.compare.intervals import bootstrap, mean_interval
-from rankbound.compare.margins import REPEATABILITY, against_margin, noise_margin
-from rankbound.compare.randomisation import holm, holm_within, partial_conjunction, sign_flip
+from rankbound.compare.margins import REPEATABILITY, Effect, against_margin, detectable, noise_margin
+from rankbound.compare.scores import names_pairs, scores_of_frame, scores_of_runs
+from rankbound.compare.statistics import (
+    Estimate,
+    bootstrap,
+    holm,
+    interval_of_mean,
+    over_members,
+    over_trainings,
+    over_units,
+    partial_conjunction,
+    seed_deviation,
+    sign_flip,
+)
 from rankbound.errors import DataError
 
 stats = pytest.importorskip("scipy.stats", reason="the statistics need scipy")
@@ -88,7 +96,7 @@ class TestHolm:
         assert math.isnan(found[1])
 
     def test_families_are_adjusted_by_themselves(self) -> None:
-        assert holm_within([0.01, 0.02, 0.03], ["x", "y", "x"]) == [0.02, 0.02, 0.03]
+        assert holm([0.01, 0.02, 0.03], ["x", "y", "x"]) == [0.02, 0.02, 0.03]
 
 
 class TestIntervals:
@@ -96,11 +104,11 @@ class TestIntervals:
     def test_they_are_scipys(self, method: str) -> None:
         theirs = stats.bootstrap((D,), np.mean, method=method, n_resamples=9999, rng=3).confidence_interval
         width = theirs.high - theirs.low
-        assert mean_interval(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
+        assert interval_of_mean(D, method=method) == pytest.approx(tuple(theirs), abs=0.03 * width)
 
     def test_the_t_interval_is_scipys(self) -> None:
         theirs = stats.ttest_rel(A, B)
-        assert mean_interval(D, method="t") == pytest.approx(tuple(theirs.confidence_interval()), abs=1e-12)
+        assert interval_of_mean(D, method="t") == pytest.approx(tuple(theirs.confidence_interval()), abs=1e-12)
         assert over_units(D).p_value() == pytest.approx(theirs.pvalue)
 
     def test_a_statistic_of_columns_of_the_same_units(self) -> None:
@@ -113,19 +121,19 @@ class TestIntervals:
 
     @pytest.mark.parametrize("method", ["BCa", "percentile"])
     def test_neither_order_nor_side_changes_the_draws(self, method: str) -> None:
-        low, high = mean_interval(D, method=method)
-        assert mean_interval(D[RANDOM.permutation(60)], method=method) == (low, high)
-        assert mean_interval(-D, method=method) == (-high, -low)
+        low, high = interval_of_mean(D, method=method)
+        assert interval_of_mean(D[RANDOM.permutation(60)], method=method) == (low, high)
+        assert interval_of_mean(-D, method=method) == (-high, -low)
 
     def test_the_correction_moves_the_interval_of_skewed_differences(self) -> None:
         skewed = RANDOM.exponential(1, 60) ** 2
-        (low, high), (plain_low, plain_high) = mean_interval(skewed), mean_interval(skewed, method="percentile")
+        (low, high), (plain_low, plain_high) = interval_of_mean(skewed), interval_of_mean(skewed, method="percentile")
         assert low > plain_low
         assert high > plain_high
 
     def test_no_spread_no_width(self) -> None:
-        assert mean_interval(np.full(5, 0.25)) == (0.25, 0.25)
-        assert all(map(math.isnan, mean_interval(np.array([0.25]))))
+        assert interval_of_mean(np.full(5, 0.25)) == (0.25, 0.25)
+        assert all(map(math.isnan, interval_of_mean(np.array([0.25]))))
 
     def test_an_unknown_method_is_named(self) -> None:
         with pytest.raises(ValueError, match=r"bca.*BCa"):

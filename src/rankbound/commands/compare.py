@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> "Report":
-    from rankbound.compare import compare_files
+    from rankbound.compare.runs import compare_files
 
     settings = settings_of(arguments)
     folder = next((path for path in arguments.files if path.is_dir()), None)
@@ -63,9 +63,14 @@ def _report(arguments: argparse.Namespace) -> "Report":
             f"{folder}: found a folder, expected a file; compare results folders of the study with "
             "`python -m rankbound_study compare`"
         )
-    files, baseline = arguments.files, arguments.baseline
-    if arguments.qrels is None:
-        return compare_files.compare_scores(files, arguments.metrics, settings, baseline)
     columns = {name: getattr(arguments, name) for name in ("topic", "item", "relevance")}
-    qrels = compare_files.Judged(arguments.qrels, columns, arguments.missing)
-    return compare_files.compare_trec(files, qrels, arguments.metrics, arguments.names, settings, baseline)
+    return compare_files(
+        arguments.files,
+        arguments.metrics,
+        settings,
+        arguments.baseline,
+        qrels=arguments.qrels,
+        columns=columns,
+        names=arguments.names,
+        missing=arguments.missing,
+    )

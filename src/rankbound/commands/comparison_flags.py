@@ -76,10 +76,8 @@ def print_report(arguments: argparse.Namespace, report_of: Callable[[argparse.Na
         import rich
         import scipy  # noqa: F401
 
-        from rankbound.compare import renderers
-
         del rich
     with plain_errors():
         report = report_of(arguments)
-    form = next((name for name in FORMATS if getattr(arguments, name)), "text")
-    print(getattr(renderers, f"as_{form}")(report))
+    form = next((name for name in FORMATS if getattr(arguments, name)), None)
+    print(report if form is None else getattr(report, f"to_{form}")())

@@ -14,7 +14,7 @@ from rankbound.errors import ConfigError
 from rankbound.flags import naming, plain_errors, positive
 
 if TYPE_CHECKING:
-    from rankbound.compare.sources import Source
+    from rankbound.compare.runs import Source
     from rankbound.metrics import Metric
     from rankbound.training.cross_validation import CrossValidated
     from rankbound.training.splits import Split
@@ -185,23 +185,22 @@ def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> 
 
 def _compare(tested: "Mapping[str, CrossValidated]", metrics: "Sequence[Metric]") -> None:
     """Compare all losses with the first; a topic's value is its mean over the folds that test it."""
-    from rankbound.compare.compare_files import report_of
     from rankbound.compare.comparison import Settings
-    from rankbound.compare.renderers import as_text
+    from rankbound.compare.runs import compare_sources
 
     first, *others = tested
     with plain_errors():
         # The baseline comes last.
         sources = [_source(name, tested[name], metrics) for name in (*others, first)]
-        print(as_text(report_of([*others, first], sources, [str(one) for one in metrics], Settings(), True)))
+        print(compare_sources([*others, first], sources, [str(one) for one in metrics], Settings(), True))
 
 
 def _source(name: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> "Source":
     import polars as pl
 
-    from rankbound.compare.sources import Source, of_run
+    from rankbound.compare.runs import Source, source_of_run
 
-    by_list = of_run(found.run, found.judged, metrics, "skip", name)
+    by_list = source_of_run(found.run, found.judged, metrics, "skip", name)
     topics, folds = zip(*found.tests, strict=True)
     frame = by_list.frame.with_columns(topic=pl.Series(topics), fold=pl.Series(list(map(str, folds))))
     return Source(frame, by_list.metrics, by_list.notes)
