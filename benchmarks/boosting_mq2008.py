@@ -27,18 +27,14 @@ CHOSEN_BY = "nDCG@10"
 METRICS = ("nDCG@10", "AP")
 TREES = {**boosting.TREES, "learning_rate": 0.05, "min_data_in_leaf": 20}
 ROUNDS, PATIENCE = 300, 50
-CONSTANT = ", constant Hessian"
 METHODS: Mapping[str, Mapping[str, Any]] = {
     BASELINE: {},
     "nDCG": {"of": "nDCG"},
     "nDCG min-max": {"of": "nDCG", "bound": "min-max"},
-    "nDCG min-max" + CONSTANT: {"of": "nDCG", "bound": "min-max", "hessian": "constant"},
     "nDCG@10": {"of": "nDCG@10"},
     "nDCG@10 min-max": {"of": "nDCG@10", "bound": "min-max"},
-    "nDCG@10 min-max" + CONSTANT: {"of": "nDCG@10", "bound": "min-max", "hessian": "constant"},
     "AP": {"of": "AP"},
     "AP min-max": {"of": "AP", "bound": "min-max"},
-    "AP min-max" + CONSTANT: {"of": "AP", "bound": "min-max", "hessian": "constant"},
 }
 
 
@@ -86,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     results = {method: Result.of([[turn[method] for turn in run] for run in turns]) for method in METHODS}
     rows = [_row(method, results) for method in METHODS]
-    table = "\n".join([*_head(results, chosen.seeds), *rows, "", *_hessians(results)]) + "\n"
+    table = "\n".join([*_head(results, chosen.seeds), *rows]) + "\n"
     (chosen.out / "boosting_mq2008.md").write_text(table, encoding="utf-8")
     _write_topics(chosen.out / "boosting_mq2008.csv", results)
     print(f"\n{table}")
@@ -145,21 +141,6 @@ def _row(method: str, results: Mapping[str, Result]) -> str:
         cells.append(f"{means.mean():.4f} ± {means.std():.4f}")
         cells += ["", ""] if method == BASELINE else difference((own - other)[~np.isnan(own)])
     return f"| {' | '.join(cells)} |"
-
-
-def _hessians(results: Mapping[str, Result]) -> list[str]:
-    """Return the table of the differences between exact and constant Hessian, by loss."""
-    lines = [
-        "| exact less constant Hessian | " + " | ".join(f"{name} | p" for name in METRICS) + " |",
-        "|---|" + ":--|--:|" * len(METRICS),
-    ]
-    for method in filter(lambda name: name + CONSTANT in results, results):
-        cells = [method]
-        for name in METRICS:
-            gains = results[method].of_topics(name) - results[method + CONSTANT].of_topics(name)
-            cells += difference(gains[~np.isnan(gains)])
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
 
 
 def _write_topics(path: Path, results: Mapping[str, Result]) -> None:

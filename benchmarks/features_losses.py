@@ -384,7 +384,7 @@ FEATURES = (
     ),
     Feature(
         "Boosted trees by a loss of choice",
-        "Trees of LightGBM or XGBoost are boosted with any loss, with second derivatives. *Partly*: with a function "
+        "Trees of LightGBM or XGBoost are boosted with any loss. *Partly*: with a function "
         "that the user writes, which gets the groups and computes both derivatives.",
         "boosting_objective|hessian|gbdt",
         {"rankbound": _boosted_by_rankbound, "LightGBM": _boosted_by_lightgbm, "XGBoost": _boosted_by_xgboost}

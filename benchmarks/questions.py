@@ -6,7 +6,7 @@ from typing import Protocol, cast
 from benchmarks.rows import Row
 from benchmarks.run import Run
 
-NAMES = ("loss", "ragged", "short", "memory", "evaluation", "distributions", "letor", "kernels", "boosting")
+NAMES = ("loss", "ragged", "short", "memory", "evaluation", "distributions", "letor", "boosting")
 
 ALLOCATORS = {
     "default": {},

@@ -24,21 +24,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.devices import on_cpu
 from rankbound.errors import DataError
 from rankbound.fused.formulas import RankedItems
 from rankbound.fused.formulas import values_of as values_of_formulas
 from rankbound.io.files import needs_extra, read_qrels, read_run
 from rankbound.io.judged import Intents, Qrels, Run
-from rankbound.lists import Lists, require_grades
+from rankbound.lists import Lists, on_cpu, require_grades
 from rankbound.metrics import Metric, metrics_of
 from rankbound.metrics.base import NOT_POOLED, POOLED, TIE_BREAKS, Unjudged, formula_of, values_of_blocks
 from rankbound.metrics.intents import IntentMetric
-from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
-from rankbound.quantities import quantity
-from rankbound.ranks import TieBlocks, hard_ranks, ranks_in_order, tie_blocks
-from rankbound.texts import require_one_of
-from rankbound.tie_orders import orders_of_ties
+from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
+from rankbound.ranks import TieBlocks, hard_ranks, orders_of_ties, ranks_in_order, tie_blocks
+from rankbound.texts import quantity, require_one_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,10 +17,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from rankbound.devices import on_cpu
 from rankbound.fused.formulas import BAND, ORDER
 from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
-from rankbound.lists import Lists, Weights
+from rankbound.lists import Lists, Weights, on_cpu
 from rankbound.scans import running_sums
 
 # Up to this many rows (the larger of the two limits), empty boxes have rows too.

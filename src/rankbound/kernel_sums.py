@@ -9,11 +9,9 @@ from torch import Tensor
 
 from rankbound.fused.formulas import COSTS, COSTS_OF_REFERENCE
 from rankbound.interpolation import Boxes
-from rankbound.kernels import SIGMOID, STEPS, Kernel
+from rankbound.kernels import Kernel
 from rankbound.lists import Lists, Weights
 from rankbound.pairs import pair_sums
-from rankbound.scans import ScannedSums
-from rankbound.texts import require_one_of
 
 # With this many polynomials per box, second derivatives (poles of third order) are as precise as other kernels.
 PRECISE_ORDER = 12
@@ -38,21 +36,20 @@ def kernel_sums(
         weights: $w$, one or more vectors `(n_items,)`; `None` stands for ones.
         targets: indices of the items `i`; all if `None`.
         temperature: $\tau > 0$, in units of the scores.
-        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$;
-            scanned ones are exact.
+        method: as in `rankbound.smooth_rank`. Interpolated sums have errors below 1e-7 of the list's $\sum_j |w_j|$.
 
     Returns:
         `(n_targets, len(weights))` in the scores' dtype, without a gradient.
 
     Raises:
-        ValueError: for a method that doesn't fit the kernel, or a temperature that isn't above 0.
+        ValueError: for an unknown method, or a temperature that isn't above 0.
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
     # Autocast would halve the precision of the scores' differences.
     with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
         sums = scores.new_empty(len(targets), len(weights))
-        for share in shares_of(scores, lists, targets, len(weights), temperature, method, kernel):
+        for share in shares_of(scores, lists, targets, len(weights), temperature, method):
             own, parts = share.of_items(scores), tuple(map(share.of_items, weights))
             sums[share.targets] = _sums(own, share, kernel, parts, temperature).to(scores.dtype)
         return sums
@@ -61,8 +58,6 @@ def kernel_sums(
 def _sums(scores: Tensor, share: "Share", kernel: Kernel, weights: Weights, temperature: float) -> Tensor:
     if share.method == "direct":
         return pair_sums(scores, share.lists, share.own_targets, temperature).sums(kernel, weights)
-    if share.method == "scanned":
-        return ScannedSums(scores, share.lists, share.own_targets, temperature).sums(kernel, weights)
     boxes = Boxes(scores, share.lists, temperature, PRECISE_ORDER)
     return boxes.at(boxes.points(share.own_targets), kernel, boxes.moments(weights, boxes.points()))
 
@@ -72,7 +67,7 @@ class Share:
     """The lists of a batch whose sums are computed by one method.
 
     Attributes:
-        method: `direct`, `interpolated` or `scanned`.
+        method: `direct` or `interpolated`.
         items: the indices of the lists' items among all, or all.
         lists: the lists' limits among their items.
         targets: the places of the lists' targets among all targets, or all.
@@ -97,15 +92,12 @@ def shares_of(
     n_fields: int,
     temperature: float,
     method: str,
-    kernel: Kernel = SIGMOID,
 ) -> list[Share]:
     """Return the lists that are summed by each method; `auto` selects the faster one for each list, by it alone.
 
     A list's sums therefore don't depend on the others of its batch. Raises as `require_method`.
     """
-    _require_method(method, temperature, kernel)
-    if method == "auto" and kernel.exponentials is not None:
-        method = "scanned"
+    require_method(method, temperature)
     if method != "auto":
         return [Share(method, slice(None), lists, slice(None), targets)]
     # In double precision, it is the choice of the compiled kernels (`rankbound.fused.boxes.pays`), with whose values
@@ -153,14 +145,9 @@ def split(interpolated: Tensor, lists: Lists, targets: Tensor) -> list[Share]:
     return shares
 
 
-def require_method(method: str, temperature: float, kernel: str = "sigmoid") -> None:
-    """Raise `ValueError` for an unknown kernel, a method that doesn't fit it, or a temperature that isn't above 0."""
-    require_one_of("kernel", kernel, tuple(STEPS))
-    _require_method(method, temperature, STEPS[kernel].value)
-
-
-def _require_method(method: str, temperature: float, kernel: Kernel) -> None:
-    methods = ("auto", "direct", "interpolated" if kernel.exponentials is None else "scanned")
+def require_method(method: str, temperature: float) -> None:
+    """Raise `ValueError` for an unknown method, or a temperature that isn't above 0."""
+    methods = ("auto", "direct", "interpolated")
     if method not in methods:
         raise ValueError(f"method: found {method!r}, expected one of {', '.join(methods)}")
     require_temperature(temperature)

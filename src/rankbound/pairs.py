@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rankbound.kernels import SIGMOID_STEP, Kernel, Step
+from rankbound.kernels import SIGMOID, SIGMOID_SLOPE, Kernel
 from rankbound.lists import Lists, Weights
 
 # Limits the memory of one chunk of pairs (a few tensors of 8 bytes per pair).
@@ -22,31 +22,29 @@ class Chunk:
     per_target: Lists
 
 
-def pair_sums(
-    scores: Tensor, lists: Lists, targets: Tensor, temperature: float, step: Step = SIGMOID_STEP
-) -> "OneListSums | PairSums":
+def pair_sums(scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> "OneListSums | PairSums":
     """Return kernel sums of the items `targets` over their lists, pair by pair; implements `smooth_ranks.Sums`."""
     as_matrix = len(lists) == 1 and len(scores) * len(targets) <= PAIRS_PER_CHUNK
-    return (OneListSums if as_matrix else PairSums)(scores, lists, targets, temperature, step)
+    return (OneListSums if as_matrix else PairSums)(scores, lists, targets, temperature)
 
 
 class OneListSums:
     """Pair sums of a single list, whose pairs fill a matrix."""
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float, step: Step) -> None:
-        self._targets, self._step = targets, step
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._targets = targets
         # Division after subtraction preserves the gaps of large scores in single precision.
         gaps = scores - scores.index_select(0, targets).unsqueeze(1)
         self._gaps = gaps if temperature == 1 else gaps / temperature
 
     def ranks(self, weights: Weights) -> Tensor:
-        return self.sums(self._step.value, weights)
+        return self.sums(SIGMOID, weights)
 
     def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
         return self._weighted(kernel.at(self._gaps), weights)
 
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
-        slope = self._step.slope.at(self._gaps)
+        slope = SIGMOID_SLOPE.at(self._gaps)
         own = (upstream * self._weighted(slope, weights)).sum(1)
         pushed = zip(weights, (upstream.T @ slope).unbind(0), strict=True)
         gradient = torch.stack([push if weight is None else weight * push for weight, push in pushed]).sum(0)
@@ -60,13 +58,13 @@ class OneListSums:
 class PairSums:
     """Pair sums of any lists, in chunks of bounded memory."""
 
-    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float, step: Step) -> None:
-        self._scores, self._targets, self._temperature, self._step = scores, targets, temperature, step
+    def __init__(self, scores: Tensor, lists: Lists, targets: Tensor, temperature: float) -> None:
+        self._scores, self._targets, self._temperature = scores, targets, temperature
         self._chunks = list(pair_chunks(lists, targets))
         self._gaps: list[Tensor] = []
 
     def ranks(self, weights: Weights) -> Tensor:
-        return self.sums(self._step.value, weights)
+        return self.sums(SIGMOID, weights)
 
     def sums(self, kernel: Kernel, weights: Weights) -> Tensor:
         sums = []
@@ -80,7 +78,7 @@ class PairSums:
     def gradient(self, weights: Weights, upstream: Tensor) -> Tensor:
         gradient = torch.zeros_like(self._scores)
         for index, chunk in enumerate(self._chunks):
-            slope = self._step.slope.at(self._gaps[index] if self._gaps else self._gaps_of(chunk))
+            slope = SIGMOID_SLOPE.at(self._gaps[index] if self._gaps else self._gaps_of(chunk))
             own = (upstream[chunk.targets] * _weighted(slope, weights, chunk)).sum(1)
             gradient.index_add_(0, self._targets[chunk.targets], own, alpha=-1)
             for weight, pushed in zip(weights, upstream.unbind(1), strict=True):

@@ -1,8 +1,7 @@
 r"""Smooth ranks (thesis eq. 2.9): sums of smooth steps of score differences, which have gradients.
 
-The step $\sigma$ is the sigmoid or the distribution function of the Laplace distribution. All methods, sums over pairs,
-interpolation and scans, share one backward pass. With $x = s/\tau$ and upstream gradients
-$g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and because $\sigma'$ is even,
+The step $\sigma$ is the sigmoid. Both methods, sums over pairs and interpolation, share one backward pass. With
+$x = s/\tau$ and upstream gradients $g$ of $R_i = 1 + \sum_{j \ne i} w_j \sigma(x_j - x_i)$, and as $\sigma'$ is even,
 
 $$\partial L/\partial x_i = w_i \sum_j g_j\, \sigma'(x_i - x_j) - g_i \sum_j w_j\, \sigma'(x_i - x_j).$$
 """
@@ -17,10 +16,9 @@ from torch import Tensor
 from rankbound.gradients import last_derivative, refuse_batched, through_transforms
 from rankbound.interpolation import InterpolatedSums
 from rankbound.kernel_sums import Share, kernel_sums, require_method, shares_of
-from rankbound.kernels import STEPS, Kernel, Step
+from rankbound.kernels import SIGMOID_CURVATURE, SIGMOID_SLOPE, Kernel
 from rankbound.lists import ArrayLike, Lists, Weights, as_floating, as_tensor, is_transformed, require_finite
 from rankbound.pairs import pair_sums
-from rankbound.scans import ScannedSums
 
 
 class Sums(Protocol):
@@ -43,19 +41,13 @@ def smooth_rank(
     weights: ArrayLike | None = None,
     temperature: float = 1.0,
     method: str = "auto",
-    kernel: str = "sigmoid",
 ) -> Tensor:
     r"""Return differentiable ranks of all items of ragged lists, in near-linear time (thesis eq. 2.9).
 
     $$\tilde R_i = 1 + \sum_{j \ne i} w_j\, \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    $\sigma$ is the logistic function or, with `kernel="laplace"`, the distribution function of the Laplace distribution
-    with scale $\tau$, which has tails of the same rate:
-
-    $$F(x) = \tfrac12 e^x \;\text{ for } x < 0, \qquad F(x) = 1 - \tfrac12 e^{-x} \;\text{ for } x \ge 0.$$
-
-    Its sums are exact in one sort and two scans over the sorted scores, as in LapSum (Struski et al. 2025). Sums of
-    smooth steps in linear time by an approximation are due to Raykar et al. (2008).
+    $\sigma$ is the logistic function. Sums of smooth steps in linear time by an approximation are due to Raykar et al.
+    (2008).
 
     Args:
         scores: `(n_items,)`, finite; higher is better.
@@ -63,23 +55,18 @@ def smooth_rank(
         weights: `(n_items,)`, $w$; 1 if omitted. With relevance as the weights, the ranks are those among the relevant
             items. Weights are constants: they receive no gradient.
         temperature: $\tau > 0$, in units of the scores.
-        method: `"direct"` sums over all pairs of a list; `"interpolated"` (sigmoid) needs time and memory linear in the
-            number of items, with relative errors below 1e-6; `"scanned"` (Laplace) sorts them, with no error but
-            rounding; `"auto"` selects the faster one of the two that the kernel has, or `"scanned"`.
-        kernel: `"sigmoid"` or `"laplace"`.
+        method: `"direct"` sums over all pairs of a list; `"interpolated"` needs time and memory linear in the number of
+            items, with relative errors below 1e-6; `"auto"` selects the faster one.
 
     Returns:
-        `(n_items,)`, the ranks in the scores' type, differentiable twice with respect to `scores`. The second
-        derivative of the Laplace step jumps at ties, where it counts as 0, the mean of both sides.
+        `(n_items,)`, the ranks in the scores' type, differentiable twice with respect to `scores`.
 
     Raises:
-        ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown kernel, a
-            method that it doesn't have, or a temperature that isn't above 0.
+        ValueError: for arguments of different lengths, invalid offsets, scores that aren't finite, an unknown method,
+            or a temperature that isn't above 0.
 
     >>> rb.smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]))
     tensor([1.1666, 2.1497, 2.6836])
-    >>> rb.smooth_rank(torch.tensor([2.0, 0.0, -1.0]), torch.tensor([0, 3]), kernel="laplace")
-    tensor([1.0926, 2.1163, 2.7912])
     """
     flat = as_floating(as_tensor(scores, "scores"))
 
@@ -89,7 +76,7 @@ def smooth_rank(
         # Sums of pairs in half precision would lose the gradient.
         exact = x.to(torch.promote_types(x.dtype, torch.float32))
         weight = None if w is None else as_tensor(w, "weights", len(x)).to(exact).detach()
-        ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method, kernel=kernel)
+        ranks = smooth_ranks_of(exact, lists, (weight,), temperature=temperature, method=method)
         return ranks.squeeze(1).to(x.dtype)
 
     return (
@@ -105,7 +92,6 @@ def smooth_ranks_of(
     targets: Tensor | None = None,
     temperature: float = 1.0,
     method: str = "auto",
-    kernel: str = "sigmoid",
 ) -> Tensor:
     """Return the smooth ranks of the items `targets` (ascending indices; all if `None`), a column per weight vector.
 
@@ -114,13 +100,12 @@ def smooth_ranks_of(
     """
     if targets is None:
         targets = torch.arange(len(scores), device=scores.device)
-    require_method(method, temperature, kernel)
-    step = STEPS[kernel]
-    shares = shares_of(scores.detach(), lists, targets, len(weights), temperature, method, step.value)
+    require_method(method, temperature)
+    shares = shares_of(scores.detach(), lists, targets, len(weights), temperature, method)
     # Autocast would halve the precision of the scores' differences, too little for small ranks.
     with torch.autocast(scores.device.type, enabled=False):
         weights = tuple(None if weight is None else weight.to(torch.float64) for weight in weights)
-        problem = _Problem(lists, weights, targets, temperature, method, step, shares)
+        problem = _Problem(lists, weights, targets, temperature, method, shares)
         ranks: Tensor = _SmoothRanks.apply(scores, problem)  # type: ignore[no-untyped-call]
     return ranks
 
@@ -134,7 +119,6 @@ class _Problem:
     targets: Tensor
     temperature: float
     method: str
-    step: Step
     shares: Sequence[Share]
 
     def sums(self, scores: Tensor) -> "_SharedSums":
@@ -144,9 +128,8 @@ class _Problem:
 
     def _of_share(self, share: Share, scores: Tensor) -> Sums:
         if share.method == "direct":
-            return pair_sums(scores, share.lists, share.own_targets, self.temperature, self.step)
-        build = InterpolatedSums if share.method == "interpolated" else ScannedSums
-        return build(scores, share.lists, share.own_targets, self.temperature)
+            return pair_sums(scores, share.lists, share.own_targets, self.temperature)
+        return InterpolatedSums(scores, share.lists, share.own_targets, self.temperature)
 
     def by_scores_and_upstream(self, scores: Tensor, upstream: Tensor, direction: Tensor) -> tuple[Tensor, Tensor]:
         r"""Return the derivatives of $v^T \partial L/\partial s$ by the scores and by the upstream gradients $g$.
@@ -162,9 +145,9 @@ class _Problem:
         g = [x.new_zeros(len(x)).index_copy(0, self.targets, column.to(x)) for column in upstream.unbind(1)]
         wv, gv = [weight * v for weight in w], [push * v for push in g]
 
-        slopes = self._sums(x, self.step.slope, (*w, *wv), self.targets)
+        slopes = self._sums(x, SIGMOID_SLOPE, (*w, *wv), self.targets)
         by_upstream = slopes[:, len(w) :] - v.index_select(0, self.targets)[:, None] * slopes[:, : len(w)]
-        bends = self._sums(x, self.step.curvature, (*w, *wv, *g, *gv), None).unbind(1)
+        bends = self._sums(x, SIGMOID_CURVATURE, (*w, *wv, *g, *gv), None).unbind(1)
         by_scores = torch.zeros_like(x)
         for one, push, of_w, of_wv, of_g, of_gv in zip(w, g, *_parts(bends, len(w)), strict=True):
             # The curvature of the step is odd.

@@ -9,6 +9,9 @@ computed in this way is an assumption."""
 SELECTIONS = {PUBLISHED: "test", HONEST: "validation"}
 """Protocol -> the part that selects the epoch."""
 
+LAST = "last"
+"""The selection of the last epoch."""
+
 LOSSES = ("nDCG", "AP", "nRBP")
 """The losses that the thesis bounds."""
 

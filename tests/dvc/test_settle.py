@@ -11,7 +11,7 @@ import yaml
 from tests.dvc.conftest import STUDY
 from tests.workflow.project import Project
 
-MODEL = "src/rankbound/training/mlp.py"
+MODEL = "src/rankbound/training/models.py"
 INSTANCES = "data/instances/synthetic-movielens-nsr1.parquet"
 
 
@@ -125,9 +125,9 @@ def test_a_package_from_elsewhere_must_have_the_same_bytes(pulled: Project, tmp_
     installed = tmp_path / "installed"
     shutil.copytree(clone.path("src"), installed)
     clone.run("rankbound_study", "settle", PYTHONPATH=str(installed))
-    _append(installed / "rankbound/training/mlp.py")
+    _append(installed / "rankbound/training/models.py")
     message = clone.run("rankbound_study", "settle", status=2, PYTHONPATH=str(installed))
-    assert "installed/rankbound/training/mlp.py is not" in message
+    assert "installed/rankbound/training/models.py is not" in message
     assert "nothing was touched" in message
     clone.run("rankbound_study", "settle")
     assert clone.waiting() == {}

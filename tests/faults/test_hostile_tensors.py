@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 import rankbound as rb
 from rankbound.errors import DataError
 from rankbound.io.tensor_files import read_tensors, write_tensors
-from rankbound.training.feature_scaling import Scaling
+from rankbound.training.models import Scaling
 from rankbound.training.ranker import Ranker
 from rankbound.training.recipe import Recipe
 from rankbound_study.jobs.vgg16_weights import generate_weights, read_pickled_tensors, read_weights
@@ -137,7 +137,7 @@ def test_recipes_that_do_not_fit_cost_no_memory(ranker: Path, tmp_path: Path, ke
 
 def test_a_recipe_of_gigabytes_is_refused_with_little_memory(ranker: Path, tmp_path: Path) -> None:
     path = told(ranker, tmp_path, lambda text: text["recipe"].update(hidden=[40_000, 40_000]))
-    said = with_little_memory("from rankbound.training.ranker_files import load as run; import safetensors.torch", path)
+    said = with_little_memory("from rankbound.training.ranker import load as run; import safetensors.torch", path)
     assert said.startswith("refused: ")
     assert "don't fit each other" in said
 

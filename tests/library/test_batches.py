@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import rankbound as rb
-from rankbound.batches import Topic
+from rankbound.lists import Topic
 
 SIZES = st.lists(st.integers(0, 7), min_size=1, max_size=8)
 

@@ -12,40 +12,52 @@ import xgboost as xgb
 from planted_topics import FOREST, QUIET, lightgbm_data, offsets_of, planted, xgboost_data
 
 import rankbound as rb
-from rankbound.boosting import HESSIANS, Judgements, RankingObjective
-from rankbound.boosting.objective import LEAST_HESSIAN, STEP
+from rankbound.boosting import HESSIANS, LEAST_HESSIAN, STEP, Judgements, RankingObjective
 from rankbound.fused import usable
 from rankbound.losses import RankingLoss
 
-LOSSES = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("RankNet", "none")]
-LOSSES += [("ListNet", "none"), ("LambdaRank", "none"), ("hinge", "none"), ("squared", "none")]
+CURVED = ["RankNet", "ListNet", "LambdaRank", "hinge", "squared", "RankNet(reduction=sum)"]
+SMOOTH = [("nDCG@10", "min-max"), ("AP", "none"), ("nRBP", "distribution(gain=sd)"), ("ADR-MSE", "none")]
 
 
-@pytest.mark.parametrize(("text", "bound"), LOSSES)
-def test_what_is_handed_over_is_the_gradient_and_the_floored_curvature(text: str, bound: str) -> None:
+@pytest.mark.parametrize("hessian", ["auto", "exact"])
+@pytest.mark.parametrize("text", CURVED)
+def test_what_is_handed_over_is_the_gradient_and_the_floored_curvature(text: str, hessian: str) -> None:
     features, grades, sizes = planted()
     scores = 0.7 * features[:, 0]
-    loss = rb.loss(text, bound)
+    loss = rb.loss(text)
     leaf, relevance = torch.from_numpy(scores).requires_grad_(), torch.from_numpy(grades)
     lists = Judgements.of(grades, sizes).lists
     (expected,) = torch.autograd.grad(loss(leaf, relevance, torch.from_numpy(offsets_of(sizes))).sum(), leaf)
     rows = lists.spread(loss.informative(relevance, lists))
     least = LEAST_HESSIAN * expected[rows].abs().mean()
-    hessian = torch.maximum(loss.curvature(leaf.detach(), relevance, lists), expected.abs().clamp(min=least) / STEP)
-    hessian = torch.where(rows, hessian, 0.0)
+    curvature = loss.curvature(leaf.detach(), relevance, lists)
+    assert curvature is not None
+    floored = torch.where(rows, torch.maximum(curvature, expected.abs().clamp(min=least) / STEP), 0.0)
 
-    found = rb.boosting_objective(text, bound)(scores, lightgbm_data(features, grades, sizes))
-    unit = float(hessian[rows].mean())
+    found = rb.boosting_objective(text, hessian=hessian)(scores, lightgbm_data(features, grades, sizes))
+    unit = float(floored[rows].mean())
     np.testing.assert_allclose(found[0], expected / unit, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(found[1], hessian / unit, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found[1], floored / unit, rtol=1e-6, atol=1e-9)
     assert np.all(found[1][rows.numpy()] > 0)
 
 
-@pytest.mark.parametrize("hessian", HESSIANS)
-def test_every_interface_is_handed_the_same(hessian: str) -> None:
+@pytest.mark.parametrize(("text", "bound"), SMOOTH)
+def test_losses_without_a_closed_form_have_a_constant_hessian(text: str, bound: str) -> None:
+    features, grades, sizes = planted()
+    data, loss = lightgbm_data(features, grades, sizes), rb.loss(text, bound)
+    found, constant = (RankingObjective(loss, hessian)(features[:, 0], data) for hessian in ("auto", "constant"))
+    np.testing.assert_array_equal(found, constant)
+    for curveless in (loss, loss + rb.loss("RankNet")):
+        with pytest.raises(ValueError, match=r"hessian: found exact for .* no closed form .* auto or constant"):
+            RankingObjective(curveless, "exact")
+
+
+@pytest.mark.parametrize(("text", "hessian"), [("nDCG", "constant"), ("RankNet", "exact")])
+def test_every_interface_is_handed_the_same(text: str, hessian: str) -> None:
     features, grades, sizes = planted(largest=3)
     scores = features[:, 0].astype(np.float32)
-    objective = rb.boosting_objective("nDCG", "expectation-max", hessian=hessian)
+    objective = rb.boosting_objective(text, "expectation-max" if text == "nDCG" else "none", hessian=hessian)
     plain = objective(scores.astype(np.float64), lightgbm_data(features, grades, sizes))
     for other in (
         objective(grades.astype(np.float32), scores.astype(np.float64), None, sizes.astype(np.int32)),
@@ -90,7 +102,7 @@ class Times(RankingLoss):
 
     def __init__(self, loss: RankingLoss, factor: float) -> None:
         super().__init__()
-        self.loss, self.factor, self.temperature = loss, factor, loss.temperature
+        self.loss, self.factor = loss, factor
 
     def of_lists(self, *arguments: Any) -> torch.Tensor:
         return self.factor * self.loss.of_lists(*arguments)
@@ -109,7 +121,7 @@ class Times(RankingLoss):
 @pytest.mark.parametrize("hessian", HESSIANS)
 def test_the_unit_of_the_loss_does_not_count(hessian: str) -> None:
     features, grades, sizes = planted()
-    data, loss = lightgbm_data(features, grades, sizes), rb.loss("nDCG", "min-max")
+    data, loss = lightgbm_data(features, grades, sizes), rb.loss("RankNet")
     mine = RankingObjective(loss, hessian)(features[:, 2], data)
     large = RankingObjective(Times(loss, 1e4), hessian)(features[:, 2], data)
     np.testing.assert_allclose(large, mine, rtol=1e-9)
@@ -139,12 +151,10 @@ def test_a_tree_computes_the_facts_of_its_lists_once(monkeypatch: pytest.MonkeyP
     loss = rb.loss("nDCG", "min-max")
     asked, facts = [], loss.facts
     monkeypatch.setattr(loss, "facts", lambda *arguments: asked.append(1) or facts(*arguments))
-    for hessian in HESSIANS:
-        objective, data = RankingObjective(loss, hessian), lightgbm_data(features, grades, sizes)
-        objective(features[:, 0], data)
-        objective(features[:, 1], data)
-        assert len(asked) == 1
-        asked.clear()
+    objective, data = RankingObjective(loss), lightgbm_data(features, grades, sizes)
+    objective(features[:, 0], data)
+    objective(features[:, 1], data)
+    assert len(asked) == 1
 
 
 def test_other_judgements_have_their_own_facts() -> None:
@@ -163,10 +173,10 @@ def test_other_judgements_have_their_own_facts() -> None:
 
 
 @pytest.mark.parametrize("step", [0.2, 1.0])
-@pytest.mark.parametrize("text", ["nDCG", "AP"])
+@pytest.mark.parametrize("text", ["RankNet", "LambdaRank"])
 def test_no_leaf_is_larger_than_the_step(text: str, step: float) -> None:
     features, grades, sizes = planted()
-    parameters = {**QUIET, "objective": rb.boosting_objective(text, "min-max", step=step), "learning_rate": 1.0}
+    parameters = {**QUIET, "objective": rb.boosting_objective(text, step=step), "learning_rate": 1.0}
     model = lgb.train(parameters, lightgbm_data(features, grades, sizes), 15)
     leaves = model.trees_to_dataframe().query("left_child.isnull()")["value"].abs()
     assert 0 < leaves.max() <= step * (1 + 1e-6)
@@ -175,9 +185,8 @@ def test_no_leaf_is_larger_than_the_step(text: str, step: float) -> None:
 @pytest.mark.parametrize(
     ("text", "bound", "hessian"),
     [
-        ("nDCG@10", "min-max", "exact"),
-        ("nDCG@10", "min-max", "constant"),
-        ("AP", "expectation-max", "exact"),
+        ("nDCG@10", "min-max", "auto"),
+        ("AP", "expectation-max", "auto"),
         ("LambdaRank", "none", "exact"),
         ("RankNet", "none", "exact"),
         ("hinge", "none", "constant"),
@@ -215,7 +224,7 @@ def test_objectives_are_copied_pickled_and_readable(text: str) -> None:
         np.testing.assert_array_equal(other(grades, features[:, 0], None, sizes), mine)
         assert repr(other) == repr(objective)
     assert text in repr(objective)
-    assert repr(objective).endswith("hessian=exact, step=2)")
+    assert repr(objective).endswith("hessian=auto, step=2)")
     assert repr(rb.boosting_metric("nDCG@10", "AP")) == "TopicMetrics(nDCG@10, AP)"
 
 
@@ -238,7 +247,7 @@ def test_bad_input_is_named() -> None:
     for wrong in (-1.0, np.nan, np.inf):
         with pytest.raises(ValueError, match=f"weight: found {wrong} at 1, expected finite numbers from 0"):
             objective(grades, scores, np.where(np.arange(len(scores)) == 1, wrong, 1.0), sizes)
-    with pytest.raises(ValueError, match="hessian: found 'diagonal', expected one of exact, constant"):
+    with pytest.raises(ValueError, match="hessian: found 'diagonal', expected one of auto, exact, constant"):
         rb.boosting_objective("AP", hessian="diagonal")
     with pytest.raises(ValueError, match="step: found 0"):
         rb.boosting_objective("AP", step=0)

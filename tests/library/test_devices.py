@@ -49,7 +49,7 @@ CASES: dict[str, Callable[[], Any]] = {
     ],
     "graded distribution": lambda: rb.score_distribution("nDCG", relevance=[2, 1, 0]).cdf([0.7]),
     "tilted distribution": lambda: rb.score_distribution("RR", 10, 2, tilt=2.0).cdf([0.3]),
-    "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS, kernel="laplace"),
+    "smooth ranks": lambda: rb.smooth_rank(SCORES, OFFSETS),
     "padded": lambda: rb.to_padded(LEAF, OFFSETS),
     "collated": lambda: rb.collate([topic(), topic()])[:3],
     "run": lambda: [*rb.evaluate_run(RUN, JUDGED, OF_RUNS).means().values()],
@@ -73,13 +73,13 @@ def parts(found: Any) -> tuple[Any, ...]:
 @pytest.fixture
 def empty_caches() -> None:
     """Forget tensors that an earlier test has left."""
-    from rankbound.bounds import _any_metric, _scores, profiles
+    from rankbound.bounds import profiles, sampled
     from rankbound.interpolation import kernel_matrix
-    from rankbound.metrics import additive, harmonic, places
+    from rankbound.metrics import average_precision, cumulative_gain, first_relevant
 
     cached = (
-        *(_any_metric.mean_over_orders, _scores._additive, profiles._graded_key, profiles.counted_grade),
-        *(kernel_matrix, additive._running_discounts, harmonic._table, places._log_factorials),
+        *(profiles.mean_over_orders, sampled._additive, profiles._graded_key, profiles.counted_grade),
+        *(kernel_matrix, cumulative_gain._running_discounts, average_precision._table, first_relevant._log_factorials),
     )
     for function in cached:
         function.cache_clear()

@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankbound.bounds import distribution as module
-from rankbound.bounds._atoms import enumerate_orders
-from rankbound.bounds._fourier import binned_distributions
-from rankbound.bounds._scores import score
-from rankbound.bounds.distribution import score_distribution, score_distributions
+from rankbound.bounds import score_distribution as module
+from rankbound.bounds.exact import binned_distributions, enumerate_orders
+from rankbound.bounds.sampled import score
+from rankbound.bounds.score_distribution import score_distribution, score_distributions
 
 METRICS = ("nDCG", "AP", "nRBP")
 EXAMPLES = Path(__file__).parents[1] / "reference" / "worked_examples.csv"

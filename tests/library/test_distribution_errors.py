@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 import rankbound as rb
-from rankbound.bounds._atoms import enumerate_orders
-from rankbound.bounds._fourier import binned_distributions
-from rankbound.bounds._scores import score_of
+from rankbound.bounds.exact import binned_distributions, enumerate_orders
+from rankbound.bounds.sampled import score_of
 
 Order = Sequence[float]
 Exact = Decimal | Fraction

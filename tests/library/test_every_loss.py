@@ -72,6 +72,9 @@ POINTWISE = ("squared", "logistic", "ordinal")
 ONE_GRADE_SAYS_NOTHING = ("ADR-MSE", "LambdaRank", "LambdaLoss", "RankNet", "hinge", "DirectRanker", "WARP")
 """Losses for which a list needs two grades."""
 
+WITHOUT_CURVATURE = [text for text in LOSSES if text.startswith(("ADR-MSE", "ListNet@2", "ListNet@9"))]
+"""Losses whose Hessian's diagonal has no closed form."""
+
 Row = tuple[list[float], list[int]]
 """Scores and grades of one list."""
 
@@ -166,12 +169,13 @@ def test_gradient_is_that_of_the_written_out_arithmetic(text: str) -> None:
     np.testing.assert_allclose(gradient, expected, rtol=1e-7 * slack(text), atol=1e-8 * slack(text))
 
 
-@every_loss
+@pytest.mark.parametrize("text", [text for text in LOSSES if text not in WITHOUT_CURVATURE])
 def test_curvature_is_that_of_the_written_out_arithmetic(text: str) -> None:
     rows = fitting(text, [*GENERIC, *ONE_GRADE, *WITHOUT_RELEVANT, *TIED])
     scores, relevance, offsets = flat(rows)
     curvature = rb.loss(text).curvature(scores, relevance, Lists(offsets))
     expected = [bend for row in rows for bend in differences(LOSSES[text], row, 1e-3, order=2)]
+    assert curvature is not None
     assert not curvature.requires_grad
     np.testing.assert_allclose(curvature, expected, rtol=1e-5, atol=1e-6 * slack(text))
 
@@ -185,8 +189,9 @@ def test_always_finite(text: str, dtype: torch.dtype) -> None:
     assert values.shape == (len(rows),)
     scores, relevance, offsets = flat(rows, dtype)
     curvature = loss.curvature(scores, relevance, Lists(offsets))
+    assert (curvature is None) == (text in WITHOUT_CURVATURE)
     for found in (values, gradient, curvature):
-        assert torch.isfinite(found).all(), found
+        assert found is None or torch.isfinite(found).all(), found
 
 
 @every_loss

@@ -17,10 +17,10 @@ import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
-from rankbound.training.factorization import Factorization, score_pairs
-from rankbound.training.negatives import with_negatives
-from rankbound.training.vocabulary import Vocabulary
-from rankbound.training.within_topics import Pairs, folds_within, held_out_within
+from rankbound.training.factorisation import with_negatives
+from rankbound.training.inputs import Vocabulary
+from rankbound.training.models import Factorization, score_pairs
+from rankbound.training.splits import Pairs, folds_within, held_out_within
 from tests.library.planted_ratings import ratings
 
 QUICK: dict[str, Any] = {"model": "matrix-factorization", "factors": 4, "epochs": 3, "device": "cpu"}
@@ -226,7 +226,7 @@ def test_negatives_are_items_that_the_topic_lacks(per_relevant: int) -> None:
 @pytest.mark.parametrize("dense", [0.0, 1.0])
 def test_negatives_are_uniform(dense: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """By both ways: 4,000 topics draw one of five items each; the fewest and most differ by chance."""
-    monkeypatch.setattr("rankbound.training.negatives.DENSE", dense)
+    monkeypatch.setattr("rankbound.training.factorisation.DENSE", dense)
     topics = 4000
     lists = JudgedLists(
         topics=[f"t{topic}" for topic in range(topics + 1)],

@@ -18,7 +18,6 @@ from rankbound.kernels import (
     SIGMOID,
     SIGMOID_CURVATURE,
     SIGMOID_SLOPE,
-    SIGMOID_SLOPE_SQUARED,
     SOFTPLUS,
     TANH_LINK,
     TANH_LINK_CURVATURE,
@@ -55,7 +54,6 @@ def tanh_curvature(x: Tensor) -> Tensor:
 KERNELS: dict[str, tuple[Kernel, Callable[[Tensor], Tensor]]] = {
     "sigmoid": (SIGMOID, sigma),
     "its slope": (SIGMOID_SLOPE, slope),
-    "its slope squared": (SIGMOID_SLOPE_SQUARED, lambda x: slope(x) ** 2),
     "its curvature": (SIGMOID_CURVATURE, lambda x: slope(x) * (1 - 2 * sigma(x))),
     "softplus": (SOFTPLUS, lambda x: torch.logaddexp(x, torch.zeros_like(x))),
     "tanh link": (TANH_LINK, tanh_link),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rankbound.errors import DataError
 from rankbound.fused import usable
-from rankbound.io import letor, letor_arrow, letor_compiled, letor_lines
+from rankbound.io import letor, letor_compiled, letor_lines
 from rankbound.io.letor_lines import Chunk
 from tests.library.test_letor_properties import WIDTH, bits, read
 
@@ -23,7 +23,7 @@ def test_the_kernel_gives_what_the_careful_parser_gives_or_leaves_it_to_it(text:
     chunk = Chunk(text.encode() + b"\n", first)
     rows = letor_compiled.parse(chunk, WIDTH, letor_lines.LARGEST_LABEL)
     if rows is not None:
-        assert as_lists(rows) == as_lists(letor_arrow.parse(chunk, WIDTH, "toy.txt", letor_lines.LARGEST_LABEL))
+        assert as_lists(rows) == as_lists(letor_lines.parse(chunk, WIDTH, "toy.txt", letor_lines.LARGEST_LABEL))
 
 
 @given(st.lists(decimals, min_size=1, max_size=WIDTH))

@@ -1,4 +1,4 @@
-"""The fast parser of LETOR text against the careful one, and against what the text was written from."""
+"""LETOR text against what it was written from, whatever the chunks."""
 
 import io
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankbound.errors import DataError
-from rankbound.io import letor_arrow, letor_lines
 from rankbound.io.letor import read_lists
 
 WIDTH = 5
@@ -47,26 +46,6 @@ def test_text_gives_what_it_was_written_from(
     )
     found = np.concatenate([np.array(vectors) for vectors in table.column("features").to_pylist()])
     np.testing.assert_array_equal(found.astype(np.float32), flat.astype(np.float32))
-
-
-def outcome(bodies: list[bytes], parse: object) -> object:
-    try:
-        parsed = parse(bodies)  # type: ignore[operator]
-    except DataError:
-        return "refused"
-    return None if parsed is None else [array.tolist() for array in parsed]
-
-
-@given(st.lists(bits, max_size=12).map("".join))
-def test_the_fast_parser_gives_what_the_careful_one_gives_or_leaves_it_to_it(text: str) -> None:
-    bodies = [line.strip() for line in text.encode().split(b"\n") if line.strip()]
-    if not bodies:
-        return
-    fast = outcome(
-        bodies, lambda lines: letor_arrow.parse_regular(b"\n".join((*lines, b"")), WIDTH, letor_lines.LARGEST_LABEL)
-    )
-    careful = outcome(bodies, lambda lines: letor_lines.parse(lines, list(range(len(lines))), WIDTH, "toy.txt"))
-    assert fast is None or fast == careful
 
 
 @given(st.lists(bits, max_size=14).map("".join), st.integers(1, 20))

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor, nn
 
 import rankbound as rb
-from rankbound.bounds.list_weights import bound_weights, list_ranges
+from rankbound.bounds.affine import bound_weights, list_ranges
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training.epochs import LAST, Trained
-from rankbound.training.parts import Part, joined
-from rankbound.training.trainer import Learner, Settings, train
+from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, joined, train
 
 RELEVANCE = [[0, 1, 0, 0, 1], [0, 0, 1], [0, 0, 0], [1, 1], [1, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0], [0, 1]]
 FLAT = torch.tensor([grade for grades in RELEVANCE for grade in grades])

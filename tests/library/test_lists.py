@@ -1,5 +1,6 @@
 """The flat layout: what is refused, and per-list arithmetic on ragged batches with empty lists."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -147,3 +148,13 @@ def test_running_sums_have_gradients() -> None:
     values = torch.randn(9, dtype=torch.float64, requires_grad=True)
     lists = Lists(torch.tensor([0, 4, 4, 9]))
     assert torch.autograd.gradcheck(lists.running_sum, values)
+
+
+def test_extremes_of_differentiable_lists_share_the_gradient() -> None:
+    lists = Lists(torch.tensor([0, 3, 3, 5]))
+    values = torch.tensor([1.0, 4.0, 4.0, 2.0, 0.0], dtype=torch.float64, requires_grad=True)
+    assert lists.max(values).tolist() == [4.0, -math.inf, 2.0]
+    assert lists.min(values).tolist() == [1.0, math.inf, 0.0]
+    (slope,) = torch.autograd.grad((lists.max(values)[[0, 2]] ** 2).sum(), values)
+    assert slope.tolist() == [0.0, 4.0, 4.0, 4.0, 0.0]
+    assert torch.autograd.gradgradcheck(lambda x: lists.sum(x**3), values)

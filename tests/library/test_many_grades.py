@@ -6,8 +6,8 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses import hinge, link_sums
-from rankbound.losses.grade_halves import GradeHalves
+from rankbound.losses import pairwise, sampled
+from rankbound.losses.pairwise import GradeHalves
 
 TEXTS = ["RankNet(method=interpolated)", "DirectRanker(method=interpolated)", "hinge"]
 FORMS = ["", "weight=difference", "reduction=sum,weight=difference"]
@@ -37,9 +37,9 @@ def derivatives(text: str, seed: int, grades: int | None, weighted: bool) -> Der
 @pytest.fixture(params=["interpolated", "direct"])
 def halves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Splits any number of grades, with either kind of sums at every step."""
-    for module in (link_sums, hinge):
+    for module in (pairwise, sampled):
         monkeypatch.setattr(module, "MOST_GRADES_IN_ORDER", 0)
-    monkeypatch.setattr(link_sums, "PAIRS_PER_ITEM", 0 if request.param == "interpolated" else 10**9)
+    monkeypatch.setattr(pairwise, "PAIRS_PER_ITEM", 0 if request.param == "interpolated" else 10**9)
     return monkeypatch
 
 
@@ -52,7 +52,7 @@ def test_halves_agree_with_grades_in_order(
     name, _, inside = text.rstrip(")").partition("(")
     text = f"{name}({','.join(filter(None, [inside, form]))})"
     found = derivatives(text, 3, grades, weighted)
-    for module in (link_sums, hinge):
+    for module in (pairwise, sampled):
         halves.setattr(module, "MOST_GRADES_IN_ORDER", 10**9)
     expected = derivatives(text.replace("interpolated", "direct"), 3, grades, weighted)
     assert expected[1].abs().max() > 1e-4

@@ -13,7 +13,7 @@ import rankbound as rb
 from rankbound import cli
 from rankbound.errors import DataError
 from rankbound.io import letor as letor_module
-from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
+from rankbound.training.models import ROWS_AT_ONCE, ScaledFeatures, Scaling
 
 FRAME = pl.DataFrame(
     {"topic": ["b", "a", "b"], "item": ["x", "y", "z"], "relevance": [2, 0, 1], "f": [0.5, 1.5, 2.5], "g": [1, 2, 3]}
@@ -100,7 +100,7 @@ def test_scaling_by_blocks_is_the_scaling_of_all(kind: str, monkeypatch: pytest.
     features[:, 1] = 7
     lists, rows = rb.Lists(torch.tensor([0, 20, 20, 50])), torch.arange(0, 50, 3)
     whole = Scaling.fitted(kind, features[rows])
-    monkeypatch.setattr("rankbound.training.feature_scaling.ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("rankbound.training.models.ROWS_AT_ONCE", 4)
     blocks = Scaling.fitted(kind, features, rows)
     torch.testing.assert_close((blocks.shift, blocks.factor), (whole.shift, whole.factor), rtol=1e-6, atol=0)
     scaled = ScaledFeatures(blocks, features, lists)

@@ -344,7 +344,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_training(
     def train(*arguments: Any, **options: Any) -> None:
         raise AssertionError("a training began")
 
-    monkeypatch.setattr("rankbound.training.ranker_training.train_ranker", train)
+    monkeypatch.setattr("rankbound.training.ranker.train_ranker", train)
     monkeypatch.setattr("rankbound.training.cross_validation.cross_validate", train)
     FRAME.write_csv(tmp_path / "x.csv")
     (tmp_path / "runs/judgements.csv").mkdir(parents=True)

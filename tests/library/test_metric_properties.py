@@ -20,11 +20,8 @@ from rankbound.metrics.average_precision import AveragePrecision
 from rankbound.metrics.cascade import ERR
 from rankbound.metrics.cumulative_gain import CG, DCG, NDCG
 from rankbound.metrics.first_relevant import Hit, ReciprocalRank
-from rankbound.metrics.interpolated_precision import InterpolatedPrecision
-from rankbound.metrics.linear import PairError, RankSum
-from rankbound.metrics.pairs import Kendall
-from rankbound.metrics.r_precision import RPrecision
-from rankbound.metrics.shares import RBP, NormalizedRBP, Precision, Recall
+from rankbound.metrics.pairs import Kendall, PairError, RankSum
+from rankbound.metrics.precision import RBP, InterpolatedPrecision, NormalizedRBP, Precision, Recall, RPrecision
 from rankbound.ranks import Ranks
 
 Row = list[tuple[int, int]]

@@ -10,8 +10,8 @@ import torch
 import rankbound as rb
 from rankbound.metrics import KINDS
 from rankbound.metrics.average_precision import AveragePrecision
-from rankbound.metrics.linear import RankSum
-from rankbound.metrics.shares import NormalizedRBP, Precision
+from rankbound.metrics.pairs import RankSum
+from rankbound.metrics.precision import NormalizedRBP, Precision
 
 # Items by descending score have grades 3, 0, 1, 0, 2.
 SCORES = np.array([0.4, 0.9, -0.3, 0.1, 2.0])
@@ -133,7 +133,7 @@ def test_defaults_and_blanks_do_not_make_another_metric() -> None:
         ("HitRate@10", "Did you mean Hit"),
         ("AUC", "Did you mean PairAccuracy"),
         ("Precision@5", "Did you mean P, as in P@10"),
-        ("Compat", "unknown name 'Compat'; known are AP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, "),
+        ("Compat", "unknown name 'Compat'; known are AP, infAP, Bpref, ERR, CG, DCG, nDCG, RR, Hit, "),
         ("IPrec", "IPrec needs recall"),
         ("IPrec(recall=1.5)", "recall=1.5, expected a recall from 0 to 1"),
         ("AP(rel=0)", "rel=0, expected a grade from 1"),

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from rankbound.training.optimisers import SGD, Adam
+from rankbound.training.trainer import SGD, Adam
 from tests.forks import run_with_torch
 
 
@@ -35,7 +35,7 @@ def test_a_parameter_without_a_gradient_stays() -> None:
 
 def test_a_step_does_not_load_the_compiler() -> None:
     code = (
-        "import sys, torch; from rankbound.training.optimisers import Adam; p = torch.nn.Parameter(torch.ones(2)); "
+        "import sys, torch; from rankbound.training.trainer import Adam; p = torch.nn.Parameter(torch.ones(2)); "
         "a = Adam([[p]], 0.1); p.sum().backward(); a.step([0]); a.zero_gradients(); "
         "sys.exit('torch._dynamo' in sys.modules)"
     )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.losses.warp import WARPLoss, warp_penalty, warp_rank
+from rankbound.losses.sampled import WARPLoss, warp_penalty, warp_rank
 
 Row = tuple[list[float], list[int]]
 """Scores and grades of one list."""
@@ -311,7 +311,7 @@ def test_grades_need_not_be_small_whole_numbers(relevance: list[float]) -> None:
 def test_many_lists_with_many_grades_are_counted_by_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, relevance, offsets = flat([*ROWS, *WITHOUT_PAIRS, *random_rows([50], grades=40)])
     tabled = rb.loss("RankNet")(scores, relevance, offsets)
-    monkeypatch.setattr("rankbound.losses.preferences.CELLS_PER_ITEM", 0)
+    monkeypatch.setattr("rankbound.losses.pairwise.CELLS_PER_ITEM", 0)
     assert torch.equal(rb.loss("RankNet")(scores, relevance, offsets), tabled)
 
 
@@ -460,7 +460,7 @@ def test_draws_in_many_parts_are_one_sum(monkeypatch: pytest.MonkeyPatch) -> Non
     rows = [*WITHOUT_PAIRS, *random_rows([50, 1, 20], grades=2)]
     scores, relevance, offsets = flat(rows)
     whole = rb.loss("WARP(samples=3)")(scores, relevance, offsets)
-    monkeypatch.setattr("rankbound.losses.warp.DRAWS_PER_CHUNK", 12)
+    monkeypatch.setattr("rankbound.losses.sampled.DRAWS_PER_CHUNK", 12)
     torch.testing.assert_close(rb.loss("WARP(samples=3)")(scores, relevance, offsets), whole)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from rankbound import cli
-from rankbound.printable import printable, printable_message, shortened
+from rankbound.texts import printable, printable_message, shortened
 
 
 @pytest.mark.parametrize("text", ["plain", "Grüße 漢字 ≥ 1", "a\N{NO-BREAK SPACE}b", ""])

@@ -10,14 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rankbound as rb
-from rankbound.bounds._rank_sums import rank_sums
-from rankbound.bounds._scores import score
-from rankbound.bounds._tilted import TiltedOrders, TiltedScore
-from rankbound.bounds._tilted_fourier import binned_tilted
-from rankbound.bounds.kinds import bound
-from rankbound.bounds.kinds.distribution import Distribution
-from rankbound.bounds.on_demand import DistributionsOnDemand
-from rankbound.bounds.tables import DistributionTables
+from rankbound.bounds.base import bound
+from rankbound.bounds.distribution import Distribution
+from rankbound.bounds.sampled import score
+from rankbound.bounds.tables import DistributionsOnDemand, DistributionTables
+from rankbound.bounds.tilted import TiltedOrders, TiltedScore, binned_tilted, rank_sums
 from rankbound.losses.smooth import SmoothLoss
 
 SUMS = ("nDCG", "AP", "nRBP", "DCG", "RBP(p=0.8)")

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 import rankbound as rb
 from rankbound.lists import Lists
 from rankbound.losses import SmoothLoss
-from rankbound.training.epochs import LAST, Trained
-from rankbound.training.parts import Part, predict
-from rankbound.training.trainer import Learner, Settings, TrainingError, train
+from rankbound.training.trainer import LAST, Learner, Part, Settings, Trained, TrainingError, predict, train
 
 
 class Table(nn.Module):

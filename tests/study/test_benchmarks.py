@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import rankbound as rb
 from benchmarks import __main__ as program
 from benchmarks import (
     boosting,
     distributions,
     evaluation,
-    kernels,
     loss,
     loss_contenders,
     memory,
@@ -205,12 +203,6 @@ def test_every_question_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None
     # A step on a short list may need no more memory than its process has.
     assert all(row.value > 0 or (name == "memory" and row.value == 0) for row in rows)
     assert set(question(name).SETTINGS) <= set(ALLOCATORS)
-
-
-def test_lapsum_has_the_ranks_of_the_laplace_step() -> None:
-    scores = torch.randn(300, generator=torch.Generator().manual_seed(0)).mul(4).round(decimals=1)
-    ours = rb.smooth_rank(scores.to(torch.float64), [0, 300], kernel="laplace", method="direct")
-    torch.testing.assert_close(kernels.lapsum_ranks(scores), ours)
 
 
 def test_the_program_writes_its_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rankbound.errors import DataError, SourceError
-from rankbound.training.mlp import MLP
+from rankbound.training.models import MLP
 from rankbound_study import cli
 from rankbound_study.data.contracts import read_table
 from rankbound_study.data.images import Faces, read_faces, read_image_features, read_pixels

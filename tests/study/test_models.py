@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from rankbound.training.factorization import INITIAL_RANGE, Factorization
-from rankbound.training.linear import Linear
-from rankbound.training.mlp import MLP
+from rankbound.training.models import INITIAL_RANGE, MLP, Factorization, Linear
 from rankbound_study.models.controls import oracle_scores, popularity_scores, random_scores
 from rankbound_study.models.standard_scale import StandardScale
 

@@ -14,7 +14,7 @@ from study_files import write_instances, write_lists
 
 from rankbound.errors import ConfigError, DataError
 from rankbound.metrics import metric
-from rankbound.training import factorization
+from rankbound.training import models
 from rankbound_study import cli
 from rankbound_study.config.sections import experiment
 from rankbound_study.data.contracts import read_table, write_table
@@ -168,7 +168,7 @@ def test_a_network_reads_the_features_of_judged_lists(tmp_path: Path, judged: tu
 
 
 def test_a_factorisation_learns_item_biases_if_it_has_them(tmp_path: Path, instances: Path) -> None:
-    assert experiment.BIASES == factorization.BIASES
+    assert experiment.BIASES == models.BIASES
     for bias, own in (("none", False), ("item", True)):
         out = train(tmp_path, instances, bias, model={"name": "matrix-factorization", "factors": 2, "bias": bias})
         biases = [value for name, value in load_file(beside(out, "weights.safetensors")).items() if "bias" in name]

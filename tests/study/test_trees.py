@@ -9,7 +9,7 @@ import torch
 
 import rankbound as rb
 from rankbound.lists import Lists
-from rankbound.training.parts import Part
+from rankbound.training.trainer import Part
 from rankbound_study.jobs.examples import pooled_rows
 from rankbound_study.models.trees import Growth, TreeEnsemble
 

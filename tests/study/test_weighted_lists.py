@@ -14,7 +14,7 @@ from test_train_job import options
 import rankbound as rb
 from rankbound.errors import ConfigError
 from rankbound.lists import Lists
-from rankbound.training.parts import Part
+from rankbound.training.trainer import Part
 from rankbound_study.cli import main
 from rankbound_study.config.list_weights import ListWeights
 from rankbound_study.data.contracts import read_table

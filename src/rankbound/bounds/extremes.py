@@ -16,22 +16,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.bounds._any_metric import mean_over_orders
-from rankbound.bounds.profiles import Profiles, counted_grade
-from rankbound.devices import on_cpu
-from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, require_grades
+from rankbound.bounds.profiles import Profiles, counted_grade, mean_over_orders
+from rankbound.lists import ArrayLike, Lists, as_floating, as_tensor, on_cpu, require_grades
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.shares import RBP
+from rankbound.metrics.cumulative_gain import AdditiveMetric
+from rankbound.metrics.precision import RBP
 from rankbound.ranks import descending_order, hard_ranks, tie_blocks
 
 Counts = int | ArrayLike
+
+
 Extremes = tuple[Tensor, Tensor]
+
 
 NO_RANGE = 1e-12
 """Values whose difference is at most this share of the larger one are equal but for rounding."""
+
+
 LONGEST = 2**25
 """The most items of lists whose items or ranks are held in memory, 256 MB an array."""
+
+
 MOST_ITEMS = 2**31 - 1
 """The most items of any list; two such counts identify a profile by an int64."""
 
@@ -141,59 +146,6 @@ def extremes(
     return low.numpy(), high.numpy()
 
 
-def differ(low: Tensor, high: Tensor) -> Tensor:
-    """Return a mask of the lists where `high` exceeds `low` by more than rounding; false where one is NaN."""
-    return high - low > NO_RANGE * torch.maximum(low.abs(), high.abs())
-
-
-def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> Extremes:
-    closed = of.binary_extremes(n, p)
-    return list_extremes(of, *_binary_lists(of, n, p)) if closed is None else _in_range(of, *closed)
-
-
-def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None = None) -> Tensor:
-    """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
-    low, high = binary_extremes(of, n, p) if within is None else within
-    mean = of.binary_expectation(n, p)
-    if mean is None and of.has_formula_for_ties:
-        return list_expectation(of, *_binary_lists(of, n, p), (low, high))
-    # Adding 0 turns -0.0 into 0.0.
-    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high) + 0.0
-
-
-def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> Extremes:
-    weights = of.rank_weights(relevance)
-    best, worst = (
-        of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
-        # In floating point, since unsigned integers and booleans can't be negated.
-        for key in (as_floating(relevance), -as_floating(relevance))
-    )
-    return _in_range(of, best, worst)
-
-
-def list_expectation(of: Metric, relevance: Tensor, lists: Lists, within: Extremes | None = None) -> Tensor:
-    """Return the mean over all orders; `within` as for `binary_expectation`."""
-    low, high = list_extremes(of, relevance, lists) if within is None else within
-    if of.has_formula_for_ties:
-        all_tied = tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists)
-        mean = of.of_blocks(all_tied, relevance, lists)
-    else:
-        mean = _means(of, Profiles.of_lists(of, relevance, lists))
-    return mean.to(low).clamp(low, high) + 0.0
-
-
-def _in_range(of: Metric, one: Tensor, other: Tensor) -> Extremes:
-    """Return the values of the best and the worst order, the smaller first, within the metric's range."""
-    return of.in_range(torch.minimum(one, other)), of.in_range(torch.maximum(one, other))
-
-
-def _means(of: Metric, profiles: Profiles) -> Tensor:
-    """Return the mean over all orders of each list, computed once per distinct profile."""
-    distinct, which = profiles.distinct()
-    means = [mean_over_orders(of, profile) for profile in distinct]
-    return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
-
-
 def _of_counts(of: str | Metric, n: Counts, p: Counts, function: Any) -> npt.NDArray[np.float64]:
     sizes, counts = checked_counts(n, p)
     require_memory(metric(of), sizes)
@@ -237,13 +189,66 @@ def require_memory(of: Metric, sizes: npt.NDArray[np.int64]) -> None:
         raise ValueError(f"n: found {items:,} items, expected at most {LONGEST:,} for {of}, which adds up their ranks")
 
 
+def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
+    grades = as_tensor(relevance, "relevance").detach().contiguous()
+    require_grades(grades)
+    return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))
+
+
+def binary_extremes(of: Metric, n: Tensor, p: Tensor) -> Extremes:
+    closed = of.binary_extremes(n, p)
+    return list_extremes(of, *_binary_lists(of, n, p)) if closed is None else _in_range(of, *closed)
+
+
+def binary_expectation(of: Metric, n: Tensor, p: Tensor, within: Extremes | None = None) -> Tensor:
+    """Return the mean over all orders; `within` are the extremes, computed unless they are known."""
+    low, high = binary_extremes(of, n, p) if within is None else within
+    mean = of.binary_expectation(n, p)
+    if mean is None and of.has_formula_for_ties:
+        return list_expectation(of, *_binary_lists(of, n, p), (low, high))
+    # Adding 0 turns -0.0 into 0.0.
+    return (_means(of, Profiles(n, p)) if mean is None else mean).clamp(low, high) + 0.0
+
+
 def _binary_lists(of: Metric, n: Tensor, p: Tensor) -> tuple[Tensor, Lists]:
     """Return one list per pair, relevant items first."""
     lists = Lists.of_sizes(n)
     return counted_grade(of) * (lists.position < p[lists.segment]).to(torch.int64), lists
 
 
-def _lists_of(relevance: ArrayLike, offsets: ArrayLike) -> tuple[Tensor, Lists]:
-    grades = as_tensor(relevance, "relevance").detach().contiguous()
-    require_grades(grades)
-    return (grades.to(torch.int64) if grades.dtype == torch.int8 else grades), Lists.checked(offsets, len(grades))
+def list_extremes(of: Metric, relevance: Tensor, lists: Lists) -> Extremes:
+    weights = of.rank_weights(relevance)
+    best, worst = (
+        of.of_ranks(hard_ranks(descending_order(key, lists), lists, weights), relevance, lists)
+        # In floating point, since unsigned integers and booleans can't be negated.
+        for key in (as_floating(relevance), -as_floating(relevance))
+    )
+    return _in_range(of, best, worst)
+
+
+def list_expectation(of: Metric, relevance: Tensor, lists: Lists, within: Extremes | None = None) -> Tensor:
+    """Return the mean over all orders; `within` as for `binary_expectation`."""
+    low, high = list_extremes(of, relevance, lists) if within is None else within
+    if of.has_formula_for_ties:
+        all_tied = tie_blocks(torch.zeros_like(relevance, dtype=torch.float64), lists)
+        mean = of.of_blocks(all_tied, relevance, lists)
+    else:
+        mean = _means(of, Profiles.of_lists(of, relevance, lists))
+    return mean.to(low).clamp(low, high) + 0.0
+
+
+def _in_range(of: Metric, one: Tensor, other: Tensor) -> Extremes:
+    """Return the values of the best and the worst order, the smaller first, within the metric's range."""
+    return of.in_range(torch.minimum(one, other)), of.in_range(torch.maximum(one, other))
+
+
+def _means(of: Metric, profiles: Profiles) -> Tensor:
+    """Return the mean over all orders of each list, computed once per distinct profile."""
+    distinct, which = profiles.distinct()
+    means = [mean_over_orders(of, profile) for profile in distinct]
+    return torch.tensor(means, dtype=torch.float64, device=which.device).index_select(0, which)
+
+
+def differ(low: Tensor, high: Tensor) -> Tensor:
+    """Return a mask of the lists where `high` exceeds `low` by more than rounding; false where one is NaN."""
+    return high - low > NO_RANGE * torch.maximum(low.abs(), high.abs())

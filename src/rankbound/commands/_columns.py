@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankbound.errors import ColumnWarning
-from rankbound.printable import LONGEST, printable, shortened
-from rankbound.texts import is_number
+from rankbound.texts import LONGEST, is_number, printable, shortened
 
 if TYPE_CHECKING:
     from rankbound.io.judged import JudgedLists

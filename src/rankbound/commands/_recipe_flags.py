@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from rankbound.flags import names, widths
+from rankbound.texts import names, widths
 
 # Omitted flags keep the defaults of `rankbound.training.recipe.Recipe`, which the help repeats.
 _NUMBERS = {
@@ -25,7 +25,8 @@ _NUMBERS = {
 def add_recipe_flags(parser: argparse.ArgumentParser) -> None:
     """Declare the flags, but for the loss."""
     parser.add_argument("--bound", metavar="BOUND", help="none (default), min-max, expectation, expectation-max, ...")
-    parser.add_argument("--kernel", help="smooth step of the ranks: sigmoid (default) or laplace")
+    # Other smooth steps are gone; commands that name the sigmoid still run.
+    parser.add_argument("--kernel", choices=("sigmoid",), help=argparse.SUPPRESS)
     parser.add_argument("--model", help="linear (default), mlp, or matrix-factorization (without features)")
     parser.add_argument("--hidden", type=widths, metavar="WIDTHS", help="widths of the mlp's layers (default: 64,32)")
     parser.add_argument("--scale", help="scaling of features: standard (default), query (within each list) or none")

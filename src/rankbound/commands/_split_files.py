@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankbound.errors import ConfigError
-from rankbound.flags import names
+from rankbound.texts import names
 
 FOLD = "{fold}"
 

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from rankbound.errors import ConfigError
-from rankbound.flags import plain_errors
+from rankbound.errors import ConfigError, plain_errors
 
 if TYPE_CHECKING:
     from rankbound.compare.comparison import Settings

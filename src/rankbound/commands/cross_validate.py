@@ -10,8 +10,8 @@ from rankbound.commands._columns import add_column_flags, add_group_flag, read_n
 from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
 from rankbound.commands._split_files import SplitFiles, split_files
-from rankbound.errors import ConfigError
-from rankbound.flags import naming, plain_errors, positive
+from rankbound.errors import ConfigError, naming, plain_errors
+from rankbound.texts import positive
 
 if TYPE_CHECKING:
     from rankbound.compare.runs import Source
@@ -163,7 +163,7 @@ def _tested(tests: _Tests, recipe: Mapping[str, Any], epochs: int, arguments: ar
 def _report(loss: str, found: "CrossValidated", metrics: "Sequence[Metric]") -> str:
     """Return the means over topics, and below those of each fold with its epoch and costs."""
     from rankbound.evaluation import aligned, shown
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     means = found.evaluate(metrics)
     by_fold = found.evaluate_folds(metrics)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankbound.commands._columns import add_column_flags, add_group_flag
-from rankbound.errors import DataError
-from rankbound.flags import plain_errors
-from rankbound.quantities import quantity
+from rankbound.errors import DataError, plain_errors
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound.evaluation import Evaluation
@@ -152,7 +151,7 @@ def _or_null(value: float) -> float | None:
 
 def _as_text(evaluation: "Evaluation", per_topic: bool) -> str:
     from rankbound.evaluation import aligned, shown
-    from rankbound.printable import printable, shortened
+    from rankbound.texts import printable, shortened
 
     if not per_topic:
         return str(evaluation)

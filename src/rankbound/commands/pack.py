@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, report_columns, without_warnings
-from rankbound.flags import names, plain_errors
+from rankbound.errors import plain_errors
+from rankbound.texts import names
 
 SUMMARY = "Pack judged lists into a file from which training reads features a batch at a time"
 EXAMPLES = """\
@@ -30,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Pack, and print what was packed."""
     from rankbound.io.files import needs_extra, pack_lists
-    from rankbound.quantities import quantity
+    from rankbound.texts import quantity
 
     with needs_extra("data"):
         from tqdm import tqdm

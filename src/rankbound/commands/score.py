@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named
 from rankbound.commands._recipe_flags import add_unknown_flag
-from rankbound.flags import naming, plain_errors
+from rankbound.errors import naming, plain_errors
 
 SUMMARY = "Score your own lists with a trained ranker, as a TREC run or a table"
 EXAMPLES = """\
@@ -34,8 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Score and write."""
     from rankbound.io.files import write_run
-    from rankbound.quantities import quantity
-    from rankbound.training.ranker_files import load
+    from rankbound.texts import quantity
+    from rankbound.training.ranker import load
 
     ranker = load(arguments.model)
     lists = read_named(arguments.lists, arguments, ranker.feature_names, labelled=False, groups=arguments.groups)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from rankbound.commands._columns import add_column_flags, add_group_flag, read_named, report_columns
 from rankbound.commands._outputs import require_writable
 from rankbound.commands._recipe_flags import add_recipe_flags, features_of, recipe_of
-from rankbound.errors import ConfigError
-from rankbound.flags import naming, plain_errors
-from rankbound.quantities import quantity
+from rankbound.errors import ConfigError, naming, plain_errors
+from rankbound.texts import quantity
 
 if TYPE_CHECKING:
     from rankbound.training.ranker import Ranker
@@ -47,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train and save a ranker, and print a summary."""
     from rankbound.io.files import needs_extra
-    from rankbound.training.ranker_training import train_ranker
+    from rankbound.training.ranker import train_ranker
     from rankbound.training.recipe import Recipe
 
     with needs_extra("data"):

@@ -26,7 +26,7 @@ from rankbound.compare.statistics import (
     p_value_of_mean,
     seed_deviation,
 )
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 
 NOISE = "noise"
 """The margin derived from the variance between seeds, instead of a number."""

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rankbound.compare.comparison import Comparison, Settings
-from rankbound.printable import printable
-from rankbound.quantities import quantity
+from rankbound.texts import printable, quantity
 
 if TYPE_CHECKING:
     import polars as pl

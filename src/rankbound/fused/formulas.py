@@ -21,7 +21,7 @@ Integers = npt.NDArray[np.int64]
 DCG, AP, RANK_SUM, RECIPROCAL_RANK, HIT, PRECISION, RECALL, RBP = range(8)
 GAINS = ("exp2", "linear")
 DISCOUNTS = ("log2(r+1)", "log2(r)", "constant")
-METHODS = ("direct", "interpolated", "auto", "scanned")
+METHODS = ("direct", "interpolated", "auto")
 TARGETS = ("linear", "exp2", "one", "softmax")
 
 # Chebyshev polynomials per box, and the distance in boxes beyond which gaps exceed 18 and the sigmoid is 1 to 1.5e-8.

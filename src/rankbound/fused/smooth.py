@@ -1,4 +1,4 @@
-"""Metrics of smooth ranks, by the sigmoid or, in scans, the Laplace step: the value and the gradient of each list.
+"""Metrics of smooth ranks: the value and the gradient of each list.
 
 The relevant items of a list, the targets, are put first. The sums of a metric over its targets i run over sources j:
 `above` all sources count for the rank, `among` the relevant ones for the rank among these. A metric is a sum over
@@ -9,15 +9,14 @@ import math
 
 import numpy as np
 
-from rankbound.fused import LEFT, boxes, scans
+from rankbound.fused import LEFT, boxes
 from rankbound.fused.compiler import compiled, exact_part, part
 from rankbound.fused.discounted import discount_of_rank, gain_of_grade, normaliser
 from rankbound.fused.exponentials import exponentials
 from rankbound.fused.formulas import AP, DCG, METHODS, RANK_SUM
 from rankbound.fused.input import counted, is_valid, longest
-from rankbound.fused.sorting import ascending
 
-INTERPOLATED, AUTO, SCANNED = map(METHODS.index, ("interpolated", "auto", "scanned"))
+INTERPOLATED, AUTO = map(METHODS.index, ("interpolated", "auto"))
 
 # Score gaps, in units of the temperature, up to which squares of exponentials of scores are far from underflow.
 WIDEST = 300.0
@@ -197,47 +196,6 @@ def _by_boxes(x, p, n, kind, gains, discount, cutoff, temperature, sigmoid, bell
     return value
 
 
-@part
-def _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope):
-    """Return what `_by_powers` returns, for the Laplace step; fields are sums over all sources, and over relevant ones.
-
-    Arrays are in ascending order of score.
-    """
-    order, decay = np.empty(n, np.int64), np.empty(n)
-    ascending(x, n, order)
-    scans.decays(x, order, n, temperature, decay)
-    n_fields = 2 if kind == AP else 1
-    weight, lower, higher = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n))
-    for k in range(n):
-        weight[0, k] = 1.0 if kind != RANK_SUM or order[k] >= p else 0.0
-        weight[1, k] = 1.0 if order[k] < p else 0.0
-    for f in range(n_fields):
-        scans.decayed(weight[f], decay, n, lower[f], higher[f])
-    terms, push = np.zeros(n), np.zeros((2, n))
-    over, over_among = 0.0, 0.0
-    for k in range(n - 1, -1, -1):
-        i = order[k]
-        if i < p:
-            above = over + 0.5 * (weight[0, k] - higher[0, k] + lower[0, k])
-            among = over_among + 0.5 * (weight[1, k] - higher[1, k] + lower[1, k])
-            terms[k], push[0, k], push[1, k] = _term(kind, gains[i], discount, cutoff, temperature, above, among)
-        over += weight[0, k]
-        over_among += weight[1, k]
-    value = 0.0
-    for k in range(n):
-        value += terms[k]
-    own = np.zeros(n)
-    for f in range(n_fields):
-        for k in range(n):
-            own[k] -= push[f, k] * (lower[f, k] + higher[f, k])
-        scans.decayed(push[f], decay, n, lower[f], higher[f])
-        for k in range(n):
-            own[k] += weight[f, k] * (lower[f, k] + higher[f, k])
-    for k in range(n):
-        slope[order[k]] = 0.5 * own[k]
-    return value
-
-
 @compiled(
     "i8(f8[::1],f8[::1],i8[::1],i8,f8,i8,i8,i8,i8,f8,f8,i8,f8[:,::1],f8[:,::1],f8,f8,f8[::1],f8[::1])",
 )
@@ -286,9 +244,7 @@ def smooth_metric(
             losses[t], left = LEFT, left + 1
             continue
         by_boxes = method == INTERPOLATED or (method == AUTO and boxes.pays(p, n, lowest, 2 if kind == AP else 1))
-        if method == SCANNED:
-            value = _by_scans(x, p, n, kind, gains, discount, cutoff, temperature, slope)
-        elif by_boxes and n > 1:
+        if by_boxes and n > 1:
             value = _by_boxes(x, p, n, kind, gains, discount, cutoff, temperature, sigmoid, bell, slope)
         elif lowest > -WIDEST:
             value = _by_powers(x, p, n, kind, gains, discount, cutoff, temperature, top, power, inverse, slope)

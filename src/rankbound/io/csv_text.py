@@ -13,7 +13,7 @@ from rankbound.errors import DataError
 from rankbound.io.csv_chunks import end_of_rows
 from rankbound.io.judged import repeated
 from rankbound.io.unpacked import read_unpacked
-from rankbound.printable import LONGEST_VALUE, quoted, shortened
+from rankbound.texts import LONGEST_VALUE, quoted, shortened
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from rankbound.errors import DataError
 from rankbound.io.judged import Names
-from rankbound.printable import quoted
+from rankbound.texts import quoted
 
 
 def by_topic(topic: pl.Series) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:

@@ -10,7 +10,7 @@ import polars as pl
 from rankbound.errors import DataError
 from rankbound.io.grouping import by_topic
 from rankbound.io.judged import Intents, Qrels
-from rankbound.printable import quoted
+from rankbound.texts import quoted
 
 
 def qrels_by_intent(rows: pl.DataFrame, where: str) -> Qrels:

@@ -13,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rankbound.batches import Topic
 from rankbound.columns import column_tensor
 from rankbound.errors import ColumnWarning, DataError
-from rankbound.lists import Lists, as_tensor
-from rankbound.printable import LONGEST, printable, quoted, shortened
-from rankbound.texts import LARGEST_EXACT
+from rankbound.lists import Lists, Topic, as_tensor
+from rankbound.texts import LARGEST_EXACT, LONGEST, printable, quoted, shortened
 
 if TYPE_CHECKING:
     import polars as pl

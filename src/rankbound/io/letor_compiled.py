@@ -1,4 +1,4 @@
-"""Parse a chunk of LETOR lines with a compiled kernel, in a tenth of the time; needs the extra `fast`."""
+"""Parse a chunk of LETOR lines with a compiled kernel; needs the extra `fast`."""
 
 import sys
 
@@ -9,8 +9,8 @@ from rankbound import fused
 from rankbound.io.letor_lines import Chunk, Rows
 
 _KERNEL = "rankbound.fused.letor_text"
-_WORTH_LOADING = 2**25
-"""Bytes of text whose reading by Arrow takes longer than loading the kernel, half a second."""
+_WORTH_LOADING = 2**22
+"""Bytes of text whose reading line by line takes about as long as loading the kernel, half a second."""
 
 _LONGEST_MADE_NAME = 40
 """Digits of a query and of a line, and what is between them."""

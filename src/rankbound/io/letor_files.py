@@ -12,7 +12,7 @@ from rankbound.io.judged import JudgedLists, chosen_features
 from rankbound.io.letor_groups import read_group_sizes, with_query_ids
 from rankbound.io.packed import joined
 from rankbound.io.unpacked import open_unpacked
-from rankbound.printable import shortened
+from rankbound.texts import shortened
 
 LARGEST_INDEX = 2**16
 """Features are stored densely, zeros included: a larger index is more likely a mistake than a feature."""

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from rankbound.errors import DataError
 from rankbound.io.block_stream import BlockStream
 from rankbound.io.unpacked import open_unpacked
-from rankbound.printable import quoted
+from rankbound.texts import quoted
 
 LARGEST_GROUP = 2**31 - 1
 _LINES_AT_ONCE = 4096

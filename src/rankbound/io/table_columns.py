@@ -15,8 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from rankbound.errors import DataError
-from rankbound.printable import LONGEST_VALUE, quoted, shortened
-from rankbound.texts import is_number
+from rankbound.texts import LONGEST_VALUE, is_number, quoted, shortened
 
 _SHOWN_NAMES = 8
 

@@ -31,7 +31,7 @@ from rankbound.io.table_columns import (
     text,
     told_apart,
 )
-from rankbound.printable import shortened
+from rankbound.texts import shortened
 
 _LONGEST_REASON = 300
 _DAMAGE = (OSError, ValueError, MemoryError, pa.ArrowException, pl.exceptions.PolarsError)

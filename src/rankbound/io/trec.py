@@ -22,8 +22,7 @@ from rankbound.io.grouping import by_topic, name_column, require_distinct_items,
 from rankbound.io.intents import qrels_by_intent, rows_of_intents
 from rankbound.io.judged import Names, Qrels, Run, may_be_rounded, refuse_rounded, whole_scores
 from rankbound.io.unpacked import read_unpacked
-from rankbound.printable import quoted
-from rankbound.texts import LARGEST_EXACT
+from rankbound.texts import LARGEST_EXACT, quoted
 
 # Python's own parsers also take `1_0`, and digits of other scripts.
 _FINITE = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)

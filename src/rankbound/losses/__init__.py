@@ -1,14 +1,13 @@
 """Ranking losses over ragged lists: `loss("nDCG@10", bound="min-max")`, `loss("ListNet")`, ..."""
 
-from rankbound.bounds.kinds import Bound
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound
+from rankbound.bounds.base import bound as parse_bound
 from rankbound.losses.base import RankingLoss
 from rankbound.losses.smooth import SmoothLoss
 from rankbound.metrics import KINDS as METRICS
 from rankbound.metrics import Metric, metric
-from rankbound.registry import named_kinds
-from rankbound.texts import build, split_text, unknown_name
+from rankbound.texts import build, named_kinds, split_text, unknown_name
 
 KINDS: dict[str, type[RankingLoss]] = dict(named_kinds(__name__, RankingLoss))
 """The losses other than smooth metrics; to add one, define a class in a module of this package."""
@@ -25,9 +24,7 @@ HINTS = {
 """Suggestions for other common names."""
 
 
-def loss(
-    text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0, kernel: str = "sigmoid"
-) -> RankingLoss:
+def loss(text: str | Metric | RankingLoss, bound: str | Bound = "none", temperature: float = 1.0) -> RankingLoss:
     """Return the loss that `text` names: the smooth, bounded loss of a metric, or another loss.
 
     Args:
@@ -37,42 +34,35 @@ def loss(
             is.
         bound: the bound of a metric's loss.
         temperature: the temperature of a metric's loss, in units of the scores.
-        kernel: the smooth step of a metric's loss, `sigmoid` or `laplace`, as in `rankbound.smooth_rank`.
 
     Returns:
         The loss, a module that is called with scores, relevance and offsets.
 
     Raises:
-        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound,
-            temperature or kernel with a loss that isn't a metric's.
+        ValueError: for an unknown name (the message suggests the nearest one), parameter or value, or for a bound
+            or temperature with a loss that isn't a metric's.
 
     >>> rb.loss("RankNet")(torch.tensor([0.3, 0.1, 0.2]), [0, 1, 0], [0, 3])
     tensor([0.7713])
     """
     if isinstance(text, RankingLoss):
-        given = ("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1"), ("kernel", kernel, "sigmoid")
-        for argument, found, expected in given:
+        for argument, found, expected in ("bound", str(bound), "none"), ("temperature", f"{temperature:g}", "1"):
             if found != expected:
                 raise ValueError(f"{argument}: found {found} beside a loss, expected {expected}: give the loss its own")
         return text
     name, parameters, cutoff = ("", {}, None) if isinstance(text, Metric) else split_text(text, "loss")
     if name in ALIASES:
-        return loss(str(text).strip().replace(name, ALIASES[name], 1), bound, temperature, kernel)
+        return loss(str(text).strip().replace(name, ALIASES[name], 1), bound, temperature)
     if name not in KINDS:
         if name and name not in (*METRICS, "nRBP"):
             raise unknown_name("loss", str(text), name, [*KINDS, *METRICS, "nRBP"], HINTS)
-        return SmoothLoss(metric(text), bound, temperature=temperature, kernel=kernel)
+        return SmoothLoss(metric(text), bound, temperature=temperature)
     if not isinstance(parse_bound(bound), Unbounded):
         raise ValueError(f"bound: found {bound} for the loss {text}, expected none: bounds are for losses of metrics")
     if temperature != 1:
         raise ValueError(
             f"temperature: found {temperature:g} beside the loss {text}, expected none; put it into the loss's text, "
             f"as in RankNet(temperature={temperature:g})"
-        )
-    if kernel != "sigmoid":
-        raise ValueError(
-            f"kernel: found {kernel} beside the loss {text}, expected none: kernels are for losses of metrics and, in "
-            "the loss's text, ADR-MSE(kernel=laplace)"
         )
     return build(KINDS[name], str(text), parameters, cutoff, "loss")
 

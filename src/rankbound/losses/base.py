@@ -1,32 +1,32 @@
 """The base class of ranking losses: modules whose call returns one loss per list."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 
-from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import Array, Kernel
 from rankbound.gradients import through_transforms, with_gradient, without_curvature
 from rankbound.lists import (
     ArrayLike,
     Lists,
+    are_fractions,
     as_tensor,
     beside,
     is_transformed,
     require_finite,
     require_grades,
+    warn_of_fractions,
     weights_of,
 )
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses.curvature import curvature_by_autograd
-from rankbound.losses.log_sums import at_least_single
+from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel, with_curvature
 from rankbound.texts import require_one_of, text_of
 
 if TYPE_CHECKING:
-    from rankbound.bounds.kinds import Facts
+    from rankbound.bounds.base import Facts
 
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
@@ -239,11 +239,11 @@ class RankingLoss(nn.Module, ABC):
             return self.of_lists(scores, relevance, lists)
         return self.of_weighted_lists(scores, relevance, lists, weights_of(weights, "weights", len(scores), scores))
 
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the diagonal of each list's Hessian, without a gradient.
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        """Return the diagonal of each list's Hessian, without a gradient; None for a loss without a closed form of it.
 
-        The default works for every loss that is twice differentiable, with one backward pass per item of the longest
-        list.
+        Tree boosting divides by it (`rankbound.boosting_objective`). A loss has a closed form or none, whatever the
+        arguments; the default is none.
 
         Args:
             scores: `(n_items,)`, in single or double precision.
@@ -251,14 +251,13 @@ class RankingLoss(nn.Module, ABC):
             lists: the lists' limits.
 
         Returns:
-            A tensor `(n_items,)`.
+            A tensor `(n_items,)`, or None.
         """
-        exact = scores.to(torch.float64)
-        return curvature_by_autograd(lambda leaf, same: self.of_lists(leaf, relevance, same), exact, lists).to(scores)
+        return None
 
     def derivatives(
         self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor | None]:
         """Return the gradient and the `curvature` of each list, without gradients; by one compiled kernel if possible.
 
         Args:
@@ -268,9 +267,9 @@ class RankingLoss(nn.Module, ABC):
             facts: `facts` of these lists, if they are known.
 
         Returns:
-            Two tensors `(n_items,)`.
+            Two tensors `(n_items,)`; None for the curvature if there is no closed form.
         """
-        fused = self._fused_derivatives(scores, relevance, lists, facts)
+        fused = self._fused_derivatives(scores, relevance, lists)
         if fused is not None:
             return fused
         return self.gradient(scores, relevance, lists, facts), self.curvature(scores, relevance, lists)
@@ -296,14 +295,11 @@ class RankingLoss(nn.Module, ABC):
         """Return the compiled kernel that also writes the second derivatives to `curvature`; none by default."""
         return None
 
-    def _fused_derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: "Facts | None" = None
-    ) -> tuple[Tensor, Tensor] | None:
+    def _fused_derivatives(self, scores: Tensor, relevance: Tensor, lists: Lists) -> tuple[Tensor, Tensor] | None:
         """Return the derivatives by a compiled kernel; None without one, or for what it refuses."""
         if not may_use_kernel(self, scores):
             return None
-        known = with_curvature(self._curved_kernel, scores, relevance, lists)
-        return None if known is None else (known.slopes.to(scores.dtype), known.curvature.to(scores.dtype))
+        return with_curvature(self._curved_kernel, scores, relevance, lists)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the informative lists; by default those with a relevant item.
@@ -367,15 +363,11 @@ class RankingLoss(nn.Module, ABC):
         return self.text
 
     def __mul__(self, factor: float) -> "RankingLoss":
-        from rankbound.losses.weighted_sum import WeightedSum
-
         return WeightedSum([(factor, self)]) if isinstance(factor, int | float) else NotImplemented
 
     __rmul__ = __mul__
 
     def __add__(self, other: "RankingLoss") -> "RankingLoss":
-        from rankbound.losses.weighted_sum import WeightedSum
-
         return WeightedSum([(1.0, self), (1.0, other)]) if isinstance(other, RankingLoss) else NotImplemented
 
     def __radd__(self, other: int) -> "RankingLoss":
@@ -403,3 +395,96 @@ def _attached(losses: Tensor, scores: Tensor, lists: Lists) -> Tensor:
     if losses.requires_grad or not (scores.requires_grad and torch.is_grad_enabled()):
         return losses
     return with_gradient(scores, losses, torch.zeros_like(scores, dtype=losses.dtype), lists, without_curvature)
+
+
+class ItemSum(RankingLoss):
+    r"""A loss $\sum_i w_i L_i$ over the items of a list, where $w_i = 1$ without weights.
+
+    The weights are in no normaliser, so that the loss is linear in them: with the inverse propensities of clicks, its
+    expectation is the loss of the relevance that the clicks show. A subclass says what its terms are.
+    """
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return self.of_weighted_lists(scores, relevance, lists, None)
+
+    @abstractmethod
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        """Return the loss of each list, `(n_lists,)`; `weights` has shape `(n_items,)`, and None means 1."""
+
+
+def times(values: Tensor, weights: Tensor | None) -> Tensor:
+    """Return `values * weights`, or the values themselves without weights."""
+    return values if weights is None else values * weights
+
+
+class WeightedSum(RankingLoss):
+    r"""The sum $\sum_k a_k L_k$ of losses, written as `0.7 * rb.loss("nDCG") + 0.3 * rb.loss("RankNet")`.
+
+    A list is informative if it is so for one of the losses.
+
+    Args:
+        terms: pairs of a factor $a_k \ge 0$ and a loss; a sum among them is replaced by its terms.
+
+    Raises:
+        ValueError: for a factor that is negative, NaN or infinite, or without terms.
+    """
+
+    def __init__(self, terms: Sequence[tuple[float, RankingLoss]]) -> None:
+        super().__init__()
+        flat = [
+            (factor * inner, part)
+            for factor, term in terms
+            for inner, part in (term.terms if isinstance(term, WeightedSum) else [(1.0, term)])
+        ]
+        wrong = [factor for factor, _ in flat if not 0 <= factor < float("inf")]
+        if wrong or not flat:
+            raise ValueError(f"terms: found {[*wrong, 'none'][0]}, expected losses with finite factors from 0")
+        self.factors = tuple(float(factor) for factor, _ in flat)
+        self.losses = nn.ModuleList(part for _, part in flat)
+
+    @property
+    def terms(self) -> list[tuple[float, RankingLoss]]:
+        """The factors with their losses."""
+        return [(factor, part) for factor, part in zip(self.factors, self.losses, strict=True)]  # type: ignore[misc]
+
+    def of_lists(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
+        return torch.stack([factor * part.of_batch(scores, relevance, lists) for factor, part in self.terms]).sum(0)
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
+        parts = [factor * part.of_weighted_lists(scores, relevance, lists, weights) for factor, part in self.terms]
+        return torch.stack(parts).sum(0)
+
+    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor | None:
+        """Return the sum of the terms' curvatures; None unless all have one."""
+        parts = [(factor, part.curvature(scores, relevance, lists)) for factor, part in self.terms]
+        known = [factor * curvature for factor, curvature in parts if curvature is not None]
+        return torch.stack(known).sum(0) if len(known) == len(parts) else None
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        masks = [part.informative(relevance, lists) for factor, part in self.terms if factor]
+        return torch.stack(masks).any(0) if masks else torch.zeros(len(lists), dtype=torch.bool, device=lists.device)
+
+    @property
+    def text(self) -> str:
+        """The terms with their factors, for people; `rankbound.loss` doesn't read sums."""
+        texts = [(factor, part.full_text) for factor, part in self.terms]
+        return " + ".join(text if factor == 1 else f"{factor:g} * {text}" for factor, text in texts)
+
+    @property
+    def temperature(self) -> float:
+        """The smallest temperature of the terms; 1 for terms without one."""
+        return min((getattr(part, "temperature", 1.0) for factor, part in self.terms if factor), default=1.0)
+
+
+def at_least_single(scores: Tensor) -> Tensor:
+    """Convert half-precision scores, as produced under autocast, to single precision; return others unchanged."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def precise_sum(values: Tensor, lists: Lists) -> Tensor:
+    """Return the sum of the values of each list, `(n_lists,)`, computed in double precision.
+
+    In single precision, a sum of a million terms loses its last three digits, and a gradient that is a small difference
+    of such sums loses more.
+    """
+    return lists.sum(values.to(torch.float64)).to(values)

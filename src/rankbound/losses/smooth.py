@@ -1,34 +1,36 @@
 """The loss of a metric: its value at smooth ranks, bounded, and negated where higher is better."""
 
 import math
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from rankbound.bounds.distribution import Gain
-from rankbound.bounds.kinds import Bound, Facts
-from rankbound.bounds.kinds import bound as parse_bound
-from rankbound.bounds.kinds.affine import Unbounded
-from rankbound.bounds.kinds.distribution import Distribution, tilt_of
+from rankbound.bounds.affine import Unbounded
+from rankbound.bounds.base import Bound, Facts
+from rankbound.bounds.base import bound as parse_bound
+from rankbound.bounds.distribution import Distribution
 from rankbound.bounds.profiles import Profiles
-from rankbound.fused import Array, Kernel
+from rankbound.bounds.score_distribution import Gain
+from rankbound.fused import Kernel, usable, with_numbers
+from rankbound.fused.formulas import METHODS, RANK_SUM, Formula
+from rankbound.interpolation import kernel_matrix
 from rankbound.kernel_sums import require_method
-from rankbound.kernels import STEPS
+from rankbound.kernels import SIGMOID, SIGMOID_SLOPE
 from rankbound.lists import ArrayLike, Lists, Weights, as_tensor
-from rankbound.losses._by_kernel import Reduction, by_kernel, may_use_kernel, with_curvature
-from rankbound.losses._smooth_kernel import curved_kernel, smooth_kernel
-from rankbound.losses.base import RankingLoss
-from rankbound.losses.curvature import SmoothRankCurvature, outer_derivatives
+from rankbound.losses.base import ItemSum, RankingLoss, times
+from rankbound.losses.compiled import Reduction, by_kernel, may_use_kernel
 from rankbound.metrics import Metric, metric
-from rankbound.metrics.additive import AdditiveMetric
-from rankbound.metrics.run_metric import RunMetric
-from rankbound.ranks import Ranks
+from rankbound.metrics.base import formula_of
+from rankbound.metrics.cumulative_gain import AdditiveMetric, largest_grade
+from rankbound.metrics.sets import RunMetric
+from rankbound.ranks import Ranks, tie_blocks
 from rankbound.smooth_ranks import smooth_ranks_of
 
 
 class SmoothTables(Protocol):
-    """Score distributions of one metric: `bounds.tables.DistributionTables` or `on_demand.DistributionsOnDemand`."""
+    """Score distributions of one metric: `DistributionTables` or `DistributionsOnDemand` of `bounds.tables`."""
 
     @property
     def metric(self) -> str: ...
@@ -45,9 +47,8 @@ class SmoothLoss(RankingLoss):
     $$L_t = \mp B_t(\tilde M_t), \qquad \tilde M_t = M(\tilde R),\quad
       \tilde R_i = 1 + \sum_{j \ne i} \sigma\!\left(\frac{s_j - s_i}{\tau}\right)$$
 
-    with a minus sign where higher values of the metric are better; $\sigma$ is the logistic function, or another smooth
-    step (`smooth_rank`). Weights of items multiply the gains of nDCG, DCG and
-    CG, also in the ideal order and the bounds (`Metric.weighted`).
+    with a minus sign where higher values of the metric are better; $\sigma$ is the logistic function. Weights of
+    items multiply the gains of nDCG, DCG and CG, also in the ideal order and the bounds (`Metric.weighted`).
 
     Args:
         of: the metric or its text: `nDCG`, `nDCG@10`, `AP`, `RR`, `nRBP` (the loss of eq. 2.12), ...
@@ -55,13 +56,12 @@ class SmoothLoss(RankingLoss):
             `distribution(tilt=4)`.
         temperature: $\tau$, in units of the scores.
         method: the summation of smooth ranks, as in `smooth_rank`.
-        kernel: the smooth step of the ranks, `sigmoid` or `laplace`, as in `smooth_rank`. Cut-offs keep the sigmoid.
         tables: score distributions for the distribution bound. By default they are computed when a list first occurs,
-            and cached, by `bounds.on_demand.DistributionsOnDemand(of)`; pass one to set its number of random orders.
+            and cached, by `bounds.tables.DistributionsOnDemand(of)`; pass one to set its number of random orders.
 
     Raises:
-        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown kernel, a
-            method that it doesn't have, tables of another metric or tilt, or a metric that needs a run.
+        ValueError: for a text that names no metric or bound, a temperature that isn't above 0, an unknown
+            method, tables of another metric or tilt, or a metric that needs a run.
 
     >>> loss = rb.SmoothLoss("nDCG@10", bound="min-max", temperature=0.1)
     >>> loss(torch.tensor([0.9, 0.5, 0.1]), [0, 1, 0], [0, 3])
@@ -75,18 +75,17 @@ class SmoothLoss(RankingLoss):
         *,
         temperature: float = 1.0,
         method: str = "auto",
-        kernel: str = "sigmoid",
         tables: SmoothTables | None = None,
     ) -> None:
         super().__init__()
-        require_method(method, temperature, kernel)
+        require_method(method, temperature)
         self.metric, self.bound = metric(of), parse_bound(bound)
         if isinstance(self.metric, RunMetric):
             raise self.metric.refusal()
-        self.temperature, self.method, self.kernel = temperature, method, kernel
+        self.temperature, self.method = temperature, method
         if tables is not None and tables.metric != str(self.metric):
             raise ValueError(f"tables: found distributions of {tables.metric}, expected those of {self.metric}")
-        tilt = tilt_of(self.bound)
+        tilt = self.bound.tilt
         if tables is not None and isinstance(self.bound, Distribution) and tables.tilt != tilt:
             raise ValueError(f"tables: found distributions of orders tilted by {tables.tilt:g}, expected by {tilt:g}")
         self._tables = tables
@@ -102,7 +101,7 @@ class SmoothLoss(RankingLoss):
         return self._value_kernel(dtype, sign=self._sign)
 
     def _value_kernel(self, dtype: torch.dtype, **signs: float) -> Kernel | None:
-        return smooth_kernel(self.metric, self.temperature, self.method, dtype, step=self.kernel, **signs)
+        return smooth_kernel(self.metric, self.temperature, self.method, dtype, **signs)
 
     def _fused(
         self,
@@ -132,44 +131,8 @@ class SmoothLoss(RankingLoss):
             losses = losses / self.bound.informative(facts).sum().clamp(min=1)
         return losses.to(torch.promote_types(scores.dtype, torch.float32))
 
-    def _curved_kernel(self, dtype: torch.dtype, curvature: Array) -> Kernel | None:
-        """Return the kernel of the metric's value, which the bound maps."""
-        return curved_kernel(self.metric, self.temperature, self.method, dtype, self.kernel, curvature)
-
-    def _fused_derivatives(
-        self, scores: Tensor, relevance: Tensor, lists: Lists, facts: Facts | None = None
-    ) -> tuple[Tensor, Tensor] | None:
-        if not may_use_kernel(self, scores):
-            return None
-        metric = with_curvature(self._curved_kernel, scores, relevance, lists)
-        if metric is None:
-            return None
-        known = self.facts(relevance, lists) if facts is None else facts
-        once, twice = outer_derivatives(lambda value: self._loss(value, known), metric.values)
-        slopes, curvature = lists.spread(once) * metric.slopes, lists.spread(once) * metric.curvature
-        if twice is not None:
-            curvature += lists.spread(twice) * metric.slopes.square()
-        return slopes.to(scores.dtype), curvature.to(scores.dtype)
-
     def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor) -> Tensor:
         return self.of_lists(scores, self.metric.weighted(relevance, weights), lists)
-
-    def curvature(self, scores: Tensor, relevance: Tensor, lists: Lists) -> Tensor:
-        """Return the Hessian's diagonal; near-linear time, or quadratic for metrics that couple ranks of two items."""
-        fused = self._fused_derivatives(scores.detach(), relevance, lists)
-        if fused is not None:
-            return fused[1]
-        exact = scores.detach().to(torch.float64)
-        targets, above = self._targets(relevance), self._rank_weights(relevance)
-        weights, grades = (torch.ones_like(exact), *above), relevance.index_select(0, targets)
-        facts = self.facts(relevance, lists)
-        step = STEPS[self.kernel]
-        curvature = SmoothRankCurvature(exact, lists, weights, targets, self.temperature, self.method, step).of(
-            lambda ranks, kept: self._of_columns(ranks, grades, kept, lists.sizes),
-            lambda value: self._loss(value, facts),
-            self._columns(exact, lists, (None, *above), targets),
-        )
-        return torch.where(lists.spread(self.bound.informative(facts)), curvature, 0.0).to(scores.dtype)
 
     def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
         """Return a mask of the lists with a relevant item and, if bounded, orders that differ in the metric."""
@@ -209,10 +172,8 @@ class SmoothLoss(RankingLoss):
         return tuple(weight.to(torch.float64) for weight in self.metric.rank_weights(relevance))
 
     def _columns(self, scores: Tensor, lists: Lists, weights: Weights, targets: Tensor) -> Tensor:
-        temperature, method, kernel = self.temperature, self.method, self.kernel
-        return smooth_ranks_of(
-            scores, lists, weights, targets=targets, temperature=temperature, method=method, kernel=kernel
-        )
+        temperature, method = self.temperature, self.method
+        return smooth_ranks_of(scores, lists, weights, targets=targets, temperature=temperature, method=method)
 
     def _of_columns(self, columns: Tensor, grades: Tensor, kept: Lists, sizes: Tensor) -> Tensor:
         position, *above = columns.unbind(1)
@@ -231,11 +192,104 @@ class SmoothLoss(RankingLoss):
 
     def _smooth_distribution(self, values: Tensor, profiles: Profiles, gain: Gain) -> Tensor:
         if self._tables is None:
-            from rankbound.bounds.on_demand import DistributionsOnDemand
+            from rankbound.bounds.tables import DistributionsOnDemand
 
-            self._tables = DistributionsOnDemand(self.metric, tilt=tilt_of(self.bound))
+            self._tables = DistributionsOnDemand(self.metric, tilt=self.bound.tilt)
         return self._tables.smooth(values, profiles, gain)
 
     def extra_repr(self) -> str:
-        kernel = "" if self.kernel == "sigmoid" else f", kernel={self.kernel}"
-        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}{kernel}"
+        return f"{self.metric}, bound={self.bound}, temperature={self.temperature:g}"
+
+
+class ADRMSELoss(ItemSum):
+    r"""Approximate discounted rank MSE (Schlatt et al. 2024): squared errors of smooth ranks, by discount.
+
+    $$L = \frac1N \sum_i \frac{(\tilde R_i - r_i)^2}{\log_2(r_i + 1)}$$
+
+    $r_i$ is the rank by relevance, the mean of the possible ranks for items of one grade, and $\tilde R_i$ the smooth
+    rank by score. Time and memory are linear in $N$, except for a sort by relevance. The loss is 0 for a list whose
+    items have one grade.
+
+    Args:
+        temperature: $\tau$ of the smooth ranks, in units of the scores.
+        method: as in `rankbound.smooth_rank`.
+
+    Raises:
+        ValueError: for a temperature that isn't above 0, or an unknown method.
+
+    >>> rb.loss("ADR-MSE")(torch.tensor([9.0, 3.0, -9.0]), [2, 1, 0], [0, 3])
+    tensor([3.3174e-06])
+    """
+
+    name = "ADR-MSE"
+
+    def __init__(self, *, temperature: float = 1.0, method: str = "auto") -> None:
+        super().__init__()
+        require_method(method, temperature)
+        self.temperature, self.method = temperature, method
+
+    def of_weighted_lists(self, scores: Tensor, relevance: Tensor, lists: Lists, weights: Tensor | None) -> Tensor:
+        expected = _mean_ranks(relevance, lists)
+        ranks = smooth_ranks_of(scores, lists, (None,), temperature=self.temperature, method=self.method)
+        errors = (ranks.squeeze(1) - expected).square() / torch.log2(expected + 1)
+        mean = lists.sum(times(errors, weights)) / lists.sizes.clamp(min=1)
+        return torch.where(self.informative(relevance, lists), mean, 0.0).to(scores.dtype)
+
+    def informative(self, relevance: Tensor, lists: Lists) -> Tensor:
+        """Return a mask of the lists with two items of different grades."""
+        grades = relevance.to(torch.float64)
+        return lists.max(grades) > lists.min(grades)
+
+
+def _mean_ranks(relevance: Tensor, lists: Lists) -> Tensor:
+    """Return the rank of each item by relevance, the mean over the orders of items of one grade, float64."""
+    blocks = tie_blocks(relevance.to(torch.float64), lists)
+    middle = blocks.first + (blocks.size - 1) / 2
+    ranked = middle.index_select(0, blocks.block).to(torch.float64)
+    return torch.empty_like(ranked).index_copy_(0, blocks.order, ranked)
+
+
+def smooth_kernel(
+    of: Metric,
+    temperature: float,
+    method: str,
+    dtype: torch.dtype,
+    *,
+    sign: float = 1.0,
+    undefined: float = 0.0,
+) -> Kernel | None:
+    """Return the kernel of `sign` times the metric, `undefined` in lists without relevant items; None without one."""
+    formula = smooth_formula_of(of)
+    if formula is None or not usable():
+        return None
+    return _with_parameters(formula, temperature, METHODS.index(method), dtype, sign, undefined)
+
+
+def smooth_formula_of(of: Metric) -> Formula | None:
+    """Return the formula of a metric, if kernels of smooth ranks know it."""
+    formula = formula_of(of)
+    return formula if formula is not None and formula.kind <= RANK_SUM else None
+
+
+@lru_cache(maxsize=256)
+def _with_parameters(
+    formula: Formula,
+    temperature: float,
+    method: int,
+    dtype: torch.dtype,
+    sign: float,
+    undefined: float,
+) -> Kernel:
+    from rankbound.fused.smooth import smooth_metric
+
+    cpu = torch.device("cpu")
+    sigmoid, bell = (kernel_matrix(one, cpu).numpy() for one in (SIGMOID, SIGMOID_SLOPE))
+    numbers: tuple[Any, ...] = (*formula.numbers, _largest(formula, dtype), float(temperature), method, sigmoid, bell)
+    return with_numbers(smooth_metric, *numbers, sign, undefined)
+
+
+def _largest(formula: Formula, dtype: torch.dtype) -> float:
+    """Return the largest grade whose gain is finite in the scores' precision, at least single."""
+    if formula.gain != "exp2":
+        return torch.finfo(torch.float64).max
+    return float(largest_grade(torch.promote_types(dtype, torch.float32)))

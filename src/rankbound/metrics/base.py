@@ -15,7 +15,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rankbound.fractions import are_fractions, warn_of_fractions
 from rankbound.fused import usable
 from rankbound.fused.formulas import GAINS, Formula, RankedItems, discounts_of, gains_of
 from rankbound.fused.formulas import values_of as values_of_formulas
@@ -23,17 +22,27 @@ from rankbound.gradients import through_transforms
 from rankbound.lists import (
     ArrayLike,
     Lists,
+    are_fractions,
     as_floating,
     as_tensor,
     beside,
     is_transformed,
     require_finite,
     require_grades,
+    warn_of_fractions,
     weights_of,
 )
-from rankbound.ranks import Ranks, TieBlocks, block_starts, blocks_of, descending_order, ranks_in_order, tie_blocks
+from rankbound.ranks import (
+    Ranks,
+    TieBlocks,
+    block_starts,
+    blocks_of,
+    descending_order,
+    orders_of_ties,
+    ranks_in_order,
+    tie_blocks,
+)
 from rankbound.texts import LARGEST_EXACT, require_exact, text_of
-from rankbound.tie_orders import orders_of_ties
 
 # Number of orders of a list's ties over which a metric without a closed form is averaged.
 TIE_BREAKS = 200

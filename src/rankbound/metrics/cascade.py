@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.metrics.base import Metric, exp2, require_cutoff
-from rankbound.metrics.places import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
+from rankbound.metrics.first_relevant import NEGLIGIBLE, log_binomial, mean_discount, ragged_sums
 from rankbound.ranks import Ranks, TieBlocks
 
 # The probability of stopping at the highest grade, 1 - 2^-max, must differ from 1 in single precision too.

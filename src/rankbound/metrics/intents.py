@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rankbound.lists import Lists
 from rankbound.metrics.base import Thresholded, ratio
-from rankbound.metrics.places import mean_discount
-from rankbound.metrics.run_metric import JudgedIntents, JudgedRun, RunMetric
+from rankbound.metrics.first_relevant import mean_discount
+from rankbound.metrics.sets import JudgedIntents, JudgedRun, RunMetric
 
 # Ranks over which the divisor of ERR-IA is summed.
 MOST_RANKS = 10_000_000

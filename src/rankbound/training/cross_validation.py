@@ -12,15 +12,12 @@ from rankbound.evaluation import Evaluation, evaluate_run
 from rankbound.io.judged import JudgedLists, Qrels, Run
 from rankbound.io.ragged import FEWEST_FOLDS, Indices, dealt_lists, rows_of_lists
 from rankbound.metrics import Metric
-from rankbound.training.epochs import Epoch
-from rankbound.training.factorization_inputs import sorted_pairs
-from rankbound.training.negatives import with_negatives
-from rankbound.training.ranker import Ranker
-from rankbound.training.ranker_training import train_ranker
+from rankbound.training.factorisation import sorted_pairs, with_negatives
+from rankbound.training.inputs import Vocabulary
+from rankbound.training.ranker import Ranker, train_ranker
 from rankbound.training.recipe import FACTORIZATION, Recipe
-from rankbound.training.splits import Split, require_apart, split_by_item, split_by_topic
-from rankbound.training.vocabulary import Vocabulary
-from rankbound.training.within_topics import folds_within
+from rankbound.training.splits import Split, folds_within, require_apart, split_by_item, split_by_topic
+from rankbound.training.trainer import Epoch
 
 
 @dataclass(frozen=True)

@@ -1,32 +1,33 @@
-"""A trained ranker: scores items by their features, or by topic and item, and is saved as one file.
+"""Rankers: train one on judged lists, score lists by it, and save and load it as one file.
 
-The file is safetensors: weights, feature scaling and the names of topics and items are tensors, everything else is JSON
-in the header. Loading it executes no code from the file.
+A ranker scores items by their features, or by topic and item. The file is safetensors: weights, feature scaling and the
+names of topics and items are tensors, everything else is JSON in the header. Loading it executes no code from the file.
 """
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rankbound import _version
 from rankbound.columns import column_tensor
 from rankbound.errors import DataError
-from rankbound.io.seals import UNSEALED
-from rankbound.lists import ArrayLike, Lists
-from rankbound.printable import LONGEST_VALUE, shortened
-from rankbound.texts import require_one_of
-from rankbound.training.factorization import Factorization, score_pairs
-from rankbound.training.feature_scaling import ROWS_AT_ONCE, ScaledFeatures, Scaling
-from rankbound.training.recipe import UNKNOWN, Recipe
-from rankbound.training.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from rankbound.io.judged import JudgedLists, Run
+from rankbound.io.judged import JudgedLists, Run
+from rankbound.io.seals import UNSEALED, check_seal
+from rankbound.lists import ArrayLike, Lists, on_cpu
+from rankbound.losses import loss
+from rankbound.metrics import evaluate, metric
+from rankbound.texts import LONGEST_VALUE, derive_seed, require_one_of, shortened
+from rankbound.training.factorisation import pair_inputs
+from rankbound.training.inputs import Vocabulary, feature_inputs
+from rankbound.training.models import ROWS_AT_ONCE, Factorization, ScaledFeatures, Scaling, score_pairs
+from rankbound.training.recipe import FACTORIZATION, UNKNOWN, Recipe
+from rankbound.training.trainer import LAST, Epoch, Learner, Part, Settings, train
 
 HEADER = "rankbound"
 """The key of the header in a file's metadata."""
@@ -36,6 +37,132 @@ FORMAT = "ranker/1"
 
 WEIGHTS = "model."
 """The prefix of the names of the model's tensors."""
+
+VALIDATION = "validation"
+
+
+@on_cpu
+@torch.inference_mode(mode=False)
+@torch.enable_grad()
+def train_ranker(
+    lists: JudgedLists,
+    validation: JudgedLists | None = None,
+    *,
+    device: str = "auto",
+    on_epoch: Callable[[Epoch], None] = lambda epoch: None,
+    **recipe: Any,
+) -> "Ranker":
+    """Train a ranker, as in `train_ranker(lists, loss="nDCG", bound="min-max", model="mlp")`.
+
+    The ranker has the weights of the epoch with the best validation metric, the first one on ties. Validation topics
+    are not trained on.
+
+    Args:
+        lists: judged lists, such as `read_lists` returns.
+        validation: judged lists with the same features; by default, `validation_share` of the topics is held out.
+        device: `auto` (a GPU if there is one), `cpu` or `cuda`.
+        on_epoch: called after every epoch, to show progress.
+        recipe: the fields of `rankbound.Recipe`.
+
+    Returns:
+        The ranker, which scores lists and can be saved.
+
+    Raises:
+        ValueError: unknown loss, bound or metric, a setting out of range, `lists` that are no judged lists, or a
+            device that is not there.
+        DataError: no training list is informative, or the metric is undefined on all validation topics.
+        TrainingError: a loss or score is not finite.
+
+    >>> ranker = rb.train_ranker(rb.read_lists("train.csv"), loss="nDCG", bound="min-max")  # doctest: +SKIP
+    """
+    chosen = Recipe(**recipe)
+    objective = loss(chosen.loss, bound=chosen.bound, temperature=chosen.temperature)
+    criterion = metric(chosen.metric)
+    if not criterion.higher_is_better:
+        raise ValueError(f"metric {chosen.metric}: lower is better; expected a metric whose higher values are better")
+    where = _device(device)
+    for given in (lists,) if validation is None else (lists, validation):
+        if not isinstance(given, JudgedLists):
+            raise ValueError(
+                f"lists: found {type(given).__name__}, expected judged lists, which rankbound.read_lists returns for a "
+                "file or a data frame"
+            )
+    read = pair_inputs if chosen.model == FACTORIZATION else feature_inputs
+    generator = torch.Generator().manual_seed(derive_seed("ranker", chosen.seed))
+    inputs = read(lists, validation, chosen, generator, where)
+    training, held_out, model = inputs.training, inputs.held_out, inputs.model
+    _require_orders(training)
+    if not bool(objective.informative(training.relevance, training.lists).any()):
+        raise DataError(f"no training topic is informative for the loss {chosen.loss}")
+    if held_out is not None:
+        # The metric is undefined on lists by their relevance labels alone, whatever the scores.
+        zeros = torch.zeros(held_out.lists.n_items)
+        values = evaluate([criterion], zeros, held_out.relevance, held_out.lists.offsets)[str(criterion)]
+        if bool(values.isnan().all()):
+            raise DataError(f"{criterion} is undefined on all validation topics: none has a relevant item")
+    name, measured = (LAST, training) if held_out is None else (VALIDATION, held_out)
+    (trained,) = train(
+        [Learner(model, inputs.scorer, _moved(training, where), {name: _moved(measured, where)}, generator)],
+        objective,
+        settings=Settings(chosen.learning_rate, chosen.epochs, chosen.batch_size),
+        monitored=[criterion],
+        selections={} if held_out is None else {VALIDATION: criterion},
+        on_epoch=on_epoch,
+    )
+    best = trained.selected[name]
+    model.load_state_dict(best.weights)
+    record = {
+        "epoch": best.epoch,
+        "validation": None if held_out is None else best.score,
+        "training_topics": len(training.lists),
+        "validation_topics": 0 if held_out is None else len(held_out.lists),
+        "training_items": training.lists.n_items,
+        "versions": {"rankbound": _version.__version__, "torch": torch.__version__},
+    }
+    return Ranker(chosen, inputs.feature_names, inputs.scaling, model.cpu(), record, inputs.vocabulary)
+
+
+def load(path: str | os.PathLike[str]) -> "Ranker":
+    """Load a ranker that `Ranker.save` or `rankbound train` wrote.
+
+    Args:
+        path: the file, `.safetensors`; nothing in it is executed.
+
+    Returns:
+        The ranker.
+
+    Raises:
+        DataError: the file is missing, damaged, or not a ranker.
+
+    >>> ranker = rb.load("model.safetensors")  # doctest: +SKIP
+    """
+    header, tensors = _read(path)
+    try:
+        if header["recipe"].get("kernel", "sigmoid") != "sigmoid":
+            raise ValueError(
+                f"kernel: found {header['recipe']['kernel']}, expected sigmoid, the only smooth step of this version"
+            )
+        settings = {setting.name: header["recipe"].get(setting.name, setting.default) for setting in fields(Recipe)}
+        recipe = Recipe(**{**settings, "hidden": tuple(settings["hidden"])})
+        names = header["feature_names"]
+        if not isinstance(names, list) or {*map(type, names)} - {str} or len({*names}) < len(names):
+            raise ValueError("feature_names should be a list of distinct names")
+        scaling = Scaling.from_tensors(recipe.scale, tensors)
+        n_scaled = len(names) if recipe.scale == "standard" else 0
+        if not scaling.shift.shape == scaling.factor.shape == (n_scaled,):
+            raise ValueError(f"the scaling is of {tuple(scaling.shift.shape)} features, not of {n_scaled}")
+        vocabulary = Vocabulary.from_tensors(tensors) if recipe.model == FACTORIZATION else None
+        text = {} if vocabulary is None else vocabulary.tensors()
+        for name, tensor in tensors.items():
+            if name not in text and (tensor.dtype != torch.float32 or not bool(torch.isfinite(tensor).all())):
+                raise ValueError(
+                    f"{name} is {tensor.dtype} with {tensor.numel()} values; expected finite torch.float32"
+                )
+        weights = {name.removeprefix(WEIGHTS): tensor for name, tensor in tensors.items() if name.startswith(WEIGHTS)}
+        model = _with_weights(recipe, len(names), vocabulary, weights)
+        return Ranker(recipe, names, scaling, model, dict(header["record"]), vocabulary)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
+        raise DataError(f"{path}: a ranker whose parts don't fit each other ({error}); train it again") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +226,65 @@ class Ranker:
         scores = _finite(torch.cat(blocks))
         return scores if isinstance(features, Tensor) else scores.numpy()
 
+    def score_lists(self, lists: JudgedLists, unknown: str | None = None) -> Run:
+        """Return the run of judged lists, whose features, or topics and items, are matched by name.
+
+        Args:
+            lists: judged lists with all features of the ranker, in any order; a factorisation reads no features.
+            unknown: for a factorisation, `refuse` or `mean` for topics and items that it was not trained on, as in
+                `rankbound.Recipe`; by default, the recipe's.
+
+        Returns:
+            The run, with the topics and items of the lists.
+
+        Raises:
+            DataError: a feature, topic or item is missing; the message names it.
+            ValueError: as `score`, or another value of `unknown`.
+        """
+        if self.vocabulary is None:
+            scores = self.score(self._features_of(lists), lists.offsets)
+        else:
+            policy = self.recipe.unknown if unknown is None else unknown
+            require_one_of("unknown", policy, UNKNOWN)
+            topics, items = self.vocabulary.known_indices(lists, policy)
+            topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
+            assert isinstance(self.model, Factorization)
+            scores = _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
+        return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the ranker as one safetensors file, atomically.
+
+        Args:
+            path: the file, `.safetensors`.
+        """
+        from rankbound.io.tensor_files import write_sealed
+
+        header = {
+            "format": FORMAT,
+            "recipe": asdict(self.recipe),
+            "feature_names": list(self.feature_names),
+            "record": dict(self.record),
+            "seal": UNSEALED,
+        }
+        weights = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
+        known = {} if self.vocabulary is None else self.vocabulary.tensors()
+        tensors = weights | self.scaling.tensors() | known
+        write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
+
+    def _features_of(self, lists: JudgedLists) -> Any:
+        place = {name: index for index, name in enumerate(lists.feature_names)}
+        missing = [name for name in self.feature_names if name not in place]
+        if missing:
+            raise DataError(
+                f"lists: there is no feature {missing[0]!r}, which the ranker was trained with: read them by "
+                "read_lists(source, features=ranker.feature_names)"
+            )
+        if list(lists.feature_names) == list(self.feature_names):
+            return lists.features
+        # Restore row-major order: the memory layout affects the last digits of scores.
+        return np.ascontiguousarray(lists.features[:, [place[name] for name in self.feature_names]])
+
     def _rows_by_name(self, frame: Any) -> Tensor:
         names = {str(name): name for name in frame.columns}
         missing = [name for name in self.feature_names if name not in names]
@@ -122,69 +308,6 @@ class Ranker:
         scores: Tensor = self.model(scaled.of_rows(block))
         return scores
 
-    def score_lists(self, lists: "JudgedLists", unknown: str | None = None) -> "Run":
-        """Return the run of judged lists, whose features, or topics and items, are matched by name.
-
-        Args:
-            lists: judged lists with all features of the ranker, in any order; a factorisation reads no features.
-            unknown: for a factorisation, `refuse` or `mean` for topics and items that it was not trained on, as in
-                `rankbound.Recipe`; by default, the recipe's.
-
-        Returns:
-            The run, with the topics and items of the lists.
-
-        Raises:
-            DataError: a feature, topic or item is missing; the message names it.
-            ValueError: as `score`, or another value of `unknown`.
-        """
-        from rankbound.io.judged import Run
-
-        scores = self._score_features(lists) if self.vocabulary is None else self._score_pairs(lists, unknown)
-        return Run(topics=lists.topics, items=lists.items, scores=scores, offsets=lists.offsets)
-
-    def _score_pairs(self, lists: "JudgedLists", unknown: str | None) -> Any:
-        policy = self.recipe.unknown if unknown is None else unknown
-        require_one_of("unknown", policy, UNKNOWN)
-        assert self.vocabulary is not None
-        assert isinstance(self.model, Factorization)
-        topics, items = self.vocabulary.known_indices(lists, policy)
-        topic_of_item = torch.from_numpy(np.repeat(topics, np.diff(lists.offsets)))
-        return _finite(score_pairs(self.model.cpu(), topic_of_item, torch.from_numpy(items))).numpy()
-
-    def _score_features(self, lists: "JudgedLists") -> Any:
-        place = {name: index for index, name in enumerate(lists.feature_names)}
-        missing = [name for name in self.feature_names if name not in place]
-        if missing:
-            raise DataError(
-                f"lists: there is no feature {missing[0]!r}, which the ranker was trained with: read them by "
-                "read_lists(source, features=ranker.feature_names)"
-            )
-        features = lists.features
-        if list(lists.feature_names) != list(self.feature_names):
-            # Restore row-major order: the memory layout affects the last digits of scores.
-            features = np.ascontiguousarray(features[:, [place[name] for name in self.feature_names]])
-        return self.score(features, lists.offsets)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the ranker as one safetensors file, atomically.
-
-        Args:
-            path: the file, `.safetensors`.
-        """
-        from rankbound.io.tensor_files import write_sealed
-
-        header = {
-            "format": FORMAT,
-            "recipe": asdict(self.recipe),
-            "feature_names": list(self.feature_names),
-            "record": dict(self.record),
-            "seal": UNSEALED,
-        }
-        weights = {f"{WEIGHTS}{name}": tensor.cpu() for name, tensor in self.model.state_dict().items()}
-        known = {} if self.vocabulary is None else self.vocabulary.tensors()
-        tensors = weights | self.scaling.tensors() | known
-        write_sealed(tensors, path, {HEADER: json.dumps(header, sort_keys=True)})
-
 
 def _finite(scores: Tensor) -> Tensor:
     """Return the scores; ValueError for the first that is not finite."""
@@ -195,3 +318,72 @@ def _finite(scores: Tensor) -> Tensor:
             "too large for these features, or the features for the model; train it again"
         )
     return scores
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device: found {name}, but PyTorch finds no GPU here; expected auto or cpu")
+    return torch.device(name)
+
+
+def _require_orders(part: Part) -> None:
+    """Raise DataError unless a list has two different relevance labels: otherwise all orders are equally good."""
+    if not bool((part.lists.sizes > 1).any()):
+        raise DataError(
+            f"each of the {len(part.lists)} training topics has one item, so that there is no order to learn: expected "
+            "topics of several items, such as the queries, users or searches that the items belong to (on the command "
+            "line: --topic NAME)"
+        )
+    first = float(part.relevance[0])
+    if bool((part.relevance == first).all()):
+        raise DataError(
+            f"no training topic is informative: all {part.lists.n_items} relevance labels are {first:g}; expected "
+            "at least one topic with two different labels (on the command line, --relevance NAME is their column)"
+        )
+    if not bool((part.lists.max(part.relevance) > part.lists.min(part.relevance)).any()):
+        raise DataError("no training topic is informative: expected at least one with two different relevance labels")
+
+
+def _moved(part: Part, device: torch.device) -> Part:
+    topics, items, relevance = (values.to(device) for values in (part.topics, part.items, part.relevance))
+    return Part(part.names, topics, items, relevance, Lists(part.lists.offsets.to(device)))
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    check_seal(path, "take another copy of it, or train it again")
+    try:
+        with safe_open(os.fspath(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        reason = "there is no such file" if missing else f"not a safetensors file ({error})"
+        raise DataError(f"{path}: {reason}; expected a model that `rankbound train` wrote") from error
+    try:
+        header = json.loads(metadata.get(HEADER, "{}"))
+    except (ValueError, RecursionError):
+        header = {}
+    format_name = header.get("format") if isinstance(header, dict) else None
+    if format_name != FORMAT:
+        raise DataError(f"{path}: found {format_name or 'no header of a ranker'}, expected a ranker ({FORMAT})")
+    return header, tensors
+
+
+def _with_weights(
+    recipe: Recipe, n_features: int, vocabulary: Vocabulary | None, weights: Mapping[str, Tensor]
+) -> nn.Module:
+    """Return the recipe's model with these weights; it is built without memory, as a header may claim any width."""
+    model: nn.Module
+    with torch.device("meta"):
+        if vocabulary is not None:
+            model = Factorization(len(vocabulary.topics), len(vocabulary.items), recipe.factors, bias=recipe.bias)
+        elif len(recipe.hidden) > len(weights):
+            raise ValueError(f"the recipe has {len(recipe.hidden)} hidden layers, the file {len(weights)} tensors")
+        else:
+            model = recipe.build(n_features)
+    model.load_state_dict(weights, assign=True)
+    return model

@@ -4,10 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rankbound.kernels import STEPS
-from rankbound.training.factorization import BIASES
-from rankbound.training.feature_scaling import SCALES
-from rankbound.training.mlp import ACTIVATIONS, MLP
+from rankbound.training.models import ACTIVATIONS, BIASES, MLP, SCALES
 
 FACTORIZATION = "matrix-factorization"
 
@@ -24,7 +21,6 @@ class Recipe:
         loss: a text that `rankbound.loss` reads: `nDCG`, `AP`, `RankNet`, ...
         bound: the bound of a metric's loss.
         temperature: of the loss' smooth ranks, in units of the scores.
-        kernel: the smooth step of these ranks, `sigmoid` or `laplace`, as in `rankbound.smooth_rank`.
         model: `linear`, a weight per feature; `mlp`, a network; or `matrix-factorization`, which reads no features but
             learns factors of topics (users) and of items that recur between topics.
         hidden: the widths of the layers of an `mlp`.
@@ -57,7 +53,6 @@ class Recipe:
     loss: str = "nDCG"
     bound: str = "none"
     temperature: float = 1.0
-    kernel: str = "sigmoid"
     model: str = "linear"
     hidden: tuple[int, ...] = (64, 32)
     activation: str = "relu"
@@ -114,7 +109,6 @@ _CHOICES = {
     "model": MODELS,
     "scale": SCALES,
     "activation": tuple(ACTIVATIONS),
-    "kernel": tuple(STEPS),
     "bias": BIASES,
     "unknown": UNKNOWN,
 }

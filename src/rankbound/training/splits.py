@@ -1,4 +1,9 @@
-"""Splits of judged lists into training, validation and test, given or drawn."""
+"""Splits of judged lists into training, validation and test: by topic, or of the items within each topic.
+
+Models that know topics are tested on other items of the same topics. To split these, the items of a topic are sorted by
+relevance, at random within a label, and dealt one after another: each part of a split has its share of every label, and
+of the topic, up to one item.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +15,9 @@ import numpy.typing as npt
 from rankbound.errors import DataError
 from rankbound.io.judged import JudgedLists
 from rankbound.io.ragged import Indices, rows_of_lists
-from rankbound.printable import quoted
+from rankbound.texts import derive_seed, quoted
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +70,41 @@ def split_by_item(lists: JudgedLists, fold: Indices) -> Iterator[Split]:
         yield Split(training=_rows(lists, fold != number), test=_rows(lists, fold == number))
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """Judged pairs of a topic and an item, by index, each `(n,)`; draws depend on their order, so callers sort them."""
+
+    topics: Indices
+    items: Indices
+    relevance: npt.NDArray[np.generic]
+
+
+def folds_within(pairs: Pairs, folds: int, seed: int) -> Indices:
+    """Return the fold of each pair, from 0; every topic begins at a random one."""
+    generator = np.random.default_rng(derive_seed("folds within topics", seed))
+    order, place = _dealt(pairs, generator)
+    first = generator.integers(folds, size=int(pairs.topics.max(initial=-1)) + 1)
+    fold = np.empty(len(order), np.int64)
+    fold[order] = (place + first[pairs.topics[order]]) % folds
+    return fold
+
+
+def held_out_within(pairs: Pairs, share: float, seed: int) -> Mask:
+    """Return a mask of pairs to hold out, about `share` of each topic's.
+
+    Pairs whose topic or item would have no other pair left to learn from are not held out.
+    """
+    generator = np.random.default_rng(derive_seed("validation within topics", seed))
+    order, place = _dealt(pairs, generator)
+    start = generator.random(int(pairs.topics.max(initial=-1)) + 1)[pairs.topics[order]]
+    held = np.empty(len(order), bool)
+    held[order] = np.floor((place + 1) * share + start) > np.floor(place * share + start)
+    for index in (pairs.items, pairs.topics):
+        left = np.bincount(index[~held], minlength=int(index.max(initial=-1)) + 1)
+        held &= left[index] > 0
+    return held
+
+
 def _shared_topic(a: JudgedLists, b: JudgedLists) -> str:
     known = set(a.topics)
     return next((f"topic {quoted(topic)}" for topic in b.topics if topic in known), "")
@@ -89,7 +131,7 @@ def _topics(lists: JudgedLists, topics: Indices) -> JudgedLists:
     return _picked(lists, topics, rows, limits)
 
 
-def _rows(lists: JudgedLists, mask: npt.NDArray[np.bool_]) -> JudgedLists:
+def _rows(lists: JudgedLists, mask: Mask) -> JudgedLists:
     """Return the lists of some rows; topics without any are left out."""
     limits = np.append(0, np.cumsum(mask))[lists.offsets]
     sizes = np.diff(limits)
@@ -108,3 +150,10 @@ def _picked(lists: JudgedLists, topics: Indices, rows: Indices, limits: Indices)
         features=lists.features[rows],
         feature_names=lists.feature_names,
     )
+
+
+def _dealt(pairs: Pairs, generator: np.random.Generator) -> tuple[Indices, Indices]:
+    """Return the order by topic, label and chance, and each pair's place in its topic in that order."""
+    order = np.lexsort((generator.random(len(pairs.topics)), pairs.relevance, pairs.topics))
+    sizes = np.bincount(pairs.topics)
+    return order, np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)

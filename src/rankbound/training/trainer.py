@@ -5,23 +5,29 @@ be trained in joint steps, which is faster if the overhead of operations exceeds
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, zip_longest
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise, zip_longest
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adam import adam
 
 from rankbound.errors import RankboundError
-from rankbound.lists import NotFiniteError, require_finite
-from rankbound.losses import RankingLoss
+from rankbound.lists import Lists, NotFiniteError, require_finite
 from rankbound.metrics import Metric
-from rankbound.training.epochs import LAST, Epoch, Selected, Trained
-from rankbound.training.optimisers import OPTIMISERS
-from rankbound.training.parts import Draw, Measuring, Part, Scorer, joined, predict
+from rankbound.metrics.base import values_of
+
+if TYPE_CHECKING:
+    from rankbound.losses import RankingLoss
 
 WORTH_A_KERNEL = 200_000
 """The number of items, counted again in every epoch, from which kernels save more time than they take to load."""
+
+LAST = "last"
+"""The name of the last epoch's selection, which is always made."""
 
 
 class TrainingError(RankboundError):
@@ -36,6 +42,65 @@ class Settings:
     epochs: int
     batch_size: int
     optimiser: str = "adam"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A subset of a data set's lists.
+
+    Attributes:
+        names: the topic's name of each list, for messages and results.
+        topics: `(n_lists,)`, the topic's index of each list.
+        items: `(n_items,)`, the model's input: indices of items, or of rows of features.
+        relevance: `(n_items,)`, the relevance labels.
+        lists: the limits of the lists.
+        list_weights: `(n_lists,)`, numbers from 0 by which a training multiplies the lists' losses; None for ones.
+    """
+
+    names: Sequence[str]
+    topics: Tensor
+    items: Tensor
+    relevance: Tensor
+    lists: Lists
+    list_weights: Tensor | None = None
+
+    def batch(self, index: Tensor) -> "Part":
+        """Return the lists of `index`, in that order, without names."""
+        sizes = self.lists.sizes.index_select(0, index)
+        lists = Lists.of_sizes(sizes)
+        moved = self.lists.offsets.index_select(0, index) - lists.offsets[:-1]
+        n_items = int(lists.offsets[-1])
+        picked = torch.repeat_interleave(moved, sizes, output_size=n_items)
+        picked += torch.arange(n_items, device=index.device)
+        topics, items, relevance = (
+            values.index_select(0, where)
+            for values, where in ((self.topics, index), (self.items, picked), (self.relevance, picked))
+        )
+        weights = None if self.list_weights is None else self.list_weights.index_select(0, index)
+        return Part([], topics, items, relevance, lists, weights)
+
+    def split(self, counts: Sequence[int]) -> list["Part"]:
+        """Return the parts of the first `counts[0]` lists, the next `counts[1]`, and so on, without names or copies."""
+        ends = list(accumulate(counts, initial=0))
+        limits = self.lists.offsets[ends].tolist()
+        return [
+            Part(
+                [],
+                self.topics[first:last],
+                self.items[start:stop],
+                self.relevance[start:stop],
+                Lists(self.lists.offsets[first : last + 1] - start),
+                None if self.list_weights is None else self.list_weights[first:last],
+            )
+            for (first, last), (start, stop) in zip(pairwise(ends), pairwise(limits), strict=True)
+        ]
+
+
+# Returns the scores of all items of a part, flat.
+Scorer = Callable[[nn.Module, Part], Tensor]
+
+# Draws the lists of the next epoch.
+Draw = Callable[[], Part]
 
 
 @dataclass(frozen=True)
@@ -56,9 +121,36 @@ class Learner:
     generator: torch.Generator
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """The record of an epoch: mean training loss, mean gradient norm, and the mean metrics of each part."""
+
+    number: int
+    loss: float
+    gradient_norm: float
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass
+class Selected:
+    """The model of the selected epoch, with its validation score (NaN for the last epoch)."""
+
+    epoch: int
+    score: float
+    weights: dict[str, Tensor]
+
+
+@dataclass
+class Trained:
+    """The record of a training: all epochs, and the model of each selection."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    selected: dict[str, Selected] = field(default_factory=dict)
+
+
 def train(
     learners: Sequence[Learner],
-    loss: RankingLoss,
+    loss: "RankingLoss",
     *,
     settings: Settings,
     monitored: Sequence[Metric],
@@ -92,13 +184,27 @@ def train(
         monitored,
         group.by_kernel,
     )
+    measured = [joined(list(learner.parts.values())) for learner in learners]
+    records = [Trained() for _ in learners]
     for number in range(1, settings.epochs + 1):
-        group.train_epoch(number)
-        means = measuring.means(torch.cat([course.scores() for course in group.courses]))
-        for place, course in enumerate(group.courses):
-            own = {name: means[place, name] for name in course.learner.parts}
-            on_epoch(course.finish(Epoch(number, *course.progress(), own), selections))
-    return [course.finished(settings.epochs) for course in group.courses]
+        progress = group.train_epoch(number)
+        scores = [predict(one.model, one.scorer, part) for one, part in zip(learners, measured, strict=True)]
+        means = measuring.means(torch.cat(scores))
+        for place, (learner, record) in enumerate(zip(learners, records, strict=True)):
+            epoch = Epoch(number, *progress[place], {name: means[place, name] for name in learner.parts})
+            record.epochs.append(epoch)
+            for name, metric in selections.items():
+                score, best = epoch.metrics[name][str(metric)], record.selected.get(name)
+                if best is None or score > best.score:
+                    record.selected[name] = Selected(number, score, _weights(learner.model))
+            on_epoch(epoch)
+    for learner, record in zip(learners, records, strict=True):
+        record.selected[LAST] = Selected(settings.epochs, math.nan, _weights(learner.model))
+    return records
+
+
+def _weights(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def worth_a_kernel(epochs: int, n_items: int) -> bool:
@@ -106,9 +212,61 @@ def worth_a_kernel(epochs: int, n_items: int) -> bool:
     return epochs * n_items >= WORTH_A_KERNEL
 
 
+def predict(model: nn.Module, scorer: Scorer, part: Part) -> Tensor:
+    """Return the scores of all items of `part`, without gradients."""
+    model.eval()
+    with torch.no_grad():
+        return scorer(model, part)
+
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Measuring(Generic[Name]):
+    """Computes the mean metrics of several parts, whose lists are scored and sorted together.
+
+    `by_kernel` is as in `rankbound.metrics.base.values_of`: a choice of speed alone. `joined` has the lists of all
+    parts, one part after the other.
+    """
+
+    def __init__(self, parts: Mapping[Name, Part], metrics: Sequence[Metric], by_kernel: bool | None = None) -> None:
+        self._metrics, self._names, self._by_kernel = metrics, list(parts), by_kernel
+        self._sizes = [len(part.lists) for part in parts.values()]
+        self.joined = joined(list(parts.values()))
+
+    def means(self, scores: Tensor) -> dict[Name, dict[str, float]]:
+        """Return the mean metrics of each part, from the scores of `joined`."""
+        arguments = scores, self.joined.relevance, self.joined.lists.offsets
+        values = values_of(self._metrics, *arguments, by_kernel=self._by_kernel)
+        means: dict[Name, dict[str, float]] = {name: {} for name in self._names}
+        for metric, all_values in values.items():
+            for name, of_part in zip(self._names, torch.split(all_values, self._sizes), strict=True):
+                means[name][metric] = of_part.nanmean().item()
+        return means
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Concatenate the lists of all `parts`; parts without weights have ones beside others that have some."""
+    if len(parts) == 1:
+        return parts[0]
+    topics, items, relevance = (
+        torch.cat(values) for values in zip(*((part.topics, part.items, part.relevance) for part in parts), strict=True)
+    )
+    known, weights = [part.list_weights for part in parts if part.list_weights is not None], None
+    if known:
+        ones = [known[0].new_ones(len(part.lists)) for part in parts]
+        weights = torch.cat(
+            [one if part.list_weights is None else part.list_weights for one, part in zip(ones, parts, strict=True)]
+        )
+    names = [name for part in parts for name in part.names]
+    return Part(
+        names, topics, items, relevance, Lists.of_sizes(torch.cat([part.lists.sizes for part in parts])), weights
+    )
+
+
 @dataclass(frozen=True)
 class _Turn:
-    """A course's share of a step: its place, the indices of its lists, and how many of these are informative."""
+    """A learner's share of a step: its place, the indices of its lists, and how many of these are informative."""
 
     place: int
     index: Tensor
@@ -116,151 +274,168 @@ class _Turn:
 
 
 class _Group:
-    """The courses of a training, which take their steps together: one batch, one loss and one update for all."""
+    """The learners of a training, which take their steps together: one batch, one loss and one update for all."""
 
-    def __init__(self, learners: Sequence[Learner], loss: RankingLoss, settings: Settings) -> None:
-        self.courses = [_Course(learner) for learner in learners]
-        self._loss, self._batch_size = loss, settings.batch_size
+    def __init__(self, learners: Sequence[Learner], loss: "RankingLoss", settings: Settings) -> None:
+        self._learners, self._loss, self._batch_size = learners, loss, settings.batch_size
         models = [learner.model.parameters() for learner in learners]
         self._optimiser = OPTIMISERS[settings.optimiser](models, settings.learning_rate)
-        self._draws = any(not isinstance(learner.training, Part) for learner in learners)
         self._take_lists()
         # Folds are of one size, so that this doesn't depend on which are trained together.
-        most = max((course.lists.n_items for course in self.courses), default=0)
-        self.by_kernel = worth_a_kernel(settings.epochs, most)
+        most_items = int(self._part.lists.offsets[self._first].diff().max())
+        self.by_kernel = worth_a_kernel(settings.epochs, most_items)
 
-    def train_epoch(self, number: int) -> None:
-        """Train every course on its lists once; `number` is the epoch's, from 1."""
-        if self._draws and number > 1:
+    def train_epoch(self, number: int) -> list[tuple[float, float]]:
+        """Train every model on its lists once; `number` is the epoch's, from 1.
+
+        Returns:
+            The mean loss over informative lists and the mean gradient norm of each.
+        """
+        if number > 1 and any(not isinstance(learner.training, Part) for learner in self._learners):
             self._take_lists()
-        informative = torch.split(self._informative, [len(course.lists) for course in self.courses])
-        for course, own in zip(self.courses, informative, strict=True):
-            course.start(int(own.sum()))
-        turns = (self._turns(place, own) for place, own in enumerate(informative))
-        for step in zip_longest(*turns):
-            self._take([turn for turn in step if turn is not None], number)
+        for learner in self._learners:
+            learner.model.train()
+        taken: list[list[tuple[Tensor, Tensor]]] = [[] for _ in self._learners]
+        for step in zip_longest(*map(self._turns, range(len(self._learners)))):
+            turns = [turn for turn in step if turn is not None]
+            for turn, loss, norm in zip(turns, *self._take(turns, number), strict=True):
+                taken[turn.place].append((loss, norm))
+        progress = []
+        for steps, informative in zip(taken, self._informative, strict=True):
+            # Fetched once an epoch: reading a number from a GPU waits for all its queued work.
+            losses, norms = (torch.stack(values).tolist() for values in zip(*steps, strict=True)) if steps else ([], [])
+            progress.append((sum(losses) / max(int(informative.sum()), 1), sum(norms) / max(len(steps), 1)))
+        return progress
 
     def _take_lists(self) -> None:
-        parts = [course.draw() for course in self.courses]
-        self._part = joined(parts)
-        self._first = [0, *accumulate(len(part.lists) for part in parts)]
+        given = [learner.training for learner in self._learners]
+        parts = [part if isinstance(part, Part) else part() for part in given]
+        counts = [len(part.lists) for part in parts]
+        self._part, self._first = joined(parts), list(accumulate(counts, initial=0))
         self._facts = self._loss.facts(self._part.relevance, self._part.lists)
         informative = self._loss.informative_by(self._facts, self._part.relevance, self._part.lists)
-        weights = self._part.list_weights
-        self._informative = (informative if weights is None else informative & (weights > 0)).cpu()
+        if self._part.list_weights is not None:
+            informative = informative & (self._part.list_weights > 0)
+        self._informative = torch.split(informative.cpu(), counts)
 
-    def _turns(self, place: int, informative: Tensor) -> Iterator[_Turn]:
-        """Yield a course's batches of an epoch that have informative lists."""
-        shuffled = torch.randperm(len(informative), generator=self.courses[place].learner.generator)
+    def _turns(self, place: int) -> Iterator[_Turn]:
+        """Yield a learner's batches of an epoch that have informative lists."""
+        informative = self._informative[place]
+        shuffled = torch.randperm(len(informative), generator=self._learners[place].generator)
         batches = torch.split(shuffled + self._first[place], self._batch_size)
         counts = torch.split(informative.index_select(0, shuffled), self._batch_size)
         for index, own in zip(batches, counts, strict=True):
             if counted := int(own.sum()):
                 yield _Turn(place, index, counted)
 
-    def _take(self, turns: Sequence[_Turn], number: int) -> None:
-        """Take one step of some courses, each by the mean loss of its own batch."""
+    def _take(self, turns: Sequence[_Turn], number: int) -> tuple[list[Tensor], Tensor]:
+        """Take one step of some learners, each by the mean loss of its own batch; return summed losses and norms."""
         self._optimiser.zero_gradients()
-        index = torch.cat([turn.index for turn in turns])
         counts = [len(turn.index) for turn in turns]
-        try:
-            losses = self._losses(turns, index.to(self._part.lists.device), counts)
-        except _NotFiniteList as error:
-            topic = self._part.names[int(index[error.place])]
-            raise TrainingError(
-                f"epoch {number}: the {error.what} of topic {topic} is not a finite number; nothing of this training "
-                "was kept. Lower the learning rate, or look for features that are NaN or very large."
-            ) from None
-        sums = [own.sum() for own in torch.split(losses, counts)]
+        sums = [own.sum() for own in torch.split(self._losses(turns, counts, number), counts)]
         torch.autograd.backward([own / turn.counted for own, turn in zip(sums, turns, strict=True)])
-        norms = self._optimiser.step([turn.place for turn in turns])
-        for turn, own, norm in zip(turns, sums, norms, strict=True):
-            self.courses[turn.place].stepped(own.detach(), norm)
+        return [own.detach() for own in sums], self._optimiser.step([turn.place for turn in turns])
 
-    def _losses(self, turns: Sequence[_Turn], index: Tensor, counts: Sequence[int]) -> Tensor:
+    def _losses(self, turns: Sequence[_Turn], counts: Sequence[int], number: int) -> Tensor:
+        """Return the losses of the batches' lists; TrainingError for one that is not finite."""
+        rows = torch.cat([turn.index for turn in turns])
+        index = rows.to(self._part.lists.device)
         batch = self._part.batch(index)
-        own = zip(turns, batch.split(counts), strict=True)
-        scores = torch.cat([self.courses[turn.place].score(part) for turn, part in own])
+        learners = [self._learners[turn.place] for turn in turns]
+        own = zip(learners, batch.split(counts), strict=True)
+        scores = torch.cat([learner.scorer(learner.model, part) for learner, part in own])
+        what, place = "", 0
         try:
             require_finite(scores)
-            losses = self._of_lists(scores, batch, index)
+            if self.by_kernel:
+                facts = None if self._facts is None else self._facts.select(index)
+                losses = self._loss.of_batch(scores, batch.relevance, batch.lists, facts)
+            else:
+                losses = self._loss.of_lists(scores, batch.relevance, batch.lists)
             if batch.list_weights is not None:
                 losses = losses * batch.list_weights.to(losses)
+            if not math.isfinite(losses.detach().sum().item()):
+                what, place = "loss", int(torch.isfinite(losses).to(torch.uint8).argmin())
         except NotFiniteError as error:
-            raise _NotFiniteList("score", int(batch.lists.segment[error.item])) from None
-        if not math.isfinite(losses.detach().sum().item()):
-            raise _NotFiniteList("loss", int(torch.isfinite(losses).to(torch.uint8).argmin()))
+            what, place = "score", int(batch.lists.segment[error.item])
+        if what:
+            raise TrainingError(
+                f"epoch {number}: the {what} of topic {self._part.names[int(rows[place])]} is not a finite number; "
+                "nothing of this training was kept. Lower the learning rate, or look for features that are NaN or very "
+                "large."
+            )
         return losses
 
-    def _of_lists(self, scores: Tensor, batch: Part, index: Tensor) -> Tensor:
-        if not self.by_kernel:
-            return self._loss.of_lists(scores, batch.relevance, batch.lists)
-        facts = None if self._facts is None else self._facts.select(index)
-        return self._loss.of_batch(scores, batch.relevance, batch.lists, facts)
+
+class Optimiser(ABC):
+    """Updates the parameters of models by their gradients, with one learning rate; each model takes its own steps.
+
+    Optimisers use torch's functional forms: the classes of `torch.optim` import torch's compiler on their first step,
+    which takes as long as training a small model.
+    """
+
+    def __init__(self, models: Iterable[Iterable[nn.Parameter]], learning_rate: float) -> None:
+        self._models = [list(parameters) for parameters in models]
+        self._learning_rate = learning_rate
+
+    def zero_gradients(self) -> None:
+        """Clear the gradients of the last step."""
+        for parameters in self._models:
+            for parameter in parameters:
+                parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, models: Sequence[int]) -> Tensor:
+        """Update every parameter of some models by its gradient, and return the norm of each model's gradient."""
+        parameters = _of(self._models, models)
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]
+        norms = torch.stack(torch._foreach_norm(gradients))
+        self._update(models, parameters, gradients)
+        of_models = torch.split(norms, [len(self._models[place]) for place in models])
+        return torch.stack([own.norm() for own in of_models])
+
+    @abstractmethod
+    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Update the parameters of some models, all in one call, whose cost hardly grows with their number."""
 
 
-class _Course:
-    """A learner's training: the current epoch's lists and progress, and the record."""
+class Adam(Optimiser):
+    """Adam (Kingma and Ba, 2015) with the usual constants: decay rates 0.9 and 0.999, epsilon 1e-8, no weight decay."""
 
-    def __init__(self, learner: Learner) -> None:
-        self.learner = learner
-        self._trained = Trained()
-        self._measured = joined(list(learner.parts.values()))
+    def __init__(self, models: Iterable[Iterable[nn.Parameter]], learning_rate: float) -> None:
+        super().__init__(models, learning_rate)
+        self._means, self._squares = ([[*map(torch.zeros_like, own)] for own in self._models] for _ in range(2))
+        self._steps = [[torch.zeros((), device=parameter.device) for parameter in own] for own in self._models]
 
-    def draw(self) -> Part:
-        """Return the training lists of the next epoch."""
-        training = self.learner.training
-        part = training if isinstance(training, Part) else training()
-        self.lists = part.lists
-        return part
-
-    def start(self, informative: int) -> None:
-        """Start an epoch with so many informative lists."""
-        self._n_informative = informative
-        self._losses: list[Tensor] = []
-        self._norms: list[Tensor] = []
-        self.learner.model.train()
-
-    def score(self, part: Part) -> Tensor:
-        """Return the scores of a batch's items."""
-        return self.learner.scorer(self.learner.model, part)
-
-    def stepped(self, batch_sum: Tensor, norm: Tensor) -> None:
-        """Note the summed loss and the gradient norm of a step."""
-        self._losses.append(batch_sum)
-        self._norms.append(norm)
-
-    def progress(self) -> tuple[float, float]:
-        """Return the epoch's mean loss over informative lists, and its mean gradient norm."""
-        # Fetched once an epoch: reading a number from a GPU waits for all its queued work.
-        total, norms = (sum(torch.stack(v).tolist()) if v else 0.0 for v in (self._losses, self._norms))
-        return total / max(self._n_informative, 1), norms / max(len(self._norms), 1)
-
-    def scores(self) -> Tensor:
-        """Return the scores of all evaluated items, part by part."""
-        return predict(self.learner.model, self.learner.scorer, self._measured)
-
-    def finish(self, epoch: Epoch, selections: Mapping[str, Metric]) -> Epoch:
-        """Record an epoch, and keep its model if it is the best so far."""
-        self._trained.epochs.append(epoch)
-        for name, metric in selections.items():
-            score, best = epoch.metrics[name][str(metric)], self._trained.selected.get(name)
-            if best is None or score > best.score:
-                self._trained.selected[name] = Selected(epoch.number, score, self._weights())
-        return epoch
-
-    def finished(self, epochs: int) -> Trained:
-        """Return the record, with the last model."""
-        self._trained.selected[LAST] = Selected(epochs, math.nan, self._weights())
-        return self._trained
-
-    def _weights(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().clone() for name, tensor in self.learner.model.state_dict().items()}
+    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        adam(
+            parameters,
+            gradients,
+            _of(self._means, models),
+            _of(self._squares, models),
+            max_exp_avg_sqs=[],
+            state_steps=_of(self._steps, models),
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self._learning_rate,
+            weight_decay=0.0,
+            eps=1e-8,
+            maximize=False,
+        )
 
 
-class _NotFiniteList(Exception):
-    """A score or loss of the list at `place` is NaN or infinite."""
+class SGD(Optimiser):
+    """Plain stochastic gradient descent: no momentum, no weight decay."""
 
-    def __init__(self, what: str, place: int) -> None:
-        super().__init__(what, place)
-        self.what, self.place = what, place
+    def _update(self, models: Sequence[int], parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        torch._foreach_add_(parameters, gradients, alpha=-self._learning_rate)
+
+
+OPTIMISERS: Mapping[str, type[Optimiser]] = {"adam": Adam, "sgd": SGD}
+
+
+def _of(tensors: Sequence[Sequence[Tensor]], models: Sequence[int]) -> list[Tensor]:
+    """Return the tensors of some models, one model after the other."""
+    return [tensor for place in models for tensor in tensors[place]]

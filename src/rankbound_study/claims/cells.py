@@ -18,7 +18,7 @@ from rankbound.compare import Pair, PairedScores
 from rankbound.compare.margins import LEVEL, MARGIN, TIE, noise_margin
 from rankbound.compare.scores import Floats, Mask, any_over, per_unit, scores_of_runs
 from rankbound.compare.statistics import CONFIDENCE, Estimate, over_trainings, over_units, seed_deviation
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.verdict import MissingEvidence, Untrained
 from rankbound_study.config.data_sets import DataSet

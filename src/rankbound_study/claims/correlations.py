@@ -8,7 +8,7 @@ from scipy import stats
 
 from rankbound.compare.scores import Floats
 from rankbound.compare.statistics import CONFIDENCE, Estimate
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.verdict import MissingEvidence
 
 PEARSON, SPEARMAN = "Pearson", "Spearman"

@@ -7,7 +7,7 @@ import torch
 
 from rankbound.compare.margins import MARGIN
 from rankbound.compare.statistics import Estimate
-from rankbound.losses.warp import warp_penalty, warp_rank
+from rankbound.losses.sampled import warp_penalty, warp_rank
 from rankbound_study.claims.cells import MOVIELENS, MQ2008, Contrast, contrast
 from rankbound_study.claims.evidence import KEY, Evidence
 from rankbound_study.claims.registry import decides

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from rankbound.training.mlp import MLP
+from rankbound.training.models import MLP
 from rankbound_study.claims.all_orders import SAME
 from rankbound_study.claims.evidence import Evidence
 from rankbound_study.claims.registry import decides

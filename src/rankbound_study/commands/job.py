@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rankbound.errors import ConfigError
-from rankbound.flags import plain_errors, positive
+from rankbound.errors import ConfigError, plain_errors
+from rankbound.texts import positive
 
 if TYPE_CHECKING:
     from rankbound_study.jobs.job import TrainingJob
@@ -67,7 +67,7 @@ def _known_job(options: str) -> "TrainingJob":
     """Return the job of the options; ConfigError before anything is read if a name in them is unknown."""
     from rankbound.losses import KINDS, loss
     from rankbound.texts import require_one_of, split_text
-    from rankbound.training.optimisers import OPTIMISERS
+    from rankbound.training.trainer import OPTIMISERS
     from rankbound_study.jobs.job import TrainingJob
 
     try:

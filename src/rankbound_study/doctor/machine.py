@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.doctor.finding import MISSING, NOTE, Finding
 
 DISK_GIGABYTES = 2.0

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from rankbound.errors import ConfigError
 from rankbound.metrics import metric
-from rankbound.training.epochs import LAST
-from rankbound.training.parts import Part
+from rankbound.training.trainer import LAST, Part
 from rankbound_study.config.data_sets import DataSet
 from rankbound_study.data.contracts import write_table
 from rankbound_study.jobs.job import TrainingJob

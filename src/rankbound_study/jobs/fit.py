@@ -6,9 +6,7 @@ from rankbound.bounds.tables import DistributionTables
 from rankbound.errors import ConfigError
 from rankbound.losses import KINDS, RankingLoss, SmoothLoss, loss
 from rankbound.texts import split_text
-from rankbound.training.epochs import Epoch, Trained
-from rankbound.training.parts import predict
-from rankbound.training.trainer import Learner, Settings, train
+from rankbound.training.trainer import Epoch, Learner, Settings, Trained, predict, train
 from rankbound_study.jobs.fitted import Chosen, Fitted
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData

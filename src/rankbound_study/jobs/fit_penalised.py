@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
-from rankbound.training.epochs import Epoch
-from rankbound.training.linear import Linear
-from rankbound.training.parts import predict
+from rankbound.training.models import Linear
+from rankbound.training.trainer import Epoch, predict
 from rankbound_study.jobs.fitted import Fitted, StepRecord
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.scorers import CHUNK, input_scale, score_distinct

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from rankbound.training.epochs import LAST, Epoch
-from rankbound.training.parts import Measuring, Part
+from rankbound.training.trainer import LAST, Epoch, Measuring, Part
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.training import FoldTraining
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rankbound.lists import Lists, as_tensor
-from rankbound.training.parts import Part
+from rankbound.training.trainer import Part
 from rankbound_study.data.images import read_faces, read_image_features, read_pixels
 from rankbound_study.data.reader import FoldedLists, Split, merge, read_features, read_instances
 

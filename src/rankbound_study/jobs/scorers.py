@@ -8,10 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from rankbound.errors import ConfigError
-from rankbound.training.factorization import Factorization
-from rankbound.training.linear import Linear
-from rankbound.training.mlp import MLP
-from rankbound.training.parts import Part, Scorer
+from rankbound.training.models import MLP, Factorization, Linear
+from rankbound.training.trainer import Part, Scorer
 from rankbound_study.jobs.job import TrainingJob
 from rankbound_study.jobs.parts import StudyData
 from rankbound_study.jobs.training import FoldTraining

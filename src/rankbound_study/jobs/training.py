@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from rankbound.errors import ConfigError
-from rankbound.seeds import derive_seed
-from rankbound.training.parts import Draw, Part
-from rankbound.training.trainer import worth_a_kernel
+from rankbound.texts import derive_seed
+from rankbound.training.trainer import Draw, Part, worth_a_kernel
 from rankbound_study.jobs.examples import ValueScale, examples_of, value_examples
 from rankbound_study.jobs.feature_columns import FeatureColumns, narrowed
 from rankbound_study.jobs.job import TrainingJob

@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from rankbound.fused import usable
-from rankbound.training.mlp import MLP
+from rankbound.training.models import MLP
 
 POOLING = 2
 

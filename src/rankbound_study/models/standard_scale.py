@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from rankbound.training.feature_scaling import Scaling
+from rankbound.training.models import Scaling
 
 
 class StandardScale(nn.Module):

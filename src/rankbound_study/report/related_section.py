@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from rankbound.compare.margins import LEVEL
-from rankbound.quantities import quantity
+from rankbound.texts import quantity
 from rankbound_study.claims.related_table import (
     COLUMNS,
     GRADIENT_COLUMNS,

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from rankbound._version import __version__
-from rankbound.bounds.kinds import Bound
+from rankbound.bounds.base import Bound
 from rankbound.interop.sentence_transformers.batch import QueryBatch
 from rankbound.losses import RankingLoss
 from rankbound.losses import loss as parse_loss
-from rankbound.losses._by_kernel import Reduction
-from rankbound.losses.log_sums import at_least_single
+from rankbound.losses.base import at_least_single
+from rankbound.losses.compiled import Reduction
 from rankbound.metrics import Metric
 from rankbound.texts import require_one_of
 

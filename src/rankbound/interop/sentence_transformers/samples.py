@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rankbound.evaluation import Joined
-from rankbound.printable import quoted
+from rankbound.texts import quoted
 
 FORMS = (frozenset({"positive", "negative"}), frozenset({"positive", "documents"}), frozenset({"documents", "labels"}))
 KEYS = frozenset().union(*FORMS)
